@@ -125,7 +125,7 @@ expect 2 "is a file, expected a folder" "$drover" ckpt export f32 --out file
 expect 2 "expected bf16, f16 or f32" "$drover" ckpt export f32 --out none --dtype fp8
 expect 2 "--out is missing" "$drover" ckpt export f32
 mkdir bin && touch bin/pytorch_model.bin && cp f32/config.json bin
-expect 1 "a pickle, which can run code" "$drover" ckpt export bin --out none
+expect 1 "pytorch_model.bin: is not a file of torch.save" "$drover" ckpt export bin --out none
 expect 0 "not verified" "$drover" ckpt export f32 --out quick --no-verify
 check "no proof is claimed" test ! -e quick/verify.json
 

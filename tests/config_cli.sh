@@ -14,6 +14,8 @@ expect 2 "--reference and --set exclude each other" "$drover" config --reference
 "$drover" config printed.yaml >again.yaml
 cmp -s printed.yaml again.yaml && ok || bad "config does not read back what it prints"
 grep -q '^    factor: 8 ' printed.yaml && ok || bad "rope scaling is not printed" printed.yaml
+printf 'model: {preset: tiny}\nparallel: {lanes: 2}\n' >older.yaml
+expect 0 'older.yaml:2: "parallel.lanes" is called "parallel.accumulation_groups" now' "$drover" config older.yaml
 
 # --- another trainer's file: all keys that are not ours in one answer
 for i in $(seq 90); do echo "strange_key_$i: $i"; done >foreign.yaml
@@ -73,6 +75,7 @@ expect 0 "step-000002" "$drover" train "$tree/examples/continue.yaml" $small
 expect 0 "weights: load" "$drover" config "$tree/examples/continue.yaml"
 expect 0 '"tok"' "$drover" config "$tree/examples/llama-135m.yaml"
 # Each is in the program as it lies there, and is accepted.
+export DROVER_PEAK_FLOPS=1e6
 "$drover" examples >list
 for example in "$tree"/examples/*.yaml; do
     name=$(basename "$example" .yaml)
@@ -87,7 +90,6 @@ expect 2 '"tiney" is not an example, expected one of ' "$drover" examples tiney
 
 # --- what train refuses, plan does: with the same error after the plan, and as a warning for a job elsewhere
 given=(--set model.preset=tiny --set model.vocab_size=500)
-export DROVER_PEAK_FLOPS=1e6
 expect 1 "fits          yes" "$drover" plan "${given[@]}" --set data.train=nowhere/set
 says "train would refuse this run: --set: data.train: " "nowhere/set"
 expect 1 '"refused": "--set: data.train: ' "$drover" plan "${given[@]}" --set data.train=nowhere/set --json

@@ -12,7 +12,7 @@ data: {train: data/set, sequence_length: 64}
 training: {steps: 10, global_batch_size: 16384, micro_batch_size: 1}
 YAML
 pods=(--image registry.example/drover:1 --pvc claim)
-more=(--env 'GREETING=a "b" $(HOME): c=d' --env EMPTY= --secret-env HF_TOKEN=hub:token --label team=nlp --label example.org/cost=a1
+more=(--env 'GREETING=a "b" $(HOME): c=d' --env EMPTY= --env FI_PROVIDER=tcp --secret-env HF_TOKEN=hub:token --label team=nlp --label example.org/cost=a1
     --annotation 'example.org/note=yes: "it" is' --toleration gpu --toleration pool=train:NoSchedule --node-selector zone=a
     --image-pull-secret registry --image-pull-secret mirror --priority-class high --service-account trainer)
 for kind in "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano; do # shellcheck disable=SC2086
@@ -51,11 +51,13 @@ for path in sys.argv[1:]:
                 if "HF_TOKEN" not in env:
                     continue
                 n_with += 1
+                assert len(env) == len(container["env"]) and env["FI_PROVIDER"]["value"] == "tcp", path
                 assert env["HF_TOKEN"]["valueFrom"] == {"secretKeyRef": {"name": "hub", "key": "token"}}, path
                 assert env["GREETING"]["value"].replace("$$", "$") == 'a "b" $(HOME): c=d' and env["EMPTY"]["value"] == "", path
                 words = container.get("command") or []
                 if words and words[0] == "mpirun":  # whose ranks get it from the launcher
                     assert all(words[words.index(name) - 1] == "-x" for name in ("GREETING", "EMPTY", "HF_TOKEN")), path
+                    assert words.count("FI_PROVIDER") == 1, path
 assert n >= 12 and n_with >= 8, (n, n_with)
 PY
 fi
@@ -193,6 +195,7 @@ refused() { # TEXT OPTION...
 refused '--env: "1A=b", expected NAME=VALUE' --env 1A=b
 refused '--env: "A", expected NAME=VALUE' --env A
 refused '--env: "A" is given twice' --env A=1 --env A=2
+refused '--secret-env: "A" is given by --env, too' --env A=1 --secret-env A=b:c
 refused '--secret-env: "A=b", expected NAME=SECRET:KEY' --secret-env A=b
 refused '--secret-env: "A=B_c:d", expected NAME=SECRET:KEY' --secret-env A=B_c:d
 refused '--label: "team=a b", expected KEY=VALUE' --label "team=a b"

@@ -21,7 +21,7 @@ typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];
     int n_sets, ranks;
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
-    int64_t optimizer_bytes, gradient_bytes; // of rank 0
+    int64_t optimizer_bytes, gradient_bytes, weight_bytes; // of rank 0
     // Bytes along the data, tensor and context axes: of all ranks together, and as planned for
     // them; of a rank and step, as planned.
     int64_t sent[N_AXES];
@@ -243,6 +243,7 @@ static inline drv_status one_rank(comm *self, arena *a, layout_run *run) {
     if (comm_rank(self) == 0) {
         run->optimizer_bytes = programs_memory(&mine.built).optimizer;
         run->gradient_bytes = programs_memory(&mine.built).gradients;
+        run->weight_bytes = programs_memory(&mine.built).weights;
         programs_wire(&mine.built, run->wire);
     }
     DRV_TRY(put_weights(self, a, &mine.built, &mine.ranks, run));

@@ -7,8 +7,9 @@
 #include "gguf/gguf_builder.h"
 #include "weights/lora_base.h"
 
-#define LORA "lora.rank=4"
-#define ALL  "lora.target_modules=all-linear"
+#define ZERO3 "parallel.zero=3"
+#define LORA  "lora.rank=4"
+#define ALL   "lora.target_modules=all-linear"
 
 // Rows of every matrix are whole blocks of 256, on two tensor ranks too.
 static const char *const wide[] = {"model.hidden_size=256", "model.num_attention_heads=4",
@@ -93,16 +94,18 @@ static void blocks_have_the_bits_of_what_they_say(void **state) {
 
 static void ranks_have_the_bits_of_one(void **state) {
     (void)state;
-    static const bits_case meshes[][2] = {{{2, 1, 2, 1, {WHOLE, ZERO0}},
-                                                  {1, 1, 1, 2, {"parallel.schedule=zb-h1"}}},
-            {{2, 1, 1, 1, {SHARED}}, {2, 1, 1, 2, {SHARED, "training.recompute=full"}}}};
+    static const bits_case meshes[][3] = {{{2, 1, 2, 1, {WHOLE, ZERO0}},
+                                                  {1, 1, 1, 2, {"parallel.schedule=zb-h1"}},
+                                                  {1, 1, 2, 1, {ZERO3}}},
+            {{2, 1, 1, 1, {SHARED}}, {2, 1, 1, 2, {SHARED, "training.recompute=full"}},
+                    {2, 1, 4, 1, {SHARED, ZERO3, "training.recompute=full"}}}};
     static const char *const types[] = {"model.base_dtype=q8_0", "model.base_dtype=q4_k"};
     for (size_t t = 0; t < 2; t++) {
         const char *all[MAX_SETS];
         int n = add_wide(all);
         all[n++] = types[t];
         all[n++] = t ? "model.tie_word_embeddings=true" : "model.tie_word_embeddings=false";
-        same_bits_on(meshes[t], 2, all, n);
+        same_bits_on(meshes[t], 3, all, n);
     }
 }
 
@@ -268,14 +271,15 @@ static void blocks_of_a_gguf_file_stay_as_they_are(void **state) {
     const char *from = arena_printf(a, "model.from=%s", gguf_folder(a));
     const char *sets[] = {"model.preset=", from, "model.num_hidden_layers=1",
             "data.sequence_length=24", LORA, ALL, "model.base_dtype=gguf"};
-    static const bits_case two = {2, 1, 1, 1, {SHARED}};
+    static const bits_case two = {2, 1, 1, 1, {SHARED}}, shards = {1, 1, 4, 1, {ZERO3}};
     before_steps = load_before;
     layout_run widened = run_case(&alone, sets, 6), held = run_case(&alone, sets, 7),
-               ranks = run_case(&two, sets, 7);
+               ranks = run_case(&two, sets, 7), sharded = run_case(&shards, sets, 7);
     before_steps = NULL;
     expect_same_bits(&held, &widened);
     expect_same_bits(&ranks, &held);
-    free(widened.weights), free(held.weights), free(ranks.weights);
+    expect_same_bits(&sharded, &held);
+    free(widened.weights), free(held.weights), free(ranks.weights), free(sharded.weights);
     arena_free(a);
 }
 

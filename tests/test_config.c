@@ -221,7 +221,7 @@ static void model_from_a_folder_that_is_none(void **state) {
     const char *run = temporary_dir(a);
     OK(dir_make(path_join(a, run, "checkpoints")));
     const char *pickled =
-            folder_with(a, (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
+            folder_with(a, (const char *const[]){"config.json", "last.ckpt", NULL}, shape);
     const struct {
         const char *from, *says;
     } cases[] = {{"/nowhere", "\"/nowhere\", which is not a folder"},
@@ -234,8 +234,9 @@ static void model_from_a_folder_that_is_none(void **state) {
                     "m.gguf --out DIR"},
             {folder_with(a, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
                      "{}"),
-                    "Meta's own format"},
-            {pickled, "pytorch_model.bin"},
+                    "Meta's own files"},
+            {pickled, "/last.ckpt --out DIR"},
+            {path_join(a, pickled, "last.ckpt"), "/last.ckpt --out DIR"},
             {folder_with(a, (const char *const[]){"config.json", NULL}, "{\"vocab_size\": \"x\"}"),
                     "config.json: key \"vocab_size\" is \"x\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -249,6 +250,9 @@ static void model_from_a_folder_that_is_none(void **state) {
             (const char *const[]){"config.json", "model.safetensors", "training_args.bin", NULL},
             shape);
     OK(load(a, arena_printf(a, "model: {from: %s}\n", both), &cfg));
+    const char *torch =
+            folder_with(a, (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
+    OK(load(a, arena_printf(a, "model: {from: %s}\n", torch), &cfg));
     arena_free(a);
 }
 

@@ -1,7 +1,10 @@
 // Profiles of devices: those that ship, fields that are replaced, and what is refused.
 #include "harness.h"
 
+#include <math.h>
+
 #include "launch/jobs/instance_types.h"
+#include "search/device_learn.h"
 #include "search/device_measure.h"
 
 static void shipped_ones_are_read(void **state) {
@@ -21,6 +24,27 @@ static void shipped_ones_are_read(void **state) {
     assert_true(d.bytes_per_s == 3350e9 && d.links.between == 50e9 && d.launch_s == 3e-6);
     OK(device_profile_read(a, "h100,memory=96GiB,links.ranks_per_host=4,peak.bf16_tflops=500", &d));
     assert_true(d.memory == 96ll << 30 && d.links.ranks_per_host == 4 && d.bf16_flops == 500e12);
+    arena_free(a);
+}
+
+// Shares that are not given are those of all devices together, which the fit writes for trn2.
+static void shares_not_given(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    const char *path = path_join(a, temporary_dir(a), "sheet.yaml"),
+               *sheet =
+                       "{memory: 80GB, peak: {bf16_tflops: 312, fp8_tflops: 624}, memory_gb_s: 2039, "
+                       "links: {inside_gb_s: 300, between_gb_s: 25, ranks_per_host: 8}}";
+    device_profile d, usual;
+    OK(file_write_atomic(path, sheet, strlen(sheet)));
+    OK(device_profile_read(a, path, &d));
+    OK(device_profile_read(a, "trn2", &usual));
+    const double pairs[][2] = {{d.reached_products, usual.reached_products},
+            {d.reached_fp8, usual.reached_fp8}, {d.reached_attention, usual.reached_attention},
+            {d.reached_memory, usual.reached_memory}, {d.reached_inside, usual.reached_inside},
+            {d.reached_between, usual.reached_between}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        assert_true(pairs[i][0] - pairs[i][1] < 0.006 && pairs[i][1] - pairs[i][0] < 0.006);
     arena_free(a);
 }
 
@@ -75,25 +99,58 @@ static const char *changed(arena *a, const char *line, const char *by) {
 static void what_is_refused(void **state) {
     (void)state;
     arena *a = arena_new("profiles");
+    static const struct {
+        const char *text, *says;
+    } refused[] = {{"h1000", "a100, b200, gb200, h100"}, {"", "no device profile \"\""},
+            {"h100,memory", "FIELD=VALUE"}, {"h100,memory=96TFLOPS", "80GB or 96GiB"},
+            {"h100,links.inside_gb_s=0",
+                    "links.inside_gb_s is \"0\", expected a number from 1e-06"},
+            {"h100,links.between_gb_s=0",
+                    "links.between_gb_s is \"0\", expected a number from 1e-06"},
+            {"h100,links.ranks_per_host=0",
+                    "links.ranks_per_host is \"0\", expected a whole number from 1"},
+            {"h100,reached.products=75",
+                    "reached.products is \"75\", expected a number from 0.01 to 1.5"},
+            {"h100,peak.bf16_tflops=9.89e14", "expected a number from 1e-06 to 1e+06"},
+            {"h100,launch_us=3us", "launch_us is \"3us\""},
+            {"h100,links.ranks_per_host=1.5", "whole number"},
+            {"h100,memory_gbs=1", "did you mean memory_gb_s?"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        device_profile d;
+        FAILS(device_profile_read(a, refused[i].text, &d), DRV_E_USAGE, refused[i].says);
+    }
+    arena_free(a);
+}
+
+static void files_that_are_refused(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
     device_profile d;
-    FAILS(device_profile_read(a, "h1000", &d), DRV_E_USAGE, "a100, b200, gb200, h100");
-    FAILS(device_profile_read(a, "", &d), DRV_E_USAGE, "no device profile \"\"");
     FAILS(device_profile_read(a, "./no.yaml", &d), DRV_E_IO, "./no.yaml");
-    FAILS(device_profile_read(a, "h100,memory", &d), DRV_E_USAGE, "FIELD=VALUE");
-    FAILS(device_profile_read(a, "h100,memory=96TFLOPS", &d), DRV_E_USAGE, "80GB or 96GiB");
-    FAILS(device_profile_read(a, "h100,links.inside_gb_s=0", &d), DRV_E_USAGE,
-            "links.inside_gb_s is \"0\", expected a number from 1e-06");
-    FAILS(device_profile_read(a, "h100,links.ranks_per_host=1.5", &d), DRV_E_USAGE, "whole number");
-    FAILS(device_profile_read(a, "h100,memory_gbs=1", &d), DRV_E_USAGE,
-            "did you mean memory_gb_s?");
     FAILS(device_profile_read(a, changed(a, "memory:", ""), &d), DRV_E_USAGE,
             "mine.yaml: memory is missing, expected a size");
+    FAILS(device_profile_read(a, changed(a, "peak:", ""), &d), DRV_E_USAGE,
+            "mine.yaml: peak.bf16_tflops is missing, expected a number");
+    FAILS(device_profile_read(a, changed(a, "links:", "links: {inside_gb_s: 450}"), &d),
+            DRV_E_USAGE, "mine.yaml: links.between_gb_s is missing");
     FAILS(device_profile_read(a, changed(a, "memory:", "memory: [1]"), &d), DRV_E_USAGE,
             "mine.yaml:4: memory is a list of 1");
     FAILS(device_profile_read(a, changed(a, "memory_gb_s:", "memory_gb_s: 3350 GB/s"), &d),
             DRV_E_USAGE, "memory_gb_s is \"3350 GB/s\"");
     FAILS(device_profile_read(a, changed(a, "memory:", "memory: 80GB\nwatts: 700"), &d),
             DRV_E_USAGE, "watts is not a field of a device profile");
+    arena_free(a);
+}
+
+static void hosts_divide_the_ranks(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    device_profile d;
+    OK(device_profile_read(a, "h100", &d));
+    OK(device_profile_check_ranks(&d, 4));
+    OK(device_profile_check_ranks(&d, 64));
+    FAILS(device_profile_check_ranks(&d, 12), DRV_E_USAGE,
+            "h100: links.ranks_per_host is 8, expected a divisor of the 12 ranks");
     arena_free(a);
 }
 
@@ -142,9 +199,52 @@ static void of_a_measured_step(void **state) {
     arena_free(a);
 }
 
+// A run on a device of known speeds, of which a plan for another device is learned: the second plan
+// takes what the run took, term by term.
+static void of_a_finished_run(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    const char *sets[] = {"model.preset=tiny", "data.pack=stream", "training.global_batch_size=16",
+            "parallel.data=2", "parallel.tensor=2"};
+    run_config cfg;
+    run_plan planned;
+    device_profile truth, guess;
+    step_cost took, again;
+    const char *learned, *left;
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+    OK(config_set_ranks(&cfg, 4));
+    OK(run_plan_make(a, &cfg, &planned));
+    OK(device_profile_read(a,
+            "h100,links.ranks_per_host=2,reached.products=0.31,reached.attention=0.07,"
+            "reached.memory=0.5,launch_us=11,links.inside_gb_s=30,links.between_gb_s=0.5",
+            &truth));
+    OK(device_profile_read(a, "h100,links.ranks_per_host=2", &guess));
+    OK(run_plan_cost(a, &planned, &truth, &took));
+    OK(device_profile_learn(a, &planned, took.term, &guess, &learned, &left));
+    OK(run_plan_cost(a, &planned, &guess, &again));
+    for (step_term t = 0; t < N_STEP_TERMS; t++)
+        if (again.term[t] < 0.98 * took.term[t] || again.term[t] > 1.02 * took.term[t])
+            fail_msg("%s: %g s, expected %g; learned: %s; left: %s", step_term_name(t),
+                    again.term[t], took.term[t], learned, left);
+    assert_non_null(
+            strstr(learned, "reached.products, reached.attention, launch_us, reached.memory"));
+    assert_non_null(strstr(learned, "reached.inside, reached.between"));
+    // What was not measured stays as it was, and is named.
+    double some[N_STEP_TERMS];
+    for (int i = 0; i < N_STEP_TERMS; i++)
+        some[i] = (double)NAN;
+    some[TERM_ATTENTION] = 2 * took.term[TERM_ATTENTION];
+    OK(device_profile_learn(a, &planned, some, &guess, &learned, &left));
+    assert_string_equal(learned, "reached.attention");
+    assert_non_null(strstr(left, "reached.products (not measured)"));
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped_ones_are_read),
-            cmocka_unit_test(machines_have_profiles), cmocka_unit_test(what_is_refused),
-            cmocka_unit_test(of_a_measured_step)};
+            cmocka_unit_test(machines_have_profiles), cmocka_unit_test(shares_not_given),
+            cmocka_unit_test(hosts_divide_the_ranks), cmocka_unit_test(what_is_refused),
+            cmocka_unit_test(files_that_are_refused), cmocka_unit_test(of_a_measured_step),
+            cmocka_unit_test(of_a_finished_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ enum { CASES = 20, TOP = 5 };
 static device_profile draw_device(const rng_key *key, uint64_t i) {
     static const double links[] = {1e8, 1e9, 1e10};
     const link_speeds speeds = {links[rng_u64(key, i) % 3], 1e8, 2};
-    device_profile d = device_profile_by_hand("drawn", 2e10, 0.6, 0, &speeds);
+    device_profile d = device_profile_by_hand("drawn", 2e10, 0, &speeds);
     d.bytes_per_s = 1e10;
     d.small_product = (double)(rng_u64(key, i + 1) % 64);
     d.message_s = 1e-5;

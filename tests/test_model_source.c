@@ -151,10 +151,10 @@ static void other_layouts_are_refused(void **state) {
     arena *a = arena_new("refused");
     static const struct {
         const char *file, *says;
-    } cases[] = {{"pytorch_model.bin", "a pickle, which can run code"},
-            {"model-00001-of-00002.pt", "a pickle, which can run code"},
-            {"pytorch_model.bin.index.json", "the index of pickles"},
-            {"consolidated.00.pth", "convert_llama_weights_to_hf.py"},
+    } cases[] = {{"pytorch_model.bin", "is not a file of torch.save"},
+            {"model-00001-of-00002.pt", "model-00001-of-00002.pt --out DIR"},
+            {"pytorch_model.bin.index.json", "weight_map is not an object"},
+            {"params.json", "consolidated.00.pth, are not there"},
             {"consolidated.safetensors", "Mistral's own layout"},
             {"adapter_config.json", "drover ckpt merge BASE ADAPTER"},
             {"config.json", "has neither model.safetensors nor its index"}};
@@ -170,8 +170,7 @@ static void other_layouts_are_refused(void **state) {
     FAILS(model_source_open(a, file, &s), DRV_E_DATA, "expected the folder that it lies in");
     file = path_join(a, temporary_dir(a), "model.bin");
     OK(file_write_atomic(file, "{}", 2));
-    FAILS(model_source_open(a, file, &s), DRV_E_DATA,
-            "model.bin\" is a pickle, which can run code");
+    FAILS(model_source_open(a, file, &s), DRV_E_DATA, "model.bin\" is not a file of torch.save");
     FAILS(model_source_open(a, "/no/such", &s), DRV_E_IO, "does not exist");
     arena_free(a);
 }

@@ -86,6 +86,7 @@ static str planted(void) {
             {"copy", NULL, F32, 4, 8, 8, {7}, 0}, // of a result
             {"custom-call", "__cublas$lt$matmul", BF16, 4, 4, 9, {2, 2}, 0},
             {"custom-call", "__cublas$lt$matmul", F32, 4, 4, 10, {1, 5}, 0},
+            {"custom-call", "__cublas$lt$matmul$f8", BF16, 4, 4, 15, {2, 2}, 0},
             {"dot", NULL, F32, 4, 4, 11, {1, 5}, 0}, {"dot", NULL, F32, 4, 4, 12, {2, 2}, 0},
             {"custom-call", "__cudnn$fmhaSoftmax", BF16, 4, 4, 13, {2, 2}, 0},
             {"custom-call", "__cudnn$fmhaSoftmaxBackward", BF16, 4, 4, 14, {2, 2}, 0}};
@@ -100,6 +101,9 @@ static str planted(void) {
 static const char asked[] =
         "%1 = \"stablehlo.dot_general\"(%a, %b) {} : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xf32> loc(unknown)\n"
         "%2 = \"stablehlo.dot_general\"(%a, %b) {} : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32> loc(unknown)\n"
+        "%3 = \"stablehlo.convert\"(%q) : (tensor<4x4xf8E4M3FN>) -> tensor<4x4xbf16> loc(unknown)\n"
+        "%4 = \"stablehlo.convert\"(%r) : (tensor<4x4xf8E5M2>) -> tensor<4x4xbf16> loc(unknown)\n"
+        "%5 = \"stablehlo.convert\"(%s) : (tensor<4x4xbf16>) -> tensor<4x4xf8E5M2> loc(unknown)\n"
         "custom_call __cudnn$fmhaSoftmax\n custom_call __cudnn$fmhaSoftmaxBackward\n __cudnn$fmhaSoftmax";
 
 static void each_kind_is_counted(void **state) {
@@ -110,7 +114,9 @@ static void each_kind_is_counted(void **state) {
     assert_int_equal(f.fused_asked, 3);
     assert_int_equal(f.fused, 2);
     assert_int_equal(f.products_asked, 2);
-    assert_int_equal(f.products, 4);
+    assert_int_equal(f.products, 5);
+    assert_int_equal(f.fp8_asked, 1);
+    assert_int_equal(f.fp8, 1);
     assert_int_equal(f.fp32_products, 1); // two, of which one was asked for
     assert_int_equal(f.summed_products, 1);
     assert_int_equal(f.weight_copies, 1);

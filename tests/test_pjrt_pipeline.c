@@ -12,7 +12,7 @@ static const pipeline_case cases[] = {{2, {"parallel.schedule=zb-h1"}},
         {4, {"parallel.schedule=gpipe", "parallel.tensor=2"}},
         {8, {"parallel.schedule=1f1b", "parallel.tensor=2", "parallel.zero=1",
                     "parallel.accumulation_groups=4"}},
-        {4, {"parallel.schedule=1f1b", "parallel.zero=2"}}};
+        {4, {"parallel.schedule=1f1b", "parallel.zero=3"}}};
 
 enum { SHARED_SETS = 3 };
 static device_run run_pipeline(device_pool *pool, const pipeline_case *c) {

@@ -170,7 +170,7 @@ static void what_cannot_be_is_refused(void **state) {
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }
-    expect_refused("parallel.zero=3", "parallel.data=2", "expected");
+    expect_refused("parallel.zero=4", "parallel.data=2", "expected");
     expect_refused("parallel.accumulation_groups=3", ZERO2, "expected a divisor of the");
 }
 

@@ -9,6 +9,15 @@ for precision in fp32 bf16; do
     train cpu-$precision --set training.steps=20 --set training.precision=$precision
 done
 
+# --- products in fp8: a number between two of fp8 may go either way, so losses differ more than in bf16
+for backend in cpu pjrt; do
+    train fp8-$backend --set training.steps=20 --set training.precision=fp8 --set backend=$backend
+done
+check "fp8: losses of pjrt and cpu differ" near 5e-4 fp8-cpu fp8-pjrt
+for run in fp8-cpu fp8-pjrt cpu-bf16; do mkdir $run-first && head -1 $run/metrics.jsonl >$run-first/metrics.jsonl; done
+check "fp8: the first loss of pjrt differs" near 1e-6 fp8-cpu-first fp8-pjrt-first
+check "fp8: the first loss is that of bf16" eval '! near 1e-5 fp8-cpu-first cpu-bf16-first'
+
 # --- evaluation, recomputation, LoRA with dropout
 for backend in cpu pjrt; do
     expect 0 "" "$drover" eval run.yaml --set backend=$backend --set run_dir=cpu-fp32 --set training.precision=fp32 --data data/set --json

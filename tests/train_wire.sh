@@ -25,6 +25,7 @@ check "data 2, ZeRO-1" sends_as_planned 2
 check "data 2, ZeRO 0" sends_as_planned 2 parallel.zero=0
 check "data 2, ZeRO-2" sends_as_planned 2 parallel.zero=2
 check "data 2, ZeRO-2, two accumulation groups" sends_as_planned 2 parallel.zero=2 parallel.accumulation_groups=2
+check "data 2, ZeRO-3" sends_as_planned 2 parallel.zero=3
 check "tensor 2" sends_as_planned 2 parallel.tensor=2 parallel.sequence=false
 check "tensor 2, sequence, data 2" sends_as_planned 4 parallel.tensor=2
 check "pipeline 2" sends_as_planned 2 parallel.pipeline=2

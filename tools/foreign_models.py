@@ -177,7 +177,7 @@ def write_megatron(folder, tensors, c, tensor=2, pipeline=1, virtual=1, spec="te
     (folder / "latest_checkpointed_iteration.txt").write_text(str(iteration))
 
 
-# --- NxD: neuronx_distributed/scripts/checkpoint_converter.py, trainer/checkpoint.py
+# --- NxD: neuronx_distributed/scripts/checkpoint_converter.py and its trainer
 def nxd_query_order(w, c, copies):
     """Heads of q, or of the columns of o_proj transposed, in the order of the ranks: rank r has heads of key r mod kv_heads."""
     own = c["num_attention_heads"] // (c["num_key_value_heads"] * copies)

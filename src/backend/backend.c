@@ -62,11 +62,6 @@ drv_status backend_peak_flops(backend *b, double *flops_per_s) {
     return DRV_OK;
 }
 
-double backend_expected_share(backend *b) {
-    const char *said = getenv("DROVER_PEAK_FLOPS");
-    return backend_describe(b).peak_of_registers && !(said && *said) ? 0.2 : BACKEND_EXPECTED_SHARE;
-}
-
 static int64_t workspace(void *ctx, const node *n) {
     const backend *b = ctx;
     return b->v->workspace ? b->v->workspace(n, par_threads()) : 0;

@@ -19,7 +19,6 @@ typedef struct backend_info {
     const char *features;     // beyond that: "AMX bf16"
     const char *bf16_by;      // how bf16 mode multiplies: "bf16 dot product"
     dtype bf16_peak;          // whose peak that can reach: DT_F32 where bf16 is widened
-    bool peak_of_registers;   // the bf16 peak is one that no product from memory comes near
     const char *other_way;    // what to set for the other arithmetic: "DROVER_GEMM=fp32"
 } backend_info;
 
@@ -237,10 +236,6 @@ static inline void backend_close(backend *b) {
 // the higher peak of fp32 and bf16, by quick looks until two agree (eight, or 0.4 s, of a type); 0:
 // unknown. DRV_E_USAGE: the variable is no such number.
 DRV_CHECKED drv_status backend_peak_flops(backend *b, double *flops_per_s);
-// Returns the share of it that a step is expected to reach, for plans (docs/adr/0040). The constant
-// is what all but tile registers reach.
-#define BACKEND_EXPECTED_SHARE 0.75
-double backend_expected_share(backend *b);
 
 // Devices that ranks of one process share, each a thread with a back end of its own.
 typedef struct device_pool device_pool;

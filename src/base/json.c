@@ -1,6 +1,7 @@
 // Whole JSON files by jansson, and typed members of objects.
 #include "base/json.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,19 @@ drv_status json_get_str(const char *path, const json_t *o, const char *key, cons
     if (!json_is_string(v)) return wrong(path, key, v, "a string");
     *out = json_string_value(v);
     return DRV_OK;
+}
+
+json_t *json_of_f64(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+json_t *json_of_count(int64_t n) {
+    return n >= 0 ? json_integer(n) : json_null();
+}
+
+json_t *json_of_text(const char *text) {
+    json_t *value = text ? json_string(text) : NULL;
+    return value ? value : json_null();
 }
 
 // Any number written with 15 digits is read and written as itself; 17 keep every double.

@@ -1,4 +1,4 @@
-// Reading JSON files with jansson: errors name the file, the line, the key and what was expected.
+// Reads JSON files with jansson: errors name the file, the line, the key and the expected value.
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -32,6 +32,12 @@ DRV_CHECKED drv_status json_get_f64(const char *path, const json_t *o, const cha
 // The string belongs to the JSON value.
 DRV_CHECKED drv_status json_get_str(const char *path, const json_t *o, const char *key,
         const char **out);
+
+// Make values: null stands for a number that is not finite, a count below 0, no text (NULL), and
+// bytes that are not UTF-8.
+json_t *json_of_f64(double x);
+json_t *json_of_count(int64_t n);
+json_t *json_of_text(const char *text);
 
 // Returns the text of a value with the shortest decimals that read back the same: 1e-05 stays
 // 1e-05. The caller frees it. `flags` are jansson's except JSON_REAL_PRECISION.

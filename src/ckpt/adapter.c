@@ -79,8 +79,8 @@ static drv_status add_module(arena *a, adapter *ad, const char *module,
     return DRV_OK;
 }
 
-// Checks a tensor that is no A: it must be B, or a copy of the base's weight, of a module that has
-// an A.
+// Checks a tensor that is not an A: it must be B, or a copy of the base's weight, of a module that
+// has an A.
 static drv_status check_other(arena *a, const adapter *ad, const source_tensor *t) {
     const char *module = module_of(a, t->name, SUFFIX_B);
     if (!module) module = module_of(a, t->name, SUFFIX_COPY);
@@ -117,12 +117,10 @@ static drv_status open_all(arena *a, adapter *ad) {
     drv_status status = adapter_config_parse(a, config, root, &ad->config);
     json_decref(root);
     DRV_TRY(status);
-    if (!file_exists(path_join(a, ad->path, "adapter_model.safetensors")) &&
-            file_exists(path_join(a, ad->path, "adapter_model.bin")))
-        return drv_fail(DRV_E_DATA,
-                "\"%s\" has adapter_model.bin, a pickle, which can run code when it is read; load it with PEFT and save_pretrained(..., safe_serialization=True)",
-                ad->path);
-    DRV_TRY(model_source_open_folder(a, ad->path, "adapter_model", &ad->tensors));
+    const bool torch = !file_exists(path_join(a, ad->path, "adapter_model.safetensors")) &&
+                       model_source_is_torch_folder(a, ad->path, "adapter_model");
+    DRV_TRY((torch ? model_source_open_torch_folder : model_source_open_folder)(a, ad->path,
+            "adapter_model", &ad->tensors));
     return add_modules(a, ad);
 }
 

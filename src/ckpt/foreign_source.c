@@ -113,7 +113,7 @@ static drv_status read_config(const model_source *s, json_t **out) {
 
 static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
     const foreign_model *m = s->state;
-    return model_source_folder_files(a, m->folder, list, n);
+    return model_folder_files(a, m->folder, list, n);
 }
 
 void foreign_model_close(foreign_model *m) {

@@ -15,6 +15,7 @@
 #include "ckpt/source_ranks.h"
 #include "model/family/model_files.h"
 #include "gguf/gguf.h"
+#include "pickle/torch_file.h"
 
 const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
@@ -64,41 +65,54 @@ static drv_status open_gguf_folder(arena *a, const char *path, model_source *out
     return model_source_open_gguf(a, path_join(a, path, SOURCE_GGUF), out);
 }
 
+static bool is_torch_folder(arena *a, const char *path) {
+    return model_source_is_torch_folder(a, path, "pytorch_model");
+}
+
+static drv_status open_torch_folder(arena *a, const char *path, model_source *out) {
+    DRV_TRY(model_source_open_torch_folder(a, path, "pytorch_model", out));
+    name_tied_table(a, out);
+    return DRV_OK;
+}
+
+static bool is_torch_file(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
+    (void)a;
+    return !file_is_dir(path) && !str_starts(slash ? slash + 1 : path, "consolidated.") &&
+           torch_is_file(path);
+}
+
+static drv_status open_torch_file(arena *a, const char *path, model_source *out) {
+    return model_source_open_torch(a, path, NULL, out);
+}
+
 static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
 } formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
         {is_gguf_folder, open_gguf_folder}, {source_is_dcp, source_open_dcp},
-        {rank_files_are_there, source_open_ranks}};
+        {rank_files_are_there, source_open_ranks}, {is_torch_folder, open_torch_folder},
+        {model_source_is_meta_folder, model_source_open_meta}, {is_torch_file, open_torch_file}};
 
 // Files that people have and drover does not read, and what to do.
 static const struct {
     const char *file, *advice;
 } refused[] = {
-        {"pytorch_model.bin",
-                "a pickle, which can run code when it is read; load it with transformers and save_pretrained(..., safe_serialization=True)"},
-        {"pytorch_model.bin.index.json",
-                "the index of pickles, which can run code when they are read; load it with transformers and save_pretrained(..., safe_serialization=True)"},
         {"consolidated.00.pth",
-                "Meta's own layout; transformers' convert_llama_weights_to_hf.py makes a Hugging Face folder of it"},
+                "one of Meta's own files; drover ckpt import FOLDER --out DIR makes a Hugging Face folder of theirs"},
         {"consolidated.safetensors",
                 "Mistral's own layout; the same model is published as model.safetensors"},
         {"params.json",
-                "Meta's own layout; transformers' convert_llama_weights_to_hf.py makes a Hugging Face folder of it"},
+                "one of Meta's own files; their weights, consolidated.00.pth, are not there"},
         {"adapter_config.json",
                 "an adapter without its base; drover ckpt merge BASE ADAPTER --out DIR makes a model of it"},
 };
 
-static const char *const pickles[] = {".bin", ".pth", ".pt", ".ckpt", ".pkl"};
-
-// By its name; a .bin beside an .idx holds tokens.
-static bool is_pickle(arena *a, const char *path) {
-    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++)
-        if (str_ends(path, pickles[i])) {
-            const int stem = (int)(strlen(path) - strlen(pickles[i]));
-            return !file_exists(arena_printf(a, "%.*s.idx", stem, path));
-        }
-    return false;
+// Returns whether a file is called as those of torch.save are; a .bin beside an .idx holds tokens.
+static bool is_called_torch(arena *a, const char *path) {
+    const int stem = (int)(strlen(path) - strlen(".bin"));
+    return torch_is_called_so(path) &&
+           !(str_ends(path, ".bin") && file_exists(arena_printf(a, "%.*s.idx", stem, path)));
 }
 
 const char *model_source_foreign(arena *a, const char *folder) {
@@ -109,8 +123,11 @@ const char *model_source_foreign(arena *a, const char *folder) {
             return arena_printf(a, "%s: that is %s", refused[i].file, refused[i].advice);
     if (dir_list(a, folder, &names, &n) != DRV_OK) return NULL;
     for (int i = 0; i < n; i++)
-        if (is_pickle(a, path_join(a, folder, names[i]))) // by another name
-            return arena_printf(a, "%s: that is %s", names[i], refused[0].advice);
+        if (is_called_torch(a, path_join(a, folder, names[i])))
+            return arena_printf(a,
+                    "%s: that is a file of PyTorch; name it itself, beside its config.json: drover "
+                    "ckpt import %s/%s --out DIR",
+                    names[i], folder, names[i]);
     return NULL;
 }
 
@@ -123,9 +140,12 @@ static drv_status refuse_file(arena *a, const char *path) {
         return drv_fail(DRV_E_DATA,
                 "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
                 path);
-    if (is_pickle(a, path)) return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[0].advice);
+    if (is_called_torch(a, path))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" is not a file of torch.save, neither a zip file nor one of the older form",
+                path);
     return drv_fail(DRV_E_DATA,
-            "\"%s\" is not a model, expected a Hugging Face folder or a file that begins with \"GGUF\"",
+            "\"%s\" is not a model, expected a Hugging Face folder, a GGUF file or a file of torch.save",
             path);
 }
 

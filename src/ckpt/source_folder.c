@@ -139,21 +139,21 @@ static drv_status read_config(const model_source *s, json_t **out) {
     return json_read_python(path_join(f->a, s->path, "config.json"), out);
 }
 
-drv_status model_source_folder_files(arena *a, const char *dir, ckpt_carried **list, int *n) {
+drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n) {
     *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names);
     *n = 0;
     for (int i = 0; i < n_ckpt_carried_names; i++) {
-        char *bytes, *path = path_join(a, dir, ckpt_carried_names[i]);
+        char *bytes, *file = path_join(a, path, ckpt_carried_names[i]);
         size_t n_bytes;
-        if (!file_exists(path)) continue;
-        DRV_TRY(file_read(a, path, &bytes, &n_bytes));
-        (*list)[(*n)++] = (ckpt_carried){ckpt_carried_names[i], bytes, n_bytes, dir};
+        if (!file_exists(file)) continue;
+        DRV_TRY(file_read(a, file, &bytes, &n_bytes));
+        (*list)[(*n)++] = (ckpt_carried){ckpt_carried_names[i], bytes, n_bytes, path};
     }
     return DRV_OK;
 }
 
 static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
-    return model_source_folder_files(a, s->path, list, n);
+    return model_folder_files(a, s->path, list, n);
 }
 
 static void close_folder(model_source *s) {
@@ -198,7 +198,8 @@ drv_status model_source_open_folder(arena *a, const char *path, const char *whic
 void model_source_join(arena *a, model_source *s, const model_source *more) {
     folder *files = s->state;
     source_tensor *all = ARENA_ARRAY(a, source_tensor, s->n + more->n + 1);
-    DRV_ASSERT(more->reader == &folder_reader && !files->joined, "\"%s\" is no folder", more->path);
+    DRV_ASSERT(more->reader == &folder_reader && !files->joined, "\"%s\" is not a folder",
+            more->path);
     files->joined = more->state;
     for (int i = 0; i < s->n; i++)
         all[i] = s->tensors[i];

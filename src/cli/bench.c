@@ -138,7 +138,11 @@ static const cli_rule step_rules[] = {
 static const cli_option device_options[] = {
         CLI_SET,
         {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
+        {"--from", "RUN_DIR", "learn from the steps of a run instead of timing some"},
         {"--out", "FILE", "write the profile there instead of printing it"},
+};
+static const cli_rule device_rules[] = {
+        {.option = "--from", .excludes = "--set --repeats"},
 };
 static const cli_option attention_options[] = {
         CLI_SET,
@@ -169,8 +173,7 @@ static const verb subverbs[] = {
                 .help = "The peak (of square products; with AMX of its tile registers alone), then the layer\n"
                         "shapes of the model, each as a run multiplies. Without CONFIG: llama-135m.\n"
                         "bench/onednn_gemm.c of the sources times the same shapes by oneDNN.",
-                .options = gemm_options,
-                .n_options = sizeof gemm_options / sizeof *gemm_options,
+                CLI_OPTIONS(gemm_options),
                 .max_positional = 1,
                 .run = run_gemm,
         },
@@ -186,24 +189,25 @@ static const verb subverbs[] = {
                         "seconds, FLOPs and bytes of each op, with the peak of products and the memory bandwidth\n"
                         "measured in the same run. `mpirun -n N drover bench step CONFIG` times N ranks; the profile\n"
                         "is that of rank 0.",
-                .options = step_options,
-                .n_options = sizeof step_options / sizeof *step_options,
-                .rules = step_rules,
-                .n_rules = sizeof step_rules / sizeof *step_rules,
+                CLI_OPTIONS(step_options),
+                CLI_RULES(step_rules),
                 .max_positional = 1,
                 .run = bench_step,
         },
         {
                 .name = "device",
                 .summary = "the profile of this machine, for drover plan --device",
-                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--out FILE]",
+                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--out FILE]\n"
+                         "--from RUN_DIR [--out FILE]",
                 .help = "Times the ops of a training step and writes what this machine reaches of its peaks as a\n"
                         "profile: a plan of the same step then takes as long as the step did. Without CONFIG:\n"
                         "llama-135m. Under mpirun a rank is what one of them has, and the links are measured.\n"
+                        "--from changes the profile that a run was planned with (its key device) until the plan of\n"
+                        "its steps takes, term by term, what they took, and says which fields that determines.\n"
                         "Example: drover bench device --out mine.yaml\n"
                         "         drover plan run.yaml --ranks 8 --device mine.yaml",
-                .options = device_options,
-                .n_options = sizeof device_options / sizeof *device_options,
+                CLI_OPTIONS(device_options),
+                CLI_RULES(device_rules),
                 .max_positional = 1,
                 .run = bench_step,
         },
@@ -215,8 +219,7 @@ static const verb subverbs[] = {
                         "more, of one document and of many that do not see each other. It prints FLOP/s, counting the\n"
                         "pairs of tokens that see each other, and their ratio to the peak of matrix products measured\n"
                         "in the same run. The config gives the type, the arithmetic and the threads.",
-                .options = attention_options,
-                .n_options = sizeof attention_options / sizeof *attention_options,
+                CLI_OPTIONS(attention_options),
                 .max_positional = 1,
                 .run = bench_attention,
         },
@@ -226,8 +229,7 @@ static const verb subverbs[] = {
                 .usage = "--tokenizer DIR --input FILE [--json]",
                 .help = "Prints the MB/s of the first pass in this process (cold) and of the fastest later one\n"
                         "(warm).",
-                .options = tokenizer_options,
-                .n_options = sizeof tokenizer_options / sizeof *tokenizer_options,
+                CLI_OPTIONS(tokenizer_options),
                 .run = bench_tokenizer,
         },
         {
@@ -235,8 +237,7 @@ static const verb subverbs[] = {
                 .summary = "building a data set",
                 .usage = "--tokenizer DIR --input FILE [--json]",
                 .help = "Prints the MB/s of text of a whole build, files written, and of the encoding alone.",
-                .options = data_options,
-                .n_options = sizeof data_options / sizeof *data_options,
+                CLI_OPTIONS(data_options),
                 .run = bench_data,
         },
 };
@@ -245,6 +246,5 @@ const verb verb_bench = {
         .name = "bench",
         .summary = "measure speed: GEMM, step, device, attention, tokenizer, data set",
         .help = "Each is measured against the physical limit of this machine in the same run.",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

@@ -272,6 +272,8 @@ static drv_status run_bench(this_rank *r, const cli_args *args, run_config *cfg)
 }
 
 drv_status bench_step(arena *a, const cli_args *args) {
+    if (strcmp(args->verb->name, "device") == 0 && cli_has(args, "--from"))
+        return bench_learn(a, args);
     run_config *cfg = ARENA_NEW(a, run_config);
     const drv_status loaded = bench_load(a, args, cfg);
     if (loaded != DRV_OK) return train_refuse(a, loaded);

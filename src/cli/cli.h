@@ -42,6 +42,11 @@ struct verb {
     int n_subverbs;
 };
 
+// Tables of a verb with their lengths.
+#define CLI_OPTIONS(table)  .options = table, .n_options = sizeof table / sizeof *table
+#define CLI_RULES(table)    .rules = table, .n_rules = sizeof table / sizeof *table
+#define CLI_SUBVERBS(table) .subverbs = table, .n_subverbs = sizeof table / sizeof *table
+
 extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate,
         verb_ckpt, verb_tokenizer, verb_data, verb_model, verb_bench, verb_doctor, verb_plot,
         verb_top, verb_report, verb_page, verb_chat, verb_devices, verb_examples, verb_compile,

@@ -191,10 +191,8 @@ const verb verb_doctor = {
                 "clocks, versions, and whether locks and renames of node 0 in DIR are seen. A node below 0.8\n"
                 "of the median is named with its figure, and the exit status is then 1. docs/launch.md has\n"
                 "the details.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .max_positional = 1,
         .run = run,
 };

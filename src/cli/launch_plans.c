@@ -15,7 +15,7 @@ typedef struct planning {
 static drv_status choose(void *ctx, arena *a, int n_nodes, int min_nodes, attempt_layout *out) {
     planning *p = ctx;
     elastic_layout found;
-    if (!p->has_device) DRV_TRY(elastic_device(a, p->job.ranks, &p->job.device));
+    if (!p->has_device) DRV_TRY(elastic_device(p->job.cfg, p->job.ranks, &p->job.device));
     p->has_device = p->job.on_host = true;
     DRV_TRY(elastic_choose(a, &p->job, n_nodes, min_nodes, &found));
     *out = (attempt_layout){.n_nodes = found.n_nodes,

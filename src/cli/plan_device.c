@@ -5,20 +5,16 @@
 
 #include "base/str.h"
 
-drv_status device_plan_make(arena *a, const char *device, const programs *p,
-        const stage_plans *stages, device_plan *out) {
-    const run_config *cfg = p->held.config;
-    step_work whole = step_work_new(a, cfg);
-    if (!stages) step_work_take(p, &whole);
+drv_status device_plan_make(arena *a, const char *device, const run_plan *planned,
+        device_plan *out) {
+    const run_config *cfg = planned->cfg;
     *out = (device_plan){.tokens_per_s = 0};
-    const mesh m = run_mesh(cfg);
     DRV_TRY(device_profile_read(a, device, &out->device));
-    DRV_TRY(device_profile_check_ranks(&out->device, mesh_ranks(&m)));
-    DRV_TRY(step_cost_make(a, cfg, stages ? &stages->work : &whole,
-            stages ? &stages->schedule : NULL, &out->device, &out->cost));
+    DRV_TRY(device_profile_check_ranks(&out->device, planned->n_ranks));
+    DRV_TRY(run_plan_cost(a, planned, &out->device, &out->cost));
     out->tokens_per_s = (double)(cfg->global_batch_size * cfg->sequence_length) / out->cost.seconds;
-    out->mfu = out->tokens_per_s * programs_flops_per_token(p, false) /
-               ((double)mesh_ranks(&m) * out->device.bf16_flops);
+    out->mfu = out->tokens_per_s * planned->flops_per_token /
+               (planned->n_ranks * out->device.bf16_flops);
     return DRV_OK;
 }
 
@@ -37,15 +33,19 @@ static step_term to_mend(const step_cost *c) {
     return rest.term[term] > 0.05 * c->seconds ? term : TERM_PRODUCTS;
 }
 
+void step_terms_print(const step_cost *cost) {
+    for (step_term t = 0; t < N_STEP_TERMS; t++)
+        if (cost->term[t] >= 5e-4 * cost->seconds)
+            printf("  %-11s %10.4g s %6.1f %%\n", step_term_name(t), cost->term[t],
+                    100 * cost->term[t] / cost->seconds);
+}
+
 void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
     const step_cost *c = &d->cost;
     printf("device        %s, %d of them\n", d->device.name, ranks);
     printf("step          %.4g s, %s tokens/s, %s a rank, %.1f %% MFU\n", c->seconds,
             str_si(d->tokens_per_s), str_si(d->tokens_per_s / ranks), 100 * d->mfu);
-    for (step_term t = 0; t < N_STEP_TERMS; t++)
-        if (c->term[t] >= 5e-4 * c->seconds)
-            printf("  %-11s %10.4g s %6.1f %%\n", step_term_name(t), c->term[t],
-                    100 * c->term[t] / c->seconds);
+    step_terms_print(c);
     const step_term mend = to_mend(c);
     printf("              largest term to reduce: %s, by %s\n", step_term_name(mend),
             step_term_advice(mend));
@@ -55,11 +55,4 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
     if (d->device.price_per_hour > 0)
         printf("cost          %.2f, at %g an hour for each rank\n",
                 hours * ranks * d->device.price_per_hour, d->device.price_per_hour);
-}
-
-json_t *device_plan_terms(const device_plan *d) {
-    json_t *terms = json_object();
-    for (step_term t = 0; t < N_STEP_TERMS; t++)
-        json_object_set_new(terms, step_term_name(t), json_real(d->cost.term[t]));
-    return terms;
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/json.h"
 #include "cli/cli.h"
-#include "search/step_cost.h"
+#include "search/run_plan.h"
 
 #define PLAN_DEVICE_OPTION                                                                         \
     {                                                                                              \
@@ -16,10 +16,10 @@ typedef struct device_plan {
     double tokens_per_s, mfu; // of all ranks; of the peak of bf16 products
 } device_plan;
 
-// Plans the run on what --device names. `stages`: NULL without a pipeline; then p has all programs.
-DRV_CHECKED drv_status device_plan_make(arena *a, const char *device, const programs *p,
-        const stage_plans *stages, device_plan *out);
+// Plans the run on what --device names.
+DRV_CHECKED drv_status device_plan_make(arena *a, const char *device, const run_plan *planned,
+        device_plan *out);
 // Prints the terms of a step's time as a table, what would help most, and the cost of `steps` steps.
 void device_plan_print(const device_plan *d, int ranks, int64_t steps);
-// Returns the same as an object, {"products": seconds, ...}.
-json_t *device_plan_terms(const device_plan *d);
+// Prints the terms that take more than a twentieth of a percent of the step.
+void step_terms_print(const step_cost *cost);

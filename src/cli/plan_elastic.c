@@ -55,7 +55,8 @@ drv_status plan_elastic(arena *a, const cli_args *args, const run_config *cfg) {
     elastic_job job;
     drv_status status = DRV_OK;
     DRV_TRY(elastic_job_read(args, cfg, &job));
-    DRV_TRY(plan_read_device(a, args, (int64_t)job.n_nodes * job.ranks, &job.device, &job.on_host));
+    DRV_TRY(plan_read_device(a, args, cfg, (int64_t)job.n_nodes * job.ranks, &job.device,
+            &job.on_host));
     if (!as_json)
         printf("%6s %6s %10s  %-9s  %s\n", "nodes", "ranks", "tokens/s", "bits", "layout");
     json_t *list = json_array();

@@ -7,8 +7,8 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "search/host_profile.h"
 #include "search/layout_search.h"
-#include "search/run_plan.h"
 
 // --- printing
 static void print_row(const layout_search *f, const layout_candidate *c) {
@@ -158,27 +158,30 @@ static drv_status read_links(const cli_args *args, int64_t ranks, link_speeds *o
     return DRV_OK;
 }
 
-static drv_status read_by_hand(arena *a, const cli_args *args, int64_t ranks, device_profile *out) {
-    double gflops = 0, share = BACKEND_EXPECTED_SHARE;
+static drv_status read_by_hand(const cli_args *args, const run_config *cfg, int64_t ranks,
+        device_profile *out) {
+    double gflops = 0;
     link_speeds links;
     int64_t memory = memory_limit_read("").free;
     DRV_TRY(cli_get_f64(args, "--gflops", 1e-3, 1e12, &gflops));
     DRV_TRY(read_links(args, ranks, &links));
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
-    if (gflops == 0) {
-        DRV_TRY(host_peak(a, &gflops, &share));
-        gflops /= 1e9;
+    if (gflops > 0) {
+        *out = device_profile_by_hand("of --gflops", gflops * 1e9, memory, &links);
+        return DRV_OK;
     }
-    *out = device_profile_by_hand(cli_has(args, "--gflops") ? "of --gflops" : "like this machine",
-            gflops * 1e9, share, memory, &links);
+    DRV_TRY(host_profile(cfg, out));
+    out->name = "like this machine";
+    out->memory = memory;
+    out->links = links;
     return DRV_OK;
 }
 
-drv_status plan_read_device(arena *a, const cli_args *args, int64_t ranks, device_profile *out,
-        bool *on_host) {
+drv_status plan_read_device(arena *a, const cli_args *args, const run_config *cfg, int64_t ranks,
+        device_profile *out, bool *on_host) {
     const char *device = cli_get(args, "--device", NULL);
     *on_host = device == NULL;
-    if (!device) return read_by_hand(a, args, ranks, out);
+    if (!device) return read_by_hand(args, cfg, ranks, out);
     DRV_TRY(device_profile_read(a, device, out));
     return device_profile_check_ranks(out, ranks);
 }
@@ -222,7 +225,7 @@ drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg, in
     DRV_TRY(cli_get_i64(args, "--top", 1, 1000, &s.top));
     DRV_TRY(check_batch(cfg, ranks));
     DRV_TRY(read_pins(a, args, ranks, &s.pinned));
-    DRV_TRY(plan_read_device(a, args, ranks, &s.device, &s.on_host));
+    DRV_TRY(plan_read_device(a, args, cfg, ranks, &s.device, &s.on_host));
     drv_status status = layout_search_run(&s);
     if (status == DRV_OK) status = report(a, args, &s);
     layout_search_free(&s);

@@ -28,8 +28,8 @@
 
 // Reads the device of a rank from --device, or from the other options and this machine. *on_host:
 // the rank's process uses the same memory.
-DRV_CHECKED drv_status plan_read_device(arena *a, const cli_args *args, int64_t ranks,
-        device_profile *out, bool *on_host);
+DRV_CHECKED drv_status plan_read_device(arena *a, const cli_args *args, const run_config *cfg,
+        int64_t ranks, device_profile *out, bool *on_host);
 // Runs the search and prints it. DRV_E_USAGE: no layout is possible (the message says why), or none
 // fits.
 DRV_CHECKED drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg,

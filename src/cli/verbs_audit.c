@@ -25,10 +25,6 @@ static drv_status read_steps(const char *text, int64_t *first, int64_t *last) {
             text);
 }
 
-static json_t *text_or_null(const char *text) {
-    return text ? json_string(text) : json_null();
-}
-
 static json_t *hash(const audit_result *x, uint64_t value) {
     char text[17];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)value);
@@ -41,9 +37,9 @@ static void print_json(const audit_result *result, const char *message) {
         found = json_object();
         json_object_set_new(found, "step", json_integer(result->step));
         json_object_set_new(found, "what", json_string(audit_kind_name(result->kind)));
-        json_object_set_new(found, "tensor", text_or_null(result->tensor));
+        json_object_set_new(found, "tensor", json_of_text(result->tensor));
         json_object_set_new(found, "tensors", json_integer(result->n_tensors));
-        json_object_set_new(found, "op", text_or_null(result->op));
+        json_object_set_new(found, "op", json_of_text(result->op));
         json_object_set_new(found, "element",
                 result->element < 0 ? json_null() : json_integer(result->element));
         json_object_set_new(found, "bit",
@@ -54,8 +50,8 @@ static void print_json(const audit_result *result, const char *message) {
         json_object_set_new(found, "message", json_string(message));
     }
     json_object_set_new(all, "equal", json_boolean(result->kind == AUDIT_EQUAL));
-    json_object_set_new(all, "checkpoint", text_or_null(result->checkpoint));
-    json_object_set_new(all, "arithmetic", text_or_null(result->arithmetic));
+    json_object_set_new(all, "checkpoint", json_of_text(result->checkpoint));
+    json_object_set_new(all, "arithmetic", json_of_text(result->arithmetic));
     json_object_set_new(all, "first_step", json_integer(result->first));
     json_object_set_new(all, "last_step", json_integer(result->last));
     json_object_set_new(all, "compared", json_integer(result->compared));
@@ -121,8 +117,7 @@ const verb verb_audit = {
                 "Example: drover audit runs/a --steps 900:1000\n"
                 "\n"
                 "Exit status: 0 equal, 1 a step differs, 2 it cannot be audited here, and why.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         .min_positional = 1,
         .max_positional = 1,
         .run = run_audit,

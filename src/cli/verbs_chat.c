@@ -272,10 +272,8 @@ const verb verb_chat = {
                 "--print applies a chat template to a conversation, as transformers' apply_chat_template does:\n"
                 "the template of a model's folder (chat_template.jinja or tokenizer_config.json) or a file. A\n"
                 "template that asks for too much time or memory is stopped.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .max_positional = 1,
         .run = run_chat,
 };

@@ -7,6 +7,7 @@
 #include "ckpt/ckpt.h"
 #include "cli/ckpt_convert.h"
 #include "cli/ckpt_import.h"
+#include "cli/ckpt_show.h"
 #include "cli/cli.h"
 #include "train/trainer_json.h"
 
@@ -93,53 +94,9 @@ static drv_status refuse_run(arena *a, const char *path) {
             path, path);
 }
 
-// --- show
-static json_t *tensor_json(const char *file, const st_tensor *t) {
-    json_t *shape = json_array();
-    for (int d = 0; d < t->n_dims; d++)
-        json_array_append_new(shape, json_integer(t->dim[d]));
-    return json_pack("{s:s, s:s, s:s, s:o, s:I}", "file", file, "name", t->name, "dtype",
-            t->type_name, "shape", shape, "bytes", (json_int_t)t->bytes);
-}
-
-static void print_tensor(const char *file, const st_tensor *t) {
-    printf("%-24s %-60s %-5s [", file, t->name, t->type_name);
-    for (int d = 0; d < t->n_dims; d++)
-        printf(d ? ", %lld" : "%lld", (long long)t->dim[d]);
-    puts("]");
-}
-
 static drv_status run_show(arena *a, const cli_args *args) {
-    const char *path = args->positional[0];
-    DRV_TRY(refuse_run(a, path));
-    const bool json = cli_has(args, "--json");
-    char **names;
-    int n_steps, n_files = 0;
-    DRV_TRY(dir_list(a, path, &names, &n_steps));
-    json_t *tensors = json_array();
-    for (int i = 0; i < n_steps; i++) {
-        st_file f;
-        if (!str_ends(names[i], ".safetensors")) continue;
-        drv_status status = st_open(a, path_join(a, path, names[i]), &f);
-        if (status != DRV_OK) {
-            json_decref(tensors);
-            return status;
-        }
-        for (int k = 0; k < f.n; k++)
-            if (json)
-                json_array_append_new(tensors, tensor_json(names[i], &f.tensors[k]));
-            else
-                print_tensor(names[i], &f.tensors[k]);
-        st_close(&f);
-        n_files++;
-    }
-    json_t *all = json_pack("{s:s, s:o}", "path", path, "tensors", tensors);
-    if (json && n_files)
-        print_json(all);
-    else
-        json_decref(all);
-    if (n_files) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "\"%s\" has no .safetensors file, expected a checkpoint", path);
+    DRV_TRY(refuse_run(a, args->positional[0]));
+    return ckpt_show(a, args);
 }
 
 // --- verify
@@ -196,10 +153,14 @@ static drv_status run_verify(arena *a, const cli_args *args) {
     return status;
 }
 
+#define KEY_OPTION                                                                                 \
+    { "--key", "KEY", "in a file of torch.save: the dict of the tensors, as model" }
+
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
         {"--config", "FILE", "the config.json of a checkpoint that has none"},
+        KEY_OPTION,
         {"--keep-blocks", NULL,
                 "keep the GGUF file as it is in the folder, to tune it in its blocks"},
         {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
@@ -210,9 +171,11 @@ static const cli_option import_options[] = {
 
 static const cli_rule import_rules[] = {
         {.option = "--keep-blocks", .excludes = "--dtype --max-shard-size"},
+        {.option = "--key", .excludes = "--config"},
 };
 
 static const cli_option json_options[] = {CLI_JSON};
+static const cli_option show_options[] = {KEY_OPTION, CLI_JSON};
 
 #define OUT_OPTION                                                                                 \
     { "--out", "DIR", "the folder to write; it appears whole or not at all" }
@@ -274,9 +237,9 @@ static const cli_option consolidate_options[] = {
 static const verb subverbs[] = {
         {
                 .name = "import",
-                .summary = "make a Hugging Face folder from models and checkpoints of others",
+                .summary = "make a Hugging Face folder from what others have written",
                 .usage =
-                        "FILE.gguf|FOLDER --out DIR [--dtype bf16|f16|f32] [--config FILE]\nFILE.gguf --out DIR --keep-blocks",
+                        "FILE.gguf|FOLDER --out DIR [--dtype bf16|f16|f32] [--config FILE]\nFILE.gguf --out DIR --keep-blocks\nFILE.pt --out DIR [--key KEY] [--dtype bf16|f16|f32]",
                 .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
                         "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
                         "generation_config.json. The folder appears complete or not at all. Memory is bounded\n"
@@ -289,9 +252,13 @@ static const verb subverbs[] = {
                         "--keep-blocks keeps the file as model.gguf instead: a base for model.base_dtype gguf\n"
                         "(docs/small-machines.md).\n"
                         "\n"
-                        "Folders: reads safetensors in one or several files. Pickles (pytorch_model.bin) and Meta's\n"
-                        "own layout (consolidated.00.pth) are refused with advice; models of an unknown family are\n"
-                        "refused with what differs.\n"
+                        "Folders: reads safetensors or pytorch_model.bin, in one or several files, and Meta's own files\n"
+                        "(consolidated.NN.pth, params.json); models of an unknown family are refused with what\n"
+                        "differs.\n"
+                        "\n"
+                        "PyTorch: reads a file of torch.save (.bin, .pt, .pth, .ckpt) beside config.json and the\n"
+                        "tokenizer. It is the dict of the model's tensors, or has it under KEY, as model or\n"
+                        "state_dict. Nothing of it is run, and names that tensors do not need are refused.\n"
                         "\n"
                         "Checkpoints of torch.distributed.checkpoint (.metadata: PyTorch, torchtitan, Megatron-Core) are\n"
                         "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes are\n"
@@ -300,10 +267,8 @@ static const verb subverbs[] = {
                         "\n"
                         "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
                         "them, both models are run and compared as by export. verify.json has the result.",
-                .options = import_options,
-                .n_options = sizeof import_options / sizeof *import_options,
-                .rules = import_rules,
-                .n_rules = sizeof import_rules / sizeof *import_rules,
+                CLI_OPTIONS(import_options),
+                CLI_RULES(import_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_import,
@@ -313,8 +278,7 @@ static const verb subverbs[] = {
                 .summary = "list the checkpoints of a run, and verify them",
                 .usage = "RUN_DIR [--json]",
                 .help = "Checks every byte of each checkpoint against its manifest of hashes.",
-                .options = json_options,
-                .n_options = 1,
+                CLI_OPTIONS(json_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_list,
@@ -322,10 +286,11 @@ static const verb subverbs[] = {
         {
                 .name = "show",
                 .summary = "list the tensors of a checkpoint",
-                .usage = "CHECKPOINT [--json]",
-                .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder.",
-                .options = json_options,
-                .n_options = 1,
+                .usage = "CHECKPOINT|FILE.pt [--key KEY] [--json]",
+                .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, or of a file of\n"
+                        "torch.save (.bin, .pt, .pth, .ckpt): its tensors by the keys that lead to them, joined by\n"
+                        "dots.",
+                CLI_OPTIONS(show_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_show,
@@ -347,8 +312,7 @@ static const verb subverbs[] = {
                         "Otherwise logits and weights may differ by no more than rounding to the coarser type\n"
                         "explains (docs/proof.md); the first weight beyond that is named with both values. Exit\n"
                         "status 1: out of bounds. The models stay on disk; memory is some 200 MB for any size.",
-                .options = json_options,
-                .n_options = sizeof json_options / sizeof *json_options,
+                CLI_OPTIONS(json_options),
                 .min_positional = 1,
                 .max_positional = 2,
                 .run = run_verify,
@@ -367,7 +331,7 @@ static const verb subverbs[] = {
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
                         "refused by name. Memory is bounded by pieces, whatever the size. --gguf writes weights,\n"
                         "tokenizer and chat template in one file that llama.cpp loads. Of --type q4_k the output weight\n"
-                        "is Q8_0; of q8_0 and q4_k a matrix whose rows are no whole blocks (32, 256) is Q8_0 or F16.\n"
+                        "is Q8_0; of q8_0 and q4_k a matrix whose rows are not whole blocks (32, 256) is Q8_0 or F16.\n"
                         "\n"
                         "--dcp writes what PyTorch, torchtitan and Megatron-Core load: .metadata and __0_0.distcp, under\n"
                         "the names and in the order of rows that --names says (docs/foreign-checkpoints.md).\n"
@@ -375,10 +339,8 @@ static const verb subverbs[] = {
                         "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
                         "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
                         "(FILE.unproved) and exits 1.",
-                .options = export_options,
-                .n_options = sizeof export_options / sizeof *export_options,
-                .rules = export_rules,
-                .n_rules = sizeof export_rules / sizeof *export_rules,
+                CLI_OPTIONS(export_options),
+                CLI_RULES(export_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_export,
@@ -398,10 +360,8 @@ static const verb subverbs[] = {
                         "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
                         "+ adapter and the merged model are replayed and compared. --gguf quantises the merged model\n"
                         "as --type says; what the base lay in memory as while it was tuned does not count.",
-                .options = merge_options,
-                .n_options = sizeof merge_options / sizeof *merge_options,
-                .rules = gguf_rules,
-                .n_rules = sizeof gguf_rules / sizeof *gguf_rules,
+                CLI_OPTIONS(merge_options),
+                CLI_RULES(gguf_rules),
                 .min_positional = 2,
                 .max_positional = 2,
                 .run = ckpt_merge,
@@ -414,8 +374,7 @@ static const verb subverbs[] = {
                         "or into files of at most SIZE. Every tensor keeps its type and its bytes, and the copy\n"
                         "resumes as the original does. For a model to publish, or one of another type, see ckpt\n"
                         "export.",
-                .options = consolidate_options,
-                .n_options = sizeof consolidate_options / sizeof *consolidate_options,
+                CLI_OPTIONS(consolidate_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_consolidate_verb,
@@ -428,6 +387,5 @@ const verb verb_ckpt = {
         .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
                 "beside it. Models come in by import, go out by export and merge, and verify says whether\n"
                 "one is the other.",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

@@ -228,7 +228,7 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
         return drv_fail(DRV_E_USAGE,
                 "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
                 cfg->backend);
-    DRV_TRY(elastic_device(a, job.ranks, &job.device));
+    DRV_TRY(elastic_device(cfg, job.ranks, &job.device));
     job.on_host = true;
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
@@ -337,10 +337,8 @@ const verb verb_compile = {
                 "--list lists the programs in the cache: what they are for, their sizes and last uses. When\n"
                 "the folder grows beyond pjrt.cache_gib, the least recently used ones are removed; --evict\n"
                 "does so at once, by size or by age, and removes damaged ones.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .max_positional = 1,
         .run = run,
 };

@@ -101,6 +101,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
         config_print_reference(&text);
     } else {
         DRV_TRY(cli_load_config(a, args, &cfg));
+        config_say_old_keys(&cfg);
         config_print(&cfg, true, &text);
     }
     fputs(text.p, stdout);
@@ -125,10 +126,8 @@ const verb verb_config = {
                 "each key. A key that would change the result is refused until you accept it\n"
                 "(docs/translate.md).\n"
                 "Example: drover config --from nxdt hf_llama3_8B_config.yaml >run.yaml",
-        .options = config_options,
-        .n_options = sizeof config_options / sizeof *config_options,
-        .rules = config_rules,
-        .n_rules = sizeof config_rules / sizeof *config_rules,
+        CLI_OPTIONS(config_options),
+        CLI_RULES(config_rules),
         .max_positional = 1000,
         .run = run_config_verb,
 };
@@ -166,8 +165,7 @@ const verb verb_graph = {
         .usage = "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
         .help = "Prints one line for each node: outputs with their types, op, inputs, attributes. Nothing is\n"
                 "allocated, so that every preset up to llama-3.1-405b prints on a laptop.",
-        .options = graph_options,
-        .n_options = sizeof graph_options / sizeof *graph_options,
+        CLI_OPTIONS(graph_options),
         .max_positional = 1,
         .run = run_graph,
 };

@@ -174,8 +174,7 @@ static const verb subverbs[] = {
                 .help = "Downloads the files of a data set from the Hugging Face hub, or of a URL[#sha256=HEX]: several\n"
                         "at a time, checked against their size and hash, resumed when cut off. HF_TOKEN is sent\n"
                         "to the hub alone; HF_ENDPOINT names another one.",
-                .options = get_options,
-                .n_options = sizeof get_options / sizeof *get_options,
+                CLI_OPTIONS(get_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = data_get,
@@ -206,10 +205,8 @@ static const verb subverbs[] = {
                         "beside them or is what both begin with. Each pair is two documents, the chosen one first. With\n"
                         "--template none they are texts that no template goes around: the tokens are those of prompt and\n"
                         "response and the end-of-text token. A record without a pair, a prompt or a response ends the build.",
-                .options = build_options,
-                .n_options = sizeof build_options / sizeof *build_options,
-                .rules = build_rules,
-                .n_rules = sizeof build_rules / sizeof *build_rules,
+                CLI_OPTIONS(build_options),
+                CLI_RULES(build_rules),
                 .run = data_build,
         },
         {
@@ -219,8 +216,7 @@ static const verb subverbs[] = {
                 .help = "Opens any Megatron data set. Tokenizer and end-of-document token are known where\n"
                         "drover data build made it: it keeps them in PREFIX.idx.json. Of a set that\n"
                         "--sft built also how many tokens are answers and how long the examples are.",
-                .options = info_options,
-                .n_options = sizeof info_options / sizeof *info_options,
+                CLI_OPTIONS(info_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = data_look_info,
@@ -231,8 +227,7 @@ static const verb subverbs[] = {
                 .usage = "PREFIX [--document N] [--tokenizer DIR]",
                 .help = "Prints the ids of a document, or its text when the tokenizer is given. Of a set that --sft\n"
                         "built the answers are green on a terminal, else between [[ and ]], the last between [[* and *]].",
-                .options = show_options,
-                .n_options = sizeof show_options / sizeof *show_options,
+                CLI_OPTIONS(show_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = data_look_show,
@@ -243,10 +238,8 @@ static const verb subverbs[] = {
                 .usage = "PREFIX [--tokenizer DIR|--vocab-size N]",
                 .help = "Checks all tokens against the vocabulary of the tokenizer that is given, or else of the one that\n"
                         "built the set, and the marks of answers that --sft makes. A failure names token, document and value.",
-                .options = verify_options,
-                .n_options = sizeof verify_options / sizeof *verify_options,
-                .rules = verify_rules,
-                .n_rules = sizeof verify_rules / sizeof *verify_rules,
+                CLI_OPTIONS(verify_options),
+                CLI_RULES(verify_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = data_look_verify,
@@ -256,6 +249,5 @@ static const verb subverbs[] = {
 const verb verb_data = {
         .name = "data",
         .summary = "get text, tokenise it into Megatron .bin/.idx, look at data sets",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

@@ -111,8 +111,7 @@ const verb verb_devices = {
                 "what a run takes on them. A profile of one's own is a YAML file with the same fields.\n"
                 "\n"
                 "A run computes on one with   drover train RUN.yaml --set backend=pjrt --set pjrt.plugin=cuda",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         .max_positional = 1,
         .run = run,
 };

@@ -343,10 +343,8 @@ const verb verb_eval = {
                 "at the context, and does nothing else: to compare models and programs position by position.\n"
                 "\n"
                 "Ctrl-C stops, prints the scores so far, and exits 3.",
-        .options = eval_options,
-        .n_options = sizeof eval_options / sizeof *eval_options,
-        .rules = eval_rules,
-        .n_rules = sizeof eval_rules / sizeof *eval_rules,
+        CLI_OPTIONS(eval_options),
+        CLI_RULES(eval_rules),
         .max_positional = 1,
         .run = run_eval,
 };

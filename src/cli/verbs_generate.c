@@ -187,10 +187,8 @@ const verb verb_generate = {
                 "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"
                 "tokens_per_s, prompt_tokens (those that had to be computed: of a second sample none or\n"
                 "few) and prompt_tokens_per_s; the text ends before a stop text.",
-        .options = generate_options,
-        .n_options = sizeof generate_options / sizeof *generate_options,
-        .rules = generate_rules,
-        .n_rules = sizeof generate_rules / sizeof *generate_rules,
+        CLI_OPTIONS(generate_options),
+        CLI_RULES(generate_rules),
         .max_positional = 1,
         .run = run_generate,
 };

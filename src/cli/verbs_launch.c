@@ -235,10 +235,8 @@ static const verb subverbs[] = {
                         "on with fewer, in the fastest layout that has the same bits (drover plan --elastic).\n"
                         "--preflight measures nodes (drover doctor --node) before an attempt that takes new ones; exclude:\n"
                         "one below 0.8 of the median is taken only where no spare one is left.",
-                .options = node_options,
-                .n_options = sizeof node_options / sizeof *node_options,
-                .rules = node_rules,
-                .n_rules = sizeof node_rules / sizeof *node_rules,
+                CLI_OPTIONS(node_options),
+                CLI_RULES(node_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_node,
@@ -264,6 +262,5 @@ static const verb subverbs[] = {
 const verb verb_launch = {
         .name = "launch",
         .summary = "train on several nodes, and write jobs for schedulers",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

@@ -44,8 +44,7 @@ static const verb subverbs[] = {
                         "and hash, and interrupted downloads are resumed. HF_TOKEN is sent to the hub alone;\n"
                         "HF_ENDPOINT names another hub. At the end it prints how to go on: `model: {from:\n"
                         "models/NAME}` in a config trains the model further.",
-                .options = get_options,
-                .n_options = sizeof get_options / sizeof *get_options,
+                CLI_OPTIONS(get_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = model_get,
@@ -55,6 +54,5 @@ static const verb subverbs[] = {
 const verb verb_model = {
         .name = "model",
         .summary = "get a model from the Hugging Face hub",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

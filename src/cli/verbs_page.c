@@ -44,8 +44,7 @@ const verb verb_page = {
                 "the page is there, whatever became of the run. TERM ends it. It is unencrypted.\n"
                 "drover launch KIND --page makes a Deployment of it.\n"
                 "Example: drover page runs/perl --listen 0.0.0.0:8080 --password-file password",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         .min_positional = 1,
         .max_positional = 1,
         .run = run_page,

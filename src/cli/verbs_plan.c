@@ -14,6 +14,7 @@
 #include "cli/plan_stages.h"
 #include "programs/fit.h"
 #include "search/run_plan.h"
+#include "search/step_terms.h"
 #include "train/run_inputs.h"
 #include "weights/lora_state.h"
 
@@ -83,10 +84,9 @@ static void print_nodes(const programs *p) {
 
 static void print_time(const plan_report *r) {
     const run_config *cfg = r->cfg;
-    char how[64] = "as micro-batches took just now", step[32];
-    if (!r->times.is_measured)
-        snprintf(how, sizeof how, "at %.0f %% of this machine's GEMM peak",
-                100 * r->times.peak_share);
+    char step[32];
+    const char *how = r->times.is_measured ? "as micro-batches took just now"
+                                           : "by the profile of this machine, measured just now";
     if (!(r->times.step_s > 0)) return;
     snprintf(step, sizeof step, "%.3g s", r->times.step_s);
     if (r->times.step_s >= 10)
@@ -98,6 +98,7 @@ static void print_time(const plan_report *r) {
         printf("time          %s for %lld step%s, %s per step, %s; evaluations and checkpoints not counted\n",
                 str_long_duration(r->times.run_s), (long long)cfg->steps, str_plural(cfg->steps),
                 step, how);
+    if (!r->times.is_measured) step_terms_print(&r->times.cost);
 }
 
 static void print_plan(const plan_report *report) {
@@ -191,10 +192,11 @@ static void print_plan_json(const plan_report *report) {
     if (report->plan->is_pipeline)
         json_object_set_new(all, "pipeline", plan_stages_json(&report->plan->stages));
     json_object_set_new(all, "step_is_measured", json_boolean(report->times.is_measured));
+    json_object_set_new(all, "terms",
+            step_terms_json(report->device ? &report->device->cost : &report->times.cost));
     if (report->device) {
         const device_plan *d = report->device;
         json_object_set_new(all, "device", json_string(d->device.name));
-        json_object_set_new(all, "terms", device_plan_terms(d));
         json_object_set_new(all, "tokens_per_s", json_real(d->tokens_per_s));
         json_object_set_new(all, "mfu", json_real(d->mfu));
     }
@@ -210,8 +212,7 @@ static void print_plan_json(const plan_report *report) {
 // Plans for a named device. Only the device's memory counts: the process has that of its host.
 static drv_status plan_for_device(arena *a, const char *device, run_plan *planned,
         device_plan *named, plan_report *report) {
-    DRV_TRY(device_plan_make(a, device, &planned->programs,
-            planned->is_pipeline ? &planned->stages : NULL, named));
+    DRV_TRY(device_plan_make(a, device, planned, named));
     planned->process = 0;
     report->device = named;
     report->limit = (memory_limit){.machine = named->device.memory,
@@ -280,9 +281,9 @@ const verb verb_plan = {
         .help = "Builds the graphs, differentiates them and assigns every byte of memory, without allocating\n"
                 "a weight. It prints the memory by class, which a run never exceeds; whether that fits into\n"
                 "the memory of this machine (its control group and ulimit count), and if not, what would; and\n"
-                "how long the run takes without evaluations and checkpoints. The time follows from the peak\n"
-                "of matrix products; if a micro-batch takes less than a second, some are run on random tokens\n"
-                "instead. For preference pairs (training.objective: dpo) the cost of their reference before\n"
+                "how long the run takes without evaluations and checkpoints. The time follows from what a\n"
+                "short step reaches on this machine; if a micro-batch takes less than a second, some are run\n"
+                "on random tokens instead. For preference pairs (training.objective: dpo) the cost of their reference before\n"
                 "the first step is added.\n"
                 "\n"
                 "The data and the tokenizer of the config are opened. What `drover train` would refuse is\n"
@@ -305,8 +306,8 @@ const verb verb_plan = {
                 "parallelism and ZeRO; the model and training.* stay as they are, and parallel.* of the\n"
                 "config is ignored. --pin tensor=8 fixes one axis. It lists the fastest variant of each mesh\n"
                 "that fits, with its keys, time, tokens/s and MFU on the device that --device names. Without\n"
-                "--device matrix products are taken to reach 75 % of --gflops (by default of this machine's\n"
-                "peak; 20 % of a peak of AMX), messages travel at --link, and nothing else takes time. With\n"
+                "--device a rank is like this machine, by what a short step reaches here; with --gflops,\n"
+                "its peak, by the shares of it that most devices reach. Messages travel at --link. With\n"
                 "--link X:Y --ranks-per-host N messages travel at X GB/s inside a host and at Y between\n"
                 "hosts; tensor ranks are nearest to each other, then context, data and pipeline ranks.\n"
                 "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --device h100\n"
@@ -317,10 +318,8 @@ const verb verb_plan = {
                 "result is bit-identical to that of the whole job, which parallel.accumulation_groups\n"
                 "decides. On all nodes that is the layout of the config.\n"
                 "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8",
-        .options = plan_options,
-        .n_options = sizeof plan_options / sizeof *plan_options,
-        .rules = plan_rules,
-        .n_rules = sizeof plan_rules / sizeof *plan_rules,
+        CLI_OPTIONS(plan_options),
+        CLI_RULES(plan_rules),
         .max_positional = 1,
         .run = run,
 };

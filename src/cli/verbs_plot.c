@@ -114,10 +114,8 @@ const verb verb_plot = {
                 "needs nothing else. Several runs are compared in the same panels; evaluations are points.\n"
                 "Runs that are still going on are drawn as far as they are.\n"
                 "Example: drover plot runs/a runs/b --out compare.svg",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .min_positional = 1,
         .max_positional = 1 << 20,
         .run = run_plot,

@@ -108,10 +108,8 @@ const verb verb_report = {
                 "The HTML page also has ranks and curves. Several runs are compared, with the efficiency of\n"
                 "more ranks; their curves share panels.\n"
                 "Example: drover report runs/a runs/b --out compare.html",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .min_positional = 1,
         .max_positional = MAX_RUNS,
         .run = run_report,

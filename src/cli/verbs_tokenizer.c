@@ -223,8 +223,7 @@ static const verb subverbs[] = {
                         "--chat adds the special tokens that mark turns, writes the chat template of that form\n"
                         "(chat_template.jinja), and names the end of a turn in generation_config.json: data build --sft,\n"
                         "train and chat need nothing else.",
-                .options = train_options,
-                .n_options = sizeof train_options / sizeof *train_options,
+                CLI_OPTIONS(train_options),
                 .run = tokenizer_train,
         },
         {
@@ -232,8 +231,7 @@ static const verb subverbs[] = {
                 .summary = "text to ids",
                 .usage = "--tokenizer DIR [--input PATH...]",
                 .help = "Prints a line of ids for each text; with --json-key, a JSON array for each record.",
-                .options = encode_options,
-                .n_options = sizeof encode_options / sizeof *encode_options,
+                CLI_OPTIONS(encode_options),
                 .run = tokenizer_encode,
         },
         {
@@ -242,8 +240,7 @@ static const verb subverbs[] = {
                 .usage = "--tokenizer DIR [--input FILE]",
                 .help = "Reads ids as encode prints them, lines or JSON arrays, and prints their text; with --json-key\n"
                         "KEY, a record {\"KEY\": \"text\"} for each line, as data build reads them.",
-                .options = decode_options,
-                .n_options = sizeof decode_options / sizeof *decode_options,
+                CLI_OPTIONS(decode_options),
                 .run = tokenizer_decode_verb,
         },
 };
@@ -253,6 +250,5 @@ const verb verb_tokenizer = {
         .summary = "train a BPE tokenizer, encode and decode",
         .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
                 "the sentencepiece style (Llama-2). Ids and text are the same as there.",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

@@ -256,10 +256,8 @@ const verb verb_top = {
                 "Keys: arrows; enter or r: the last operations of a rank; l: the log; p: memory and plan; s:\n"
                 "another order; /: find a rank by number or host; q: back, or quit.\n"
                 "Example: drover top runs",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .min_positional = 1,
         .max_positional = 1 << 20,
         .run = run_top,

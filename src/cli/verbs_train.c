@@ -62,8 +62,7 @@ const verb verb_train = {
                 "steps are done, 1 failed, 2 wrong usage, 3 stopped on request, 75 another try may succeed (a\n"
                 "rank was lost, the disk is full). RUN_DIR/status.json has the same, even if a launcher\n"
                 "returns another status; events.jsonl has the history of all attempts.",
-        .options = train_options,
-        .n_options = sizeof train_options / sizeof *train_options,
+        CLI_OPTIONS(train_options),
         .min_positional = 1,
         .max_positional = 1,
         .run = run_train,

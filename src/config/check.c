@@ -30,6 +30,12 @@ static drv_status refuse_from(const run_config *cfg, const char *what) {
             config_where(cfg, "model.from"), cfg->from, what);
 }
 
+// Returns whether a file is called as those of torch.save are.
+static bool is_called_torch(const char *name) {
+    return str_ends(name, ".bin") || str_ends(name, ".pt") || str_ends(name, ".pth") ||
+           str_ends(name, ".ckpt");
+}
+
 static drv_status check_folder(arena *a, const run_config *cfg) {
     const char *from = cfg->from;
     if (!file_exists(from))
@@ -39,6 +45,11 @@ static drv_status check_folder(arena *a, const run_config *cfg) {
                 arena_printf(a,
                         "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
                         "(--keep-blocks, for model.base_dtype: gguf)",
+                        from));
+    if (!file_is_dir(from) && is_called_torch(from))
+        return refuse_from(cfg,
+                arena_printf(a,
+                        "a file of PyTorch; make a folder of it first: drover ckpt import %s --out DIR",
                         from));
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
@@ -50,31 +61,34 @@ static drv_status check_folder(arena *a, const run_config *cfg) {
                         from));
     if (file_exists(path_join(a, from, "params.json")))
         return refuse_from(cfg,
-                "which has params.json but no config.json: Meta's own format, expected Hugging "
-                "Face's");
+                arena_printf(a,
+                        "which has Meta's own files; make a Hugging Face folder of them first: drover "
+                        "ckpt import %s --out DIR",
+                        from));
     return refuse_from(cfg, "which has no config.json, expected a Hugging Face folder");
 }
 
-// Weights that only pickle reads are refused here, by name; missing ones are, when they are loaded.
+// Weights in a file of PyTorch of another name than transformers gives it, and ones that are
+// missing, are refused here or when they are loaded.
 static drv_status check_weights(arena *a, const run_config *cfg) {
-    static const char *const pickled[] = {".bin", ".pth", ".pt", ".ckpt"};
+    static const char *const read[] = {".safetensors", ".safetensors.index.json", ".gguf",
+            "pytorch_model.bin", "pytorch_model.bin.index.json"};
     char **names;
     const char *found = NULL;
     int n;
     DRV_TRY(dir_list(a, cfg->from, &names, &n));
     for (int i = 0; i < n; i++) {
-        if (str_ends(names[i], ".safetensors") || str_ends(names[i], ".safetensors.index.json") ||
-                str_ends(names[i], ".gguf"))
-            return DRV_OK;
-        for (size_t k = 0; k < sizeof pickled / sizeof *pickled; k++)
-            if (str_ends(names[i], pickled[k])) found = names[i];
+        for (size_t k = 0; k < sizeof read / sizeof *read; k++)
+            if (str_ends(names[i], read[k])) return DRV_OK;
+        if (is_called_torch(names[i])) found = names[i];
     }
     if (!found) return DRV_OK;
     return refuse_from(cfg,
             arena_printf(a,
-                    "which has \"%s\" but no .safetensors: pickled weights are not read; convert them "
-                    "(save_pretrained of transformers does), or give model.weights: random",
-                    found));
+                    "which has neither model.safetensors nor pytorch_model.bin, but \"%s\"; make a "
+                    "folder of it first: drover ckpt import %s/%s --out DIR, or give model.weights: "
+                    "random",
+                    found, cfg->from, found));
 }
 
 drv_status config_base_model(arena *a, run_config *cfg) {
@@ -143,7 +157,7 @@ static int64_t context_blocks(const run_config *cfg) {
 // Names what adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
 static const char *adds_whole(const run_config *cfg) {
     if (!config_backend(cfg)->orders_sums) return cfg->backend;
-    if (cfg->zero == 2) return "parallel.zero 2";
+    if (cfg->zero >= 2) return cfg->zero == 2 ? "parallel.zero 2" : "parallel.zero 3";
     return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
 }
 
@@ -187,7 +201,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
-                          : cfg->zero == 2  ? 1
+                          : cfg->zero >= 2  ? 1
                                             : cfg->data_ranks;
     cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
@@ -207,7 +221,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     if (cfg->zero < 2 && cfg->n_accum_groups % cfg->data_ranks != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld data-parallel "
-                "ranks, or parallel.zero: 2",
+                "ranks, or parallel.zero: 2 or 3",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
     return DRV_OK;

@@ -50,7 +50,6 @@ typedef enum objective_type { OBJECTIVE_TOKENS, OBJECTIVE_DPO } objective_type;
 
 const char *precision_name(precision p); // "bf16", "fp32", "fp8"
 const char *recompute_name(recompute_mode r);
-const char *schedule_name(schedule_type t);
 const char *optimizer_name(optimizer_type t);
 const char *base_dtype_name(base_dtype t);
 
@@ -83,7 +82,7 @@ typedef struct pjrt_config {
     const char *cache;
     double cache_gib;     // limit for all programs in the cache; 0: none
     int64_t compile_jobs; // at a time; 0: auto
-    double compile_gib;   // of the host's memory for them; 0: what is free
+    double compile_gib;   // of the host's memory for them; 0: three quarters of the free memory
     double give_up_s;     // a device that does not answer for this long has failed
 } pjrt_config;
 
@@ -164,7 +163,8 @@ typedef struct run_config {
     double checkpoint_give_up_minutes;         // saves may fail for so long
     double checkpoint_minutes;                 // 0: steps alone
     const char *backend;
-    pjrt_config pjrt; // of backend pjrt
+    const char *device; // profile for plans (search/device_profile.h); "" = not given
+    pjrt_config pjrt;   // of backend pjrt
     const char *run_dir;
     const struct given_keys *given; // the keys that were given, for config_where; NULL: none
 } run_config;

@@ -4,161 +4,154 @@
 #include "config/foreign_key.h"
 #include "config/foreign_tables.h"
 
-#define ARGS FOREIGN_ARGS
-
-#define SAME(names, ours)                                                                          \
-    { names, ours, NULL, ARGS, FOREIGN_same, NULL }
-#define NONE(names, why)                                                                           \
-    { names, NULL, why, ARGS, FOREIGN_none, NULL }
-#define ONLY(names, well, why)                                                                     \
-    { names, NULL, why, ARGS, FOREIGN_only, well }
-#define CHANGES(names, why)                                                                        \
-    { names, NULL, why, ARGS, FOREIGN_changes, NULL }
-#define FACT(names, ours, fact)                                                                    \
-    { names, ours, NULL, ARGS, FOREIGN_fact, fact }
+#define A FOREIGN_ARGS
 
 const foreign_key foreign_args[] = {
-        FACT("nproc_per_node", "parallel.data", "devices"),
-        FACT("num_nodes", "parallel.data", "nodes"),
+        FACT(A, "nproc_per_node", "parallel.data", "devices"),
+        FACT(A, "num_nodes", "parallel.data", "nodes"),
         // batches and steps
-        FACT("per_device_train_batch_size per_gpu_train_batch_size train_batch_size batch_size",
+        FACT(A, "per_device_train_batch_size per_gpu_train_batch_size train_batch_size batch_size",
                 "training.micro_batch_size", "micro"),
-        FACT("gradient_accumulation_steps grad_accum_usteps", "training.global_batch_size",
+        FACT(A, "gradient_accumulation_steps grad_accum_usteps", "training.global_batch_size",
                 "accumulation"),
-        FACT("max_steps max_training_steps", "training.steps", "steps"),
-        FACT("num_train_epochs max_epochs epochs", "training.steps", "epochs"),
-        FACT("steps_this_run", "training.stop_at_step", "stop_at"),
-        FACT("max_seq_length max_length seq_len block_size sequence_length", "data.sequence_length",
-                "row_length"),
-        SAME("seed", "training.seed"),
+        FACT(A, "max_steps max_training_steps", "training.steps", "steps"),
+        FACT(A, "num_train_epochs max_epochs epochs", "training.steps", "epochs"),
+        FACT(A, "steps_this_run", "training.stop_at_step", "stop_at"),
+        FACT(A, "max_seq_length max_length seq_len block_size sequence_length",
+                "data.sequence_length", "row_length"),
+        SAME(A, "seed", "training.seed"),
         // precision and memory
-        FACT("bf16", "training.precision", "bf16"),
-        ONLY("fp16 fp16_full_eval tf32 bf16_full_eval", "false",
+        FACT(A, "bf16", "training.precision", "bf16"),
+        ONLY(A, "fp16 fp16_full_eval tf32 bf16_full_eval", "false",
                 "training.precision is bf16 or fp32"),
-        FACT("use_mix_precision use_fp32_optimizer use_amp optimizer_use_master_weights use_master_weights use_gpu_compatible_precision",
+        FACT(A, "use_mix_precision use_fp32_optimizer use_amp optimizer_use_master_weights use_master_weights use_gpu_compatible_precision",
                 "optimizer.master_dtype", "masters"),
-        NONE("stochastic_rounding_enabled optimizer_save_master_weights_in_ckpt optimizer_use_fp32_grad_acc use_fp32_grad_acc",
+        NONE(A, "stochastic_rounding_enabled optimizer_save_master_weights_in_ckpt optimizer_use_fp32_grad_acc use_fp32_grad_acc",
                 "what is kept in bf16 is always rounded stochastically; fp32 weights are saved where the run has them"),
-        {"gradient_checkpointing", "training.recompute", NULL, ARGS, FOREIGN_map,
-                "true=full false=none"},
-        {"use_selective_checkpoint selective_checkpoint_enabled", "training.recompute", NULL, ARGS,
-                FOREIGN_map, "true=selective 1=selective false=none 0=none"},
-        NONE("gradient_checkpointing_kwargs activation_offloading",
+        MAP(A, "gradient_checkpointing", "training.recompute", "true=full false=none"),
+        MAP(A, "use_selective_checkpoint selective_checkpoint_enabled", "training.recompute",
+                "true=selective 1=selective false=none 0=none"),
+        NONE(A, "gradient_checkpointing_kwargs activation_offloading",
                 "training.recompute chooses by op; it changes no value"),
         // optimizer and schedule
-        SAME("learning_rate lr", "optimizer.lr"),
-        SAME("weight_decay", "optimizer.weight_decay"),
-        FACT("adam_beta1 beta1", "optimizer.betas", "beta1"),
-        FACT("adam_beta2 beta2", "optimizer.betas", "beta2"),
-        SAME("adam_epsilon", "optimizer.eps"),
-        {"max_grad_norm", "optimizer.clip_grad_norm", NULL, ARGS, FOREIGN_same, NULL},
-        ONLY("optim", "adamw_torch adamw_torch_fused adamw_hf adamw_apex_fused adamw",
+        SAME(A, "learning_rate lr", "optimizer.lr"),
+        SAME(A, "weight_decay", "optimizer.weight_decay"),
+        FACT(A, "adam_beta1 beta1", "optimizer.betas", "beta1"),
+        FACT(A, "adam_beta2 beta2", "optimizer.betas", "beta2"),
+        SAME(A, "adam_epsilon", "optimizer.eps"),
+        SAME(A, "max_grad_norm", "optimizer.clip_grad_norm"),
+        ONLY(A, "optim", "adamw_torch adamw_torch_fused adamw_hf adamw_apex_fused adamw",
                 "it is AdamW; optimizer.type has muon, too"),
-        FACT("lr_scheduler_type scheduler_type", "schedule.type", "schedule"),
-        FACT("lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
-        FACT("warmup_steps", "schedule.warmup_steps", "warmup_steps"),
-        FACT("warmup_ratio", "schedule.warmup_steps", "warmup_ratio"),
-        SAME("min_lr", "schedule.min_lr"),
-        FACT("constant_steps", "schedule.decay_steps", "constant_steps"),
+        FACT(A, "lr_scheduler_type scheduler_type", "schedule.type", "schedule"),
+        FACT(A, "lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
+        FACT(A, "warmup_steps", "schedule.warmup_steps", "warmup_steps"),
+        FACT(A, "warmup_ratio", "schedule.warmup_steps", "warmup_ratio"),
+        SAME(A, "min_lr", "schedule.min_lr"),
+        FACT(A, "constant_steps", "schedule.decay_steps", "constant_steps"),
         // parallel
-        SAME("tensor_parallel_size tp_size", "parallel.tensor"),
-        SAME("pipeline_parallel_size pp_size", "parallel.pipeline"),
-        SAME("context_parallel_size", "parallel.context"),
-        SAME("virtual_pipeline_size", "parallel.virtual_stages"),
-        FACT("num_microbatches", "training.micro_batch_size", "micro_batches"),
-        NONE("pipeline_parallel_num_microbatches deallocate_pipeline_outputs trace_file_path fuse_microbatches",
+        SAME(A, "tensor_parallel_size tp_size", "parallel.tensor"),
+        SAME(A, "pipeline_parallel_size pp_size", "parallel.pipeline"),
+        SAME(A, "context_parallel_size", "parallel.context"),
+        SAME(A, "virtual_pipeline_size", "parallel.virtual_stages"),
+        FACT(A, "num_microbatches", "training.micro_batch_size", "micro_batches"),
+        NONE(A, "pipeline_parallel_num_microbatches deallocate_pipeline_outputs trace_file_path fuse_microbatches",
                 "a pipeline runs the micro-batches of a step as parallel.schedule says"),
-        {"zero_1 use_zero_1 use_zero1_optimizer", "parallel.zero", NULL, ARGS, FOREIGN_map,
-                "true=1 1=1 false=0 0=0"},
-        {"use_sequence_parallel sequence_parallel_enabled", "parallel.sequence", NULL, ARGS,
-                FOREIGN_map, "true=true 1=true false=false 0=false"},
-        {"disable_sequence_parallel", "parallel.sequence", NULL, ARGS, FOREIGN_map,
-                "true=false false=true"},
-        NONE("kv_replicator kv_size_multiplier qkv_linear fuse_qkv use_flash_attention attn_implementation recompute_causal_mask "
-             "disable_embedding_parallelization parallelize_embeddings transpose_nki_inputs use_deferred_init "
-             "use_meta_device_init num_local_ranks_per_step use_xser save_load_xser async_save async_checkpoint_saving "
-             "neuron_cc_optlevel neuron_cc_flags_model_type neuron_parallel_compile torch_compile use_cache low_cpu_mem_usage hooks* dump_only_* enable_activation_dumps enable_grad_dumps "
-             "enable_tb_logging_* target_layers master_print_model_layers "
-             "use_liger_kernel liger_kernel ddp_find_unused_parameters ddp_bucket_cap_mb ddp_timeout local_rank cpu use_cpu "
-             "no_cuda",
+        MAP(A, "zero_1 use_zero_1 use_zero1_optimizer", "parallel.zero", "true=1 1=1 false=0 0=0"),
+        MAP(A, "use_sequence_parallel sequence_parallel_enabled", "parallel.sequence",
+                "true=true 1=true false=false 0=false"),
+        MAP(A, "disable_sequence_parallel", "parallel.sequence", "true=false false=true"),
+        NONE(A,
+                "kv_replicator kv_size_multiplier qkv_linear fuse_qkv use_flash_attention attn_implementation recompute_causal_mask "
+                "disable_embedding_parallelization parallelize_embeddings transpose_nki_inputs use_deferred_init "
+                "use_meta_device_init num_local_ranks_per_step use_xser save_load_xser async_save async_checkpoint_saving "
+                "neuron_cc_optlevel neuron_cc_flags_model_type neuron_parallel_compile torch_compile use_cache low_cpu_mem_usage hooks* dump_only_* enable_activation_dumps enable_grad_dumps "
+                "enable_tb_logging_* target_layers master_print_model_layers "
+                "use_liger_kernel liger_kernel ddp_find_unused_parameters ddp_bucket_cap_mb ddp_timeout local_rank cpu use_cpu "
+                "no_cuda",
                 "it says how or where the same is computed"),
-        CHANGES("deepspeed fsdp fsdp_config",
+        CHANGES(A, "deepspeed fsdp fsdp_config",
                 "what it shards is parallel.zero here, and what its file says beside that is not read"),
         // model
-        FACT("model_name_or_path model_id base_model_name_or_path pretrained_model_name_or_path pretrained_weight",
+        FACT(A, "model_name_or_path model_id base_model_name_or_path pretrained_model_name_or_path pretrained_weight",
                 "model.from", "from"),
-        FACT("model_path config_name training_config", "model.hidden_size", "model_config"),
-        FACT("num_layers num_layer", "model.num_hidden_layers", "num_layers"),
-        FACT("hidden_size", "model.hidden_size", "hidden_size"),
-        FACT("torch_dtype dtype", "training.precision", "dtype"),
-        ONLY("trust_remote_code use_auth_token token model_revision revision cache_dir use_fast_tokenizer",
+        FACT(A, "model_path config_name training_config", "model.hidden_size", "model_config"),
+        FACT(A, "num_layers num_layer", "model.num_hidden_layers", "num_layers"),
+        FACT(A, "hidden_size", "model.hidden_size", "hidden_size"),
+        FACT(A, "torch_dtype dtype", "training.precision", "dtype"),
+        ONLY(A, "trust_remote_code use_auth_token token model_revision revision cache_dir use_fast_tokenizer",
                 "false true main null", "the model is a folder on this machine"),
-        CHANGES("load_in_4bit load_in_8bit",
+        CHANGES(A, "load_in_4bit load_in_8bit",
                 "model.base_dtype q4_k and q8_0 hold a frozen model in blocks of ggml, not NF4"),
-        NONE("model_name task hf_token golden_rouge_score_path",
+        NONE(A, "model_name task hf_token golden_rouge_score_path",
                 "the model is a folder on this machine, and data are a set that drover data build wrote"),
-        CHANGES("pretrained_ckpt finetuned",
+        CHANGES(A, "pretrained_ckpt finetuned",
                 "NxD's shards are not read: give the Hugging Face folder by --set model.from=DIR"),
-        FACT("tokenizer_name tokenizer_id tokenizer_name_or_path tokenizer_path", "tokenizer",
+        FACT(A, "tokenizer_name tokenizer_id tokenizer_name_or_path tokenizer_path", "tokenizer",
                 "tokenizer"),
         // LoRA
-        FACT("use_peft use_lora enable_lora", "lora.rank", "use_lora"),
-        FACT("lora_r lora_rank", "lora.rank", "lora_rank"),
-        FACT("lora_alpha", "lora.alpha", "lora_alpha"),
-        FACT("lora_dropout", "lora.dropout", "lora_dropout"),
-        FACT("use_rslora", "lora.use_rslora", "use_rslora"),
-        FACT("lora_target_modules target_modules", "lora.target_modules", "targets"),
-        ONLY("lora_modules_to_save modules_to_save", "null", "nothing but the adapters is trained"),
-        ONLY("lora_bias bias", "none", "biases are not trained: a Llama has none"),
-        ONLY("lora_task_type", "CAUSAL_LM", "the model is a Llama that continues text"),
-        ONLY("use_dora", "false", "adapters are plain LoRA"),
+        FACT(A, "use_peft use_lora enable_lora", "lora.rank", "use_lora"),
+        FACT(A, "lora_r lora_rank", "lora.rank", "lora_rank"),
+        FACT(A, "lora_alpha", "lora.alpha", "lora_alpha"),
+        FACT(A, "lora_dropout", "lora.dropout", "lora_dropout"),
+        FACT(A, "use_rslora", "lora.use_rslora", "use_rslora"),
+        FACT(A, "lora_target_modules target_modules", "lora.target_modules", "targets"),
+        ONLY(A, "lora_modules_to_save modules_to_save", "null",
+                "nothing but the adapters is trained"),
+        ONLY(A, "lora_bias bias", "none", "biases are not trained: a Llama has none"),
+        ONLY(A, "lora_task_type", "CAUSAL_LM", "the model is a Llama that continues text"),
+        ONLY(A, "use_dora", "false", "adapters are plain LoRA"),
         // data
-        FACT("dataset_name dataset_id train_file data_dir dataset_path data_path dataset training_dir",
+        FACT(A, "dataset_name dataset_id train_file data_dir dataset_path data_path dataset training_dir",
                 "data.train", "train"),
-        FACT("validation_file", "data.valid", "valid"),
-        NONE("dataset_config dataset_config_name dataset_train_split dataset_test_split dataset_text_field preprocessing_num_workers "
-             "dataset_num_proc overwrite_cache keep_linebreaks streaming chat_template_path "
-             "dataset_kwargs remove_unused_columns dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor "
-             "dataloader_persistent_workers pad_to_multiple_of group_by_length",
+        FACT(A, "validation_file", "data.valid", "valid"),
+        NONE(A,
+                "dataset_config dataset_config_name dataset_train_split dataset_test_split dataset_text_field preprocessing_num_workers "
+                "dataset_num_proc overwrite_cache keep_linebreaks streaming chat_template_path "
+                "dataset_kwargs remove_unused_columns dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor "
+                "dataloader_persistent_workers pad_to_multiple_of group_by_length",
                 "drover data build makes the set, and rows are read while the step before computes"),
-        FACT("dataloader_drop_last", "training.steps", "drop_last"),
-        FACT("packing", "data.pack", "packing"),
-        FACT("packing_strategy", "data.pack", "packing_strategy"),
-        CHANGES("max_train_samples max_eval_samples validation_split_percentage",
+        FACT(A, "dataloader_drop_last", "training.steps", "drop_last"),
+        FACT(A, "packing", "data.pack", "packing"),
+        FACT(A, "packing_strategy", "data.pack", "packing_strategy"),
+        CHANGES(A, "max_train_samples max_eval_samples validation_split_percentage",
                 "the whole set is trained on; build it of those records alone"),
-        FACT("completion_only_loss assistant_only_loss", "data.loss", "answers_only"),
-        FACT("beta", "dpo.beta", "dpo_beta"),
-        SAME("label_smoothing", "dpo.label_smoothing"),
-        ONLY("loss_type", "sigmoid nll chunked_nll", "tokens and DPO's sigmoid are learned"),
-        ONLY("f_divergence_type", "reverse_kl", "DPO has that of arXiv:2305.18290"),
-        ONLY("truncation_mode", "keep_start", "what is too long is cut off at its end"),
-        NONE("precompute_ref_log_probs precompute_ref_batch_size disable_dropout reference_free",
+        FACT(A, "completion_only_loss assistant_only_loss", "data.loss", "answers_only"),
+        FACT(A, "beta", "dpo.beta", "dpo_beta"),
+        SAME(A, "label_smoothing", "dpo.label_smoothing"),
+        ONLY(A, "loss_type", "sigmoid nll chunked_nll", "tokens and DPO's sigmoid are learned"),
+        ONLY(A, "f_divergence_type", "reverse_kl", "DPO has that of arXiv:2305.18290"),
+        ONLY(A, "truncation_mode", "keep_start", "what is too long is cut off at its end"),
+        NONE(A, "precompute_ref_log_probs precompute_ref_batch_size disable_dropout reference_free",
                 "the reference's log-probabilities are always computed once"),
-        CHANGES("rpo_alpha ld_alpha sync_ref_model use_weighting loss_weights max_prompt_length",
+        CHANGES(A, "rpo_alpha ld_alpha sync_ref_model use_weighting loss_weights max_prompt_length",
                 "DPO has no such option"),
-        CHANGES("neftune_noise_alpha label_smoothing_factor shuffle_dataset",
+        CHANGES(A, "neftune_noise_alpha label_smoothing_factor shuffle_dataset",
                 "drover has no such option"),
         // the loop and its files
-        FACT("output_dir model_checkpoint_path", "run_dir", "run_dir"),
-        FACT("save_strategy", "checkpoint.every", "save_strategy"),
-        FACT("save_steps checkpoint_freq checkpoint_frequency", "checkpoint.every", "save_every"),
-        {"save_total_limit num_kept_checkpoint", "checkpoint.keep", NULL, ARGS, FOREIGN_count,
-                NULL},
-        ONLY("early_stopping_patience model_type", "null 0 llama", "a run trains all of its steps"),
-        NONE("checkpoint_dir save_checkpoint save_on_each_node save_only_model save_safetensors minimal_ckpt load_best_model_at_end model_final_path "
-             "use_master_weight_in_ckpt avoid_saving_lower_precision_weights",
+        FACT(A, "output_dir model_checkpoint_path", "run_dir", "run_dir"),
+        FACT(A, "save_strategy", "checkpoint.every", "save_strategy"),
+        FACT(A, "save_steps checkpoint_freq checkpoint_frequency", "checkpoint.every",
+                "save_every"),
+        {"save_total_limit num_kept_checkpoint", "checkpoint.keep", NULL, A, FOREIGN_count, NULL},
+        ONLY(A, "early_stopping_patience model_type", "null 0 llama",
+                "a run trains all of its steps"),
+        NONE(A,
+                "checkpoint_dir save_checkpoint save_on_each_node save_only_model save_safetensors minimal_ckpt load_best_model_at_end model_final_path "
+                "use_master_weight_in_ckpt avoid_saving_lower_precision_weights",
                 "a run always saves below run_dir: Hugging Face folders in safetensors"),
-        FACT("logging_steps logging_interval", "training.log_every", "log_every"),
-        NONE("logging_strategy logging_dir logging_first_step logging_nan_inf_filter report_to run_name tb_dir metrics_file "
-             "log_level log_on_each_node log_rank0 disable_tqdm include_tokens_per_second include_num_input_tokens_seen "
-             "enable_throughput_metrics enable_mfu_metrics print_grad_norm",
+        FACT(A, "logging_steps logging_interval", "training.log_every", "log_every"),
+        NONE(A,
+                "logging_strategy logging_dir logging_first_step logging_nan_inf_filter report_to run_name tb_dir metrics_file "
+                "log_level log_on_each_node log_rank0 disable_tqdm include_tokens_per_second include_num_input_tokens_seen "
+                "enable_throughput_metrics enable_mfu_metrics print_grad_norm",
                 "a run directory always has log.txt, metrics.jsonl and tensorboard/"),
-        FACT("eval_strategy evaluation_strategy", "training.eval_every", "eval_strategy"),
-        FACT("eval_steps", "training.eval_every", "eval_every"),
-        NONE("per_device_eval_batch_size eval_accumulation_steps eval_on_start eval_delay",
+        FACT(A, "eval_strategy evaluation_strategy", "training.eval_every", "eval_strategy"),
+        FACT(A, "eval_steps", "training.eval_every", "eval_every"),
+        NONE(A, "per_device_eval_batch_size eval_accumulation_steps eval_on_start eval_delay",
                 "evaluations take micro-batches as training does"),
-        NONE("do_train do_eval do_predict overwrite_output_dir resume_ckpt load_step load_epoch loading_step resume_from_checkpoint "
-             "push_to_hub hub_model_id hub_strategy ignore_data_skip skip_cache_push",
+        NONE(A,
+                "do_train do_eval do_predict overwrite_output_dir resume_ckpt load_step load_epoch loading_step resume_from_checkpoint "
+                "push_to_hub hub_model_id hub_strategy ignore_data_skip skip_cache_push",
                 "drover train resumes what is in run_dir, and saves at its end; --fresh begins anew"),
 };
 const int n_foreign_args = sizeof foreign_args / sizeof *foreign_args;

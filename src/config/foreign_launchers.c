@@ -10,13 +10,6 @@
 #define MPIRUN     FOREIGN_MPIRUN
 #define SRUN       FOREIGN_SRUN
 
-#define NONE(kinds, names, why)                                                                    \
-    { names, NULL, why, kinds, FOREIGN_none, NULL }
-#define CHANGES(kinds, names, why)                                                                 \
-    { names, NULL, why, kinds, FOREIGN_changes, NULL }
-#define FACT(kinds, names, ours, fact)                                                             \
-    { names, ours, NULL, kinds, FOREIGN_fact, fact }
-
 const foreign_key foreign_launchers[] = {
         FACT(TORCHRUN, "nproc_per_node", "parallel.data", "devices"),
         FACT(TORCHRUN, "nnodes", "parallel.data", "nodes"),

@@ -7,15 +7,6 @@
 #define NEMO FOREIGN_NEMO
 #define BOTH (FOREIGN_NXDT | FOREIGN_NEMO)
 
-#define SAME(kinds, names, ours)                                                                   \
-    { names, ours, NULL, kinds, FOREIGN_same, NULL }
-#define NONE(kinds, names, why)                                                                    \
-    { names, NULL, why, kinds, FOREIGN_none, NULL }
-#define ONLY(kinds, names, well, why)                                                              \
-    { names, NULL, why, kinds, FOREIGN_only, well }
-#define FACT(kinds, names, ours, fact)                                                             \
-    { names, ours, NULL, kinds, FOREIGN_fact, fact }
-
 const foreign_key foreign_nxdt[] = {
         // top level
         NONE(BOTH, "name exp_manager.name", "a run is called by its run_dir"),
@@ -38,7 +29,7 @@ const foreign_key foreign_nxdt[] = {
                 "evaluations are by steps: training.eval_every"),
         NONE(BOTH, "trainer.num_sanity_val_steps trainer.limit_test_batches",
                 "training does not test"),
-        {"trainer.gradient_clip_val", "optimizer.clip_grad_norm", NULL, BOTH, FOREIGN_same, NULL},
+        SAME(BOTH, "trainer.gradient_clip_val", "optimizer.clip_grad_norm"),
         ONLY(BOTH, "trainer.accumulate_grad_batches", "1",
                 "the batch sizes say how much is accumulated"),
         NONE(NEMO,
@@ -64,8 +55,7 @@ const foreign_key foreign_nxdt[] = {
         FACT(BOTH, "exp_manager.create_checkpoint_callback", "checkpoint.every", "checkpoints"),
         NONE(BOTH, "exp_manager.disable_validation_on_resume",
                 "evaluations follow training.eval_every"),
-        {"exp_manager.ema.enable", NULL, "there is no moving average of weights", BOTH,
-                FOREIGN_changes, NULL},
+        CHANGES(BOTH, "exp_manager.ema.enable", "there is no moving average of weights"),
         NONE(BOTH, "exp_manager.ema.*", "exp_manager.ema.enable says whether there is one"),
         NONE(BOTH,
                 "exp_manager.checkpoint_callback_params.monitor exp_manager.checkpoint_callback_params.mode "
@@ -88,16 +78,15 @@ const foreign_key foreign_nxdt[] = {
                 "exp_manager.checkpoint_callback_params.use_master_weights_in_ckpt exp_manager.save_xser exp_manager.load_xser "
                 "exp_manager.async_checkpointing exp_manager.ckpt_ptl_version model.save_xser model.load_xser",
                 "a checkpoint is a Hugging Face folder, written during the training, with fp32 weights where the run has them"),
-        {"exp_manager.save_bf16", "training.save_dtype", NULL, BOTH, FOREIGN_map,
-                "true=bf16 false=auto"},
+        MAP(BOTH, "exp_manager.save_bf16", "training.save_dtype", "true=bf16 false=auto"),
         // distributed_strategy
         SAME(NXDT, "distributed_strategy.tensor_model_parallel_size", "parallel.tensor"),
         SAME(NXDT, "distributed_strategy.pipeline_model_parallel_size", "parallel.pipeline"),
         SAME(NXDT, "distributed_strategy.virtual_pipeline_model_parallel_size",
                 "parallel.virtual_stages"),
         SAME(NXDT, "distributed_strategy.context_parallel_size", "parallel.context"),
-        {"distributed_strategy.zero1 model.wrap_with_zero", "parallel.zero", NULL, BOTH,
-                FOREIGN_map, "true=1 false=0"},
+        MAP(BOTH, "distributed_strategy.zero1 model.wrap_with_zero", "parallel.zero",
+                "true=1 false=0"),
         SAME(NXDT, "distributed_strategy.sequence_parallel", "parallel.sequence"),
         NONE(NXDT, "distributed_strategy.kv_replicator",
                 "tensor ranks beyond the key-value heads share them by themselves"),
@@ -120,9 +109,8 @@ const foreign_key foreign_nxdt[] = {
         FACT(BOTH, "data.data_prefix model.data.data_prefix", "data.train", "blend"),
         FACT(BOTH, "data.splits_string model.data.splits_string", "data.split", "split"),
         FACT(BOTH, "data.seq_length model.data.seq_length", "data.sequence_length", "row_length"),
-        {"data.dev_choose_samples", NULL,
-                "the whole set is trained on; build it of the first records alone", NXDT,
-                FOREIGN_changes, NULL},
+        CHANGES(NXDT, "data.dev_choose_samples",
+                "the whole set is trained on; build it of the first records alone"),
         FACT(BOTH, "data.tokenizer.type model.tokenizer.type", "tokenizer", "tokenizer"),
         ONLY(BOTH, "data.tokenizer.library model.tokenizer.library", "huggingface",
                 "a tokenizer is a folder with tokenizer.json"),
@@ -133,9 +121,8 @@ const foreign_key foreign_nxdt[] = {
         NONE(BOTH,
                 "data.tokenizer.sentencepiece_legacy data.tokenizer.use_fast model.tokenizer.sentencepiece_legacy model.tokenizer.use_fast",
                 "a tokenizer is a folder with tokenizer.json"),
-        {"data.dataset_name data.subset_name data.prompt_name", NULL,
-                "prompts are made when the set is built: drover data build --sft --template", NXDT,
-                FOREIGN_changes, NULL},
+        CHANGES(NXDT, "data.dataset_name data.subset_name data.prompt_name",
+                "prompts are made when the set is built: drover data build --sft --template"),
         FACT(NXDT, "data.packing", "data.pack", "packing"),
         NONE(NXDT, "data.use_sft_style_data_module", "data.train says what the set is"),
         NONE(BOTH,
@@ -182,17 +169,16 @@ const foreign_key foreign_nxdt[] = {
                 "the layers are dealt out evenly; the last stage has one fewer, since it has the head"),
         NONE(NXDT, "model.save_logits", "it is for looking into a run"),
         FACT(NXDT, "model.weight_init_only", "model.from", "weight_init_only"),
-        {"model.activations_checkpoint_granularity", "training.recompute", NULL, BOTH, FOREIGN_map,
-                "selective=selective full=full null=none"},
+        MAP(BOTH, "model.activations_checkpoint_granularity", "training.recompute",
+                "selective=selective full=full null=none"),
         NONE(BOTH,
                 "model.activations_checkpoint_recompute model.activations_checkpoint_recompute_mlp model.activations_checkpoint_method "
                 "model.activations_checkpoint_num_layers model.num_micro_batches_with_partial_activation_checkpoints "
                 "model.activations_checkpoint_layers_per_pipeline model.disable_layer_norm_checkpointing",
                 "training.recompute chooses by op; it changes no value"),
         FACT(BOTH, "model.do_layer_norm_weight_decay", "optimizer.decay_norms", "decay_norms"),
-        {"model.use_scaled_init_method", NULL,
-                "all matrices begin with the same deviation here, those before a residual sum too",
-                BOTH, FOREIGN_changes, NULL},
+        CHANGES(BOTH, "model.use_scaled_init_method",
+                "all matrices begin with the same deviation here, those before a residual sum too"),
         ONLY(BOTH, "model.hidden_dropout model.attention_dropout model.ffn_dropout", "0 0.0",
                 "there is no dropout but that of lora.dropout"),
         ONLY(BOTH, "model.normalization", "rmsnorm", "the model is a Llama"),
@@ -202,7 +188,7 @@ const foreign_key foreign_nxdt[] = {
         ONLY(BOTH, "model.transformer_block_type", "pre_ln", "the model is a Llama"),
         ONLY(BOTH, "model.has_bias model.bias", "false", "the model is a Llama"),
         SAME(BOTH, "model.sliding_window", "model.sliding_window"),
-        NONE(BOTH, "model.make_vocab_size_divisible_by", "what is padded is no part of the model"),
+        NONE(BOTH, "model.make_vocab_size_divisible_by", "the padding is not part of the model"),
         ONLY(NXDT, "model.moe.* model.num_moe_experts", "null", "drover trains dense Llamas"),
         FACT(NEMO, "model.megatron_amp_O2", "optimizer.master_dtype", "amp_O2"),
         FACT(NEMO, "model.zero_use_master_weight", "optimizer.master_dtype", "zero_masters"),
@@ -282,8 +268,8 @@ const foreign_key foreign_nxdt[] = {
                 "data.too_long",
                 "cuts prompts by themselves; here a pair that does not fit a row is cut off at its end, or left out",
                 NXDT, FOREIGN_changes, NULL},
-        {"model_alignment_strategy.orpo model_alignment_strategy.orpo.*", NULL,
-                "ORPO is not supported", NXDT, FOREIGN_never, NULL},
+        NEVER(NXDT, "model_alignment_strategy.orpo model_alignment_strategy.orpo.*",
+                "ORPO is not supported"),
         NONE(BOTH, "hydra.* defaults", "it is for Hydra"),
 };
 const int n_foreign_nxdt = sizeof foreign_nxdt / sizeof *foreign_nxdt;

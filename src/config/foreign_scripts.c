@@ -7,13 +7,6 @@
 #define SCRIPT  FOREIGN_SCRIPT
 #define OPTIONS FOREIGN_OPTIONS
 
-#define SAME(kinds, names, ours)                                                                   \
-    { names, ours, NULL, kinds, FOREIGN_same, NULL }
-#define NONE(kinds, names, why)                                                                    \
-    { names, NULL, why, kinds, FOREIGN_none, NULL }
-#define FACT(kinds, names, ours, fact)                                                             \
-    { names, ours, NULL, kinds, FOREIGN_fact, fact }
-
 const foreign_key foreign_scripts[] = {
         FACT(SCRIPT, "SEQ_LENGTH SEQ_LEN MAX_SEQ_LENGTH", "data.sequence_length",
                 "sequence_length"),

@@ -6,3 +6,19 @@ extern const foreign_key foreign_peers[], foreign_nxdt[], foreign_args[], foreig
         foreign_scripts[], foreign_launchers[];
 extern const int n_foreign_peers, n_foreign_nxdt, n_foreign_args, n_foreign_axolotl,
         n_foreign_scripts, n_foreign_launchers;
+
+// Rows that other trainers' files are translated by, for the tables.
+#define SAME(kinds, names, ours)                                                                   \
+    { names, ours, NULL, kinds, FOREIGN_same, NULL }
+#define MAP(kinds, names, ours, values)                                                            \
+    { names, ours, NULL, kinds, FOREIGN_map, values }
+#define NONE(kinds, names, why)                                                                    \
+    { names, NULL, why, kinds, FOREIGN_none, NULL }
+#define ONLY(kinds, names, well, why)                                                              \
+    { names, NULL, why, kinds, FOREIGN_only, well }
+#define CHANGES(kinds, names, why)                                                                 \
+    { names, NULL, why, kinds, FOREIGN_changes, NULL }
+#define NEVER(kinds, names, why)                                                                   \
+    { names, NULL, why, kinds, FOREIGN_never, NULL }
+#define FACT(kinds, names, ours, fact)                                                             \
+    { names, ours, NULL, kinds, FOREIGN_fact, fact }

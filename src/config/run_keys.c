@@ -57,9 +57,6 @@ const char *optimizer_name(optimizer_type t) {
 const char *base_dtype_name(base_dtype t) {
     return choice_name(base_choices, (int)t);
 }
-const char *schedule_name(schedule_type t) {
-    return choice_name(schedule_choices, (int)t);
-}
 
 #define KEY(name, kind, member)                                                                    \
     .path = name, .type = &type_##kind, .offset = offsetof(run_config, member)
@@ -125,8 +122,8 @@ static const key run_keys[] = {
         {KEY("training.precision", choice, precision), .choices = precision_choices,
                 .initial = "bf16",
                 .help = "type of products and stored activations; weights, moments and gradients stay fp32 unless "
-                        "optimizer.state_dtype and training.grad_dtype say otherwise; fp8: products with weights in fp8, "
-                        "the rest as with bf16, which only drover plan supports"},
+                        "optimizer.state_dtype and training.grad_dtype say otherwise; fp8: products of layers with their "
+                        "weights in fp8 (e4m3, gradients e5m2, a scale per tensor), the rest as with bf16"},
         {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
                 .initial = "fastest",
                 .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also with ranks on "
@@ -273,8 +270,8 @@ static const key run_keys[] = {
                 .initial = "auto", .min = 1, .max = 1 << 20,
                 .help = "groups of neighbouring micro-batches: gradients are added in order within a group, then a tree "
                         "adds the groups. The same bits on any number of data ranks that have 1, 2, 4, ... groups each; "
-                        "auto: one for each data rank, with zero 2 a single one; a rank with n groups needs 4 log2 n "
-                        "more bytes a parameter, which zero 2 shares"},
+                        "auto: one for each data rank, with zero 2 or 3 a single one; a rank with n groups needs 4 log2 n "
+                        "more bytes a parameter, which zero 2 and 3 share"},
         {KEY("parallel.tensor_blocks", int, tensor_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
                 .help = "reduction blocks of sums over dimensions that tensor ranks split; a tree adds them. The same "
@@ -288,19 +285,20 @@ static const key run_keys[] = {
         {KEY("parallel.partial_sum_rows", int, partial_sum_rows), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 1 << 20,
                 .help = "rows whose gradients are summed before the sum is added to that of earlier rows, a divisor "
-                        "of training.micro_batch_size: the same bits with any micro-batch size; auto: 1; with zero 2, "
+                        "of training.micro_batch_size: the same bits with any micro-batch size; auto: 1; with zero 2 or 3, "
                         "grad_dtype bf16 or backend pjrt the whole micro-batch"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
-        {KEY("parallel.zero", int, zero), .initial = "1", .max = 2,
+        {KEY("parallel.zero", int, zero), .initial = "1", .max = 3,
                 .help = "level of ZeRO: data ranks share 0: nothing; 1: the optimizer, so that each has a part of "
                         "masters and moments; 2: sums of gradients too, which are exchanged after each micro-batch "
-                        "instead of once a step. With the same accumulation_groups and partial_sum_rows all "
+                        "instead of once a step; 3: weights too, which each layer gathers for its forward and again "
+                        "for its backward pass. With the same accumulation_groups and partial_sum_rows all "
                         "levels give the same bits"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
-                        "weights during the next forward pass, with the same bits. It has no effect on gradients with "
-                        "zero 2, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides"},
+                        "weights during the next forward pass, with zero 3 a layer before they are used, with the same "
+                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},
@@ -320,6 +318,9 @@ static const key run_keys[] = {
                         "room again before"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
                 .help = "back end that computes; pjrt: an accelerator, or anything else with a PJRT plugin"},
+        {KEY("device", text, device), .initial = "",
+                .help = "profile of a rank's device, as of drover plan --device: the plan that reports show beside the "
+                        "measured steps; nothing: one by the measured peak"},
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
                 .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
                         "or the first that drover devices lists"},

@@ -127,7 +127,7 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
     return status;
 }
 
-// --- what rounding does to this model
+// --- the amplification of rounding in this model
 // The rule above holds where errors of many weights average out and logits do not cancel; a narrow
 // or an ill-conditioned model amplifies as it likes. Where it is exceeded, the amplification is
 // measured: to first order the logits move by J e, with J their derivative by the weights and
@@ -269,7 +269,7 @@ drv_status compare_models(arena *a, const model *model_a, const model *model_b, 
     }
     difference = left_out(model_a);
     if (difference) {
-        out->problem = arena_printf(a, "the adapter changes %s, which is no weight of the model",
+        out->problem = arena_printf(a, "the adapter changes %s, which is not a weight of the model",
                 difference);
         return DRV_OK;
     }
@@ -287,10 +287,6 @@ drv_status compare_models(arena *a, const model *model_a, const model *model_b, 
     return status;
 }
 
-static json_t *real(double x) {
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 json_t *comparison_json(const comparison *c, const char *a, const char *b) {
     const bool same = c->hash_a[0] && strcmp(c->hash_a, c->hash_b) == 0;
     const struct {
@@ -304,9 +300,9 @@ json_t *comparison_json(const comparison *c, const char *a, const char *b) {
             "same_weights", same, "tokens", (json_int_t)c->tokens, "vocab_size",
             (json_int_t)c->vocab);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        json_object_set_new(o, numbers[i].name, real(numbers[i].value));
+        json_object_set_new(o, numbers[i].name, json_of_f64(numbers[i].value));
     json_object_set_new(o, "same_argmax", json_integer(c->same_top));
-    if (c->effect > 0) json_object_set_new(o, "adapter_effect", real(c->effect));
+    if (c->effect > 0) json_object_set_new(o, "adapter_effect", json_of_f64(c->effect));
     json_object_set_new(o, "good", json_boolean(!c->problem));
     json_object_set_new(o, "problem", c->problem ? json_string(c->problem) : json_null());
     return o;

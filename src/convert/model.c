@@ -18,9 +18,7 @@ static void list_tensors(model *m) {
         }
 }
 
-static drv_status open_all(model *m, bool masters, const char *config_file) {
-    DRV_TRY(masters ? model_source_open_masters(m->a, m->path, &m->source)
-                    : model_source_open_with(m->a, m->path, config_file, &m->source));
+static drv_status check_source(model *m) {
     DRV_TRY(m->source.reader->config(&m->source, &m->config_json));
     const char *file = file_is_dir(m->path) ? path_join(m->a, m->path, "config.json") : m->path;
     DRV_TRY(model_config_of_json(file, m->config_json, &m->config));
@@ -30,24 +28,33 @@ static drv_status open_all(model *m, bool masters, const char *config_file) {
     return ckpt_check(&m->source, m->tensors, m->n_tensors);
 }
 
-static drv_status open_as(arena *a, const char *path, bool masters, const char *config_file,
-        model *out) {
-    *out = (model){.a = a, .path = arena_strdup(a, path)};
-    drv_status status = open_all(out, masters, config_file);
-    if (status != DRV_OK) model_close(out);
+// Completes a model whose source was opened with `status`.
+static drv_status complete(drv_status status, arena *a, const char *path, model *m) {
+    m->a = a;
+    m->path = arena_strdup(a, path);
+    if (status == DRV_OK) status = check_source(m);
+    if (status != DRV_OK) model_close(m);
     return status;
 }
 
 drv_status model_open(arena *a, const char *path, model *out) {
-    return open_as(a, path, false, NULL, out);
+    *out = (model){0};
+    return complete(model_source_open(a, path, &out->source), a, path, out);
 }
 
 drv_status model_open_with(arena *a, const char *path, const char *config_file, model *out) {
-    return open_as(a, path, false, config_file, out);
+    *out = (model){0};
+    return complete(model_source_open_with(a, path, config_file, &out->source), a, path, out);
+}
+
+drv_status model_open_key(arena *a, const char *path, const char *key, model *out) {
+    *out = (model){0};
+    return complete(model_source_open_torch(a, path, key, &out->source), a, path, out);
 }
 
 drv_status model_open_masters(arena *a, const char *path, model *out) {
-    return open_as(a, path, true, NULL, out);
+    *out = (model){0};
+    return complete(model_source_open_masters(a, path, &out->source), a, path, out);
 }
 
 void model_close(model *m) {

@@ -13,7 +13,7 @@ typedef struct score_merge {
 void score_merges(arena *a, const gguf_text *tokens, const float *scores, int64_t n_tokens,
         score_merge **out, int64_t *n_out);
 
-// Text -> token; a token that is there twice has the first place. Lives in the arena.
+// An index from text to token; of two equal tokens it has the first. Lives in the arena.
 typedef struct token_index {
     const gguf_text *tokens;
     uint64_t *hashes; // of the tokens

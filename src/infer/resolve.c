@@ -12,6 +12,7 @@
 #include "ckpt/model_source.h"
 #include "config/config.h"
 #include "infer/gguf_view.h"
+#include "pickle/torch_file.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
     DRV_TRY(ckpt_newest_weights(a, dir, folder));
@@ -42,6 +43,10 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
     if (!S_ISDIR(st.st_mode) && str_ends(name, ".gguf"))
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
+                name, name);
+    if (!S_ISDIR(st.st_mode) && torch_is_called_so(name))
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" is a file of PyTorch; make a folder of it first: drover ckpt import %s --out DIR",
                 name, name);
     if (!S_ISDIR(st.st_mode)) {
         DRV_TRY(config_load(a, name, NULL, 0, &cfg));

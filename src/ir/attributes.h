@@ -54,6 +54,8 @@
     X(g, int, ns_steps)   /* steps of Newton-Schulz */                                             \
     X(g, int, second_row) /* row with which the second matrix begins; 0: no such */                \
     X(g, int, third_row)  /* likewise */                                                           \
+    X(g, int, rows)       /* orthogonalise: of this rank's part of the weight */                   \
+    X(g, int, columns)    /* likewise */                                                           \
     X(g, dtype, to)       /* type of the result */
 #define ROPE_ATTRS(X, g)                                                                           \
     X(g, double, theta) /* the base of the angles; below, how Llama 3.1 stretches them */          \
@@ -87,7 +89,13 @@
     X(g, double, smoothing)
 #define MATMUL_ATTRS(X, g)                                                                         \
     X(g, int, ta) /* transpose a */                                                                \
-    X(g, int, tb)
+    X(g, int, tb)                                                                                  \
+    X(g, int, fp8)        /* fp8_use: how both operands are rounded before they are multiplied */  \
+    X(g, int, fp8_axes)   /* of ranks that may have other parts of them, bits 1 << axis */
+#define WHOLE_ATTRS(X, g) /* zeros, gather_weight: of the result */                                \
+    X(g, int, rows)                                                                                \
+    X(g, int, columns) /* 0: it is a vector */                                                     \
+    X(g, dtype, type)
 #define NARROW_ATTRS(X, g) X(g, dtype, to) /* narrow, join_kv: type of the result */
 
 // The families whose structs are made of their lists; low_rank, which has branches, is not.
@@ -99,8 +107,13 @@
     G(dropout, DROPOUT_ATTRS)                                                                      \
     G(norm, NORM_ATTRS)                                                                            \
     G(preference, PREFERENCE_ATTRS)                                                                \
+    G(whole, WHOLE_ATTRS)                                                                          \
     G(matmul, MATMUL_ATTRS)                                                                        \
     G(narrow, NARROW_ATTRS)
+
+// Products in fp8 (docs/adr/0047): both operands are rounded to fp8 with a scale of their own.
+// FORWARD: both to e4m3; GRADIENT: a, which is a gradient of activations, to e5m2, b to e4m3.
+typedef enum fp8_use { FP8_NONE, FP8_FORWARD, FP8_GRADIENT } fp8_use;
 
 #define FIELD(g, type, name) type name;
 typedef struct mesh_use {

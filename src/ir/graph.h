@@ -54,6 +54,7 @@
     X(join_shards)                                                                                 \
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \
+    X(gather_weight)                                                                               \
     X(adamw)                                                                                       \
     X(join_blocks)                                                                                 \
     X(adamw_rounded)                                                                               \

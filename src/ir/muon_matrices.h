@@ -14,10 +14,9 @@ typedef struct muon_matrix {
 
 // Lists the matrices of an orthogonalise node (ir/ops/muon.c) in order; returns how many.
 static inline int muon_matrices(const node *n, muon_matrix list[MAX_MATRICES]) {
-    const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
     const int64_t ends[MAX_MATRICES] = {attrs->update.second_row, attrs->update.third_row,
-            like->dim[0]},
+            attrs->update.rows},
                   ranks = attrs->mesh.ranks;
     int n_matrices = 0;
     for (int64_t k = 0, begin = 0; k < MAX_MATRICES; k++) {
@@ -26,7 +25,7 @@ static inline int muon_matrices(const node *n, muon_matrix list[MAX_MATRICES]) {
         *one = (muon_matrix){.row = begin,
                 .rows = ends[k] - begin,
                 .R = (ends[k] - begin) * (attrs->mesh.dim == 0 ? ranks : 1),
-                .C = like->dim[1] * (attrs->mesh.dim == 1 ? ranks : 1)};
+                .C = attrs->update.columns * (attrs->mesh.dim == 1 ? ranks : 1)};
         one->M = one->R < one->C ? one->R : one->C;
         begin = ends[k];
     }

@@ -21,7 +21,7 @@ typedef enum flops_kind { FLOPS_PRODUCTS, FLOPS_HEAD, FLOPS_ATTENTION } flops_ki
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
-enum { MAX_EXAMPLES = 12 };
+enum { MAX_EXAMPLES = 14 };
 
 // --- attributes
 typedef enum op_attr_group {
@@ -45,6 +45,7 @@ typedef struct op_attr {
     { text, ATTRS_##g, ATTR_KIND_OF(((const op_attrs *)0)->g.field), offsetof(op_attrs, g.field) }
 #define ATTR(g, field) ATTR_AS(g, field, #field)
 #define ATTR_RANKS     ATTR(mesh, axis), ATTR(mesh, ranks)
+#define ATTR_WHOLE     ATTR(whole, rows), ATTR(whole, columns), ATTR(whole, type)
 // A branch has its number, from 1, in the text.
 #define ATTR_BRANCH(n)                                                                             \
     ATTR_AS(low_rank, branches[(n)-1].column, "column" #n),                                        \
@@ -154,6 +155,23 @@ static inline tensor_spec spec_by_block(const op_attrs *attrs, tensor_spec one) 
     for (int i = 0; i < one.n_dims && i + 1 < MAX_DIMS; i++)
         all.dim[i + 1] = one.dim[i];
     return all;
+}
+// Return the shape that the attributes of the family `whole` name, what is wrong with it (NULL:
+// nothing), its elements, and those attributes for the shape of a weight.
+static inline tensor_spec spec_whole(const op_attrs *attrs) {
+    const whole_attrs *w = &attrs->whole;
+    return w->columns ? spec_2d(w->type, w->rows, w->columns) : spec_1d(w->type, w->rows);
+}
+static inline const char *check_whole(const op_attrs *attrs) {
+    const whole_attrs *w = &attrs->whole;
+    if (w->rows < 1 || w->columns < 0) return "the result must have rows";
+    return w->type == DT_I32 ? "the result must be real" : NULL;
+}
+static inline int64_t whole_elements(const op_attrs *attrs) {
+    return (int64_t)attrs->whole.rows * (attrs->whole.columns ? attrs->whole.columns : 1);
+}
+static inline whole_attrs whole_of(const tensor *w, dtype type) {
+    return (whole_attrs){(int)w->dim[0], w->n_dims == 2 ? (int)w->dim[1] : 0, type};
 }
 // Checks how a weight's gradient is summed over tokens (ir/token_sums.h). If tensor ranks share the
 // tokens, the tokens of a partial sum may be on several ranks.

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "kernels/blocks/block_matrix.h"
+#include "kernels/fp8.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "base/rng.h"
@@ -123,6 +124,11 @@ typedef struct kernels {
     void (*accumulate)(dtype dt, int64_t n, const void *x, void *acc);
     // y (dt) = x (acc), or x + c (dt), rounded once; c NULL: none; y may be c.
     void (*narrow)(dtype dt, int64_t n, const void *x, const void *c, void *y);
+    // Returns the largest |x|; n > 0. Infinity or NaN if any x is.
+    double (*magnitude)(dtype dt, int64_t n, const void *x);
+    // y = x 2^scale rounded to the nearest number of the format (even in a tie), times 2^-scale; in
+    // place. No |x| 2^scale exceeds the format's largest number.
+    void (*round_fp8)(dtype dt, const fp8_format *to, int64_t n, int scale, const void *x, void *y);
     // h = x + d (d NULL: h is x and not written), r = 1/sqrt(mean(h^2) + eps), y = h * r * w.
     void (*rmsnorm)(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
             const void *w, double eps, void *h, void *y, void *r);
@@ -149,7 +155,7 @@ typedef struct kernels {
     double (*exponents)(dtype dt, int64_t n, void *x, double *max);
     // y (dt) = factor x (acc), rounded once; y may begin where x begins, or before.
     void (*scaled)(dtype dt, int64_t n, const void *x, double factor, void *y);
-    // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.
+    // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; y may be x.
     void (*dropout)(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
             void *y);
     // Writes up to SQUARES_SUMS numbers whose exact sum is the sum of squares of at most

@@ -21,10 +21,6 @@ static const struct {
         [NODE_LATENCY] = {"latency", "latency_s", "us", 1e6},
 };
 
-const char *node_figure_name(node_figure figure) {
-    return figures[figure].name;
-}
-
 const char *node_figure_text(node_figure figure, double value) {
     static _Thread_local char texts[4][48];
     static _Thread_local unsigned next;
@@ -99,19 +95,15 @@ void preflight_judge(arena *a, const node_result *results, int n_nodes, prefligh
 }
 
 // --- as JSON
-static json_t *number(double x) {
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *result_json(const node_result *result, int node, const char *said) {
     json_t *o = json_object();
     json_object_set_new(o, "node", json_integer(node));
     json_object_set_new(o, "host", json_string(result->host));
     json_object_set_new(o, "version", json_string(result->version));
     for (int i = 0; i < N_NODE_FIGURES; i++)
-        json_object_set_new(o, figures[i].key, number(result->value[i]));
-    json_object_set_new(o, "fsync_s", number(result->fsync_s));
-    json_object_set_new(o, "clock_s", number(result->clock_s));
+        json_object_set_new(o, figures[i].key, json_of_f64(result->value[i]));
+    json_object_set_new(o, "fsync_s", json_of_f64(result->fsync_s));
+    json_object_set_new(o, "clock_s", json_of_f64(result->clock_s));
     json_object_set_new(o, "sees_lock",
             result->sees_lock < 0 ? json_null() : json_boolean(result->sees_lock));
     json_object_set_new(o, "sees_rename", json_boolean(result->sees_rename));

@@ -20,7 +20,6 @@ typedef enum node_figure {
     NODE_LATENCY,    // seconds, of its best link
     N_NODE_FIGURES
 } node_figure;
-const char *node_figure_name(node_figure figure);               // "GEMM"
 const char *node_figure_text(node_figure figure, double value); // "123.4 GFLOP/s"
 
 enum { NODE_HOST = 64, NODE_VERSION = 48 };

@@ -41,12 +41,20 @@ static void sum_over_tokens(const builder *b, op_attrs *attrs) {
     attrs->sum.dw_ranks = b->l->mesh.size[AXIS_TENSOR];
 }
 
+// The axes whose ranks may hold other rows or columns of an operand.
+static int axes_of_operands(const builder *b) {
+    int axes = 0;
+    if (b->l->mesh.size[AXIS_TENSOR] > 1) axes |= 1 << AXIS_TENSOR;
+    if (b->l->mesh.size[AXIS_CONTEXT] > 1) axes |= 1 << AXIS_CONTEXT;
+    return axes;
+}
+
 // Sets the reduction blocks of sums over dimensions that tensor ranks split: in y over the columns
 // of x; in dx over the columns of y, where a block has some columns of each part of the weight; in
 // the gradient of the weight over tokens (docs/adr/0012).
-static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
+static tensor *times_weight_in(builder *b, tensor *x_NK, const param *w_OK, fp8_use fp8) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
-    op_attrs attrs = {.matmul.tb = 1};
+    op_attrs attrs = {.matmul = {.tb = 1, .fp8 = fp8, .fp8_axes = fp8 ? axes_of_operands(b) : 0}};
     const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, blocks = b->l->all_blocks > 1;
     if (w_OK->split == SPLIT_COLUMNS && blocks) {
         attrs.sum.blocks = b->l->blocks;
@@ -60,6 +68,15 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     }
     if (w_OK->split == SPLIT_NONE) sum_over_tokens(b, &attrs);
     return add1(b, OP_matmul, 2, in, attrs);
+}
+
+static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
+    return times_weight_in(b, x_NK, w_OK, FP8_NONE);
+}
+
+// The product of a layer with its matrix. One in quantised blocks stays as it is.
+static tensor *times_layer_weight(builder *b, tensor *x_NK, const param *w_OK) {
+    return times_weight_in(b, x_NK, w_OK, b->opts->fp8 && !w_OK->blocks ? FP8_FORWARD : FP8_NONE);
 }
 
 static bool is_cached(const builder *b) {
@@ -163,7 +180,7 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
 // exchange x, so that only t crosses the network: A is replicated, B is split as the product is
 // (docs/adr/0008).
 static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
-    tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
+    tensor *y_NO = times_layer_weight(b, enter(b, x_MK), w_OK);
     if (w_OK->bias)
         y_NO = add1(b, OP_add_bias, 2, (tensor *[]){y_NO, weight(b, w_OK->bias)}, (op_attrs){0});
     if (!w_OK->branches) return y_NO;
@@ -172,7 +189,7 @@ static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
 
 // A row-parallel product: A is split as x is; B is replicated and applied to the sum.
 static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
-    tensor *y_MO = leave(b, times_weight(b, x_NK, w_OK));
+    tensor *y_MO = leave(b, times_layer_weight(b, x_NK, w_OK));
     if (!w_OK->branches) return y_MO;
     return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK);
 }

@@ -29,6 +29,7 @@ typedef struct llama_opts {
     int64_t rows, seq; // seq: tokens of a row, on this rank where ranks share rows
     int row_blocks;   // LLAMA_LOSS: reduction blocks of each row on this rank (ir/zigzag.h); 0: one
     dtype dt;         // of GEMM inputs and stored activations
+    bool fp8;         // products of layers with their weights are in fp8 (docs/adr/0047)
     int64_t capacity; // of the caches, tokens
     double dropout;   // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
     int64_t seed;     // of dropout

@@ -239,11 +239,6 @@ dtype param_dtype(const param *p, dtype compute) {
     return p->n_dims == 1 ? dtype_acc(compute) : compute;
 }
 
-int64_t param_bytes(const param *p, dtype compute) {
-    return p->blocks ? block_matrix_bytes(p->blocks)
-                     : param_elements(p) * dtype_bytes(param_dtype(p, compute));
-}
-
 const param *param_of_part(const param_list *list, const char *hf_name) {
     return name_map_get(&list->by_part, hf_name);
 }

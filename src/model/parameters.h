@@ -84,6 +84,5 @@ param_list llama_params(arena *a, const model_layout *sizes, const lora_set *lor
 int64_t param_elements(const param *p);
 // Norms and biases stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);
-int64_t param_bytes(const param *p, dtype compute); // in memory
 // Returns the weight that holds this Hugging Face parameter; NULL: none.
 const param *param_of_part(const param_list *list, const char *hf_name);

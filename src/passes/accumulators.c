@@ -54,10 +54,11 @@ static void stand_by(graph *g, const node *n) {
 // The first node adds to zeros instead.
 static node *begin(graph *g, const accumulator *a) {
     node *first = g->nodes[a->first];
-    const op_attrs attrs = {.sum.row_blocks = g->row_blocks > 1 ? g->row_blocks : 0};
+    const op_attrs attrs = {.sum.row_blocks = g->row_blocks > 1 ? g->row_blocks : 0,
+            .whole = whole_of(a->weight, dtype_acc(a->weight->dt))};
     stand_by(g, first);
-    tensor *sum = a->sum, *like = a->weight;
-    node *zeros = graph_make(g, OP_zeros, 1, &like, &attrs);
+    tensor *sum = a->sum;
+    node *zeros = graph_make(g, OP_zeros, 0, NULL, &attrs);
     for (int k = 0; k < first->n_in; k++)
         if (first->in[k] == sum) first->in[k] = zeros->out[0];
     for (int o = 0; o < first->n_out; o++)

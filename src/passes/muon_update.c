@@ -12,6 +12,7 @@ enum { GROUP_WEIGHTS = 4 };
 
 typedef struct muon_step { // of one weight
     const muon_weight *by;
+    const tensor *weight; // the whole one
     updated_weight it;
     int index, owner; // among all weights; of the data ranks
     double cost;      // of its matrices, FLOPs
@@ -29,10 +30,12 @@ static bool has_owners(const muon_pass *pass) {
     return pass->opts->muon_owners;
 }
 
-static op_attrs matrices_of(const muon_pass *pass, const muon_weight *by) {
+static op_attrs matrices_of(const muon_pass *pass, const tensor *w, const muon_weight *by) {
     op_attrs attrs = update_along(pass->g, AXIS_TENSOR);
     attrs.mesh.dim = by->by_columns;
     attrs.update.ns_steps = pass->opts->ns_steps;
+    attrs.update.rows = (int)w->dim[0];
+    attrs.update.columns = (int)w->dim[1];
     attrs.update.second_row = by->second_row;
     attrs.update.third_row = by->third_row;
     attrs.update.eps = MUON_EPS;
@@ -75,23 +78,23 @@ static tensor *row_squares(graph *g, const tensor *w, const op_attrs *attrs) {
 }
 
 static void orthogonalise(const muon_pass *pass, muon_step *step) {
-    const op_attrs attrs = matrices_of(pass, step->by);
+    const op_attrs attrs = matrices_of(pass, step->weight, step->by);
     step->o = step->u; // of another's, which nobody reads
     if (has_owners(pass) && step->owner != pass->opts->place) return;
-    tensor *in[4] = {gather(pass->g, step->u, AXIS_TENSOR), step->it.weight};
+    tensor *in[3] = {gather(pass->g, step->u, AXIS_TENSOR)};
     if (attrs.update.beta2 > 0) {
-        in[2] = row_squares(pass->g, step->it.weight, &attrs);
-        in[3] = pass->norm2;
+        in[1] = row_squares(pass->g, step->weight, &attrs);
+        in[2] = pass->norm2;
     }
     step->o =
-            graph_add(pass->g, OP_orthogonalise, attrs.update.beta2 > 0 ? 4 : 2, in, &attrs)->out[0];
+            graph_add(pass->g, OP_orthogonalise, attrs.update.beta2 > 0 ? 3 : 1, in, &attrs)->out[0];
 }
 
 static tensor *end(const muon_pass *pass, const muon_step *step) {
     graph *g = pass->g;
-    const op_attrs from = owned(pass, step);
-    tensor *back[] = {step->o, step->it.weight};
-    tensor *o = has_owners(pass) ? graph_add(g, OP_from_owner, 2, back, &from)->out[0]
+    op_attrs from = owned(pass, step);
+    from.whole = whole_of(step->weight, dtype_acc(step->weight->dt));
+    tensor *o = has_owners(pass) ? graph_add(g, OP_from_owner, 1, &step->o, &from)->out[0]
                                  : update_share(g, step->o, pass->opts);
     tensor *in[] = {step->it.p, o, pass->norm2, pass->hyper, step->it.copy};
     const node *n = graph_add(g, OP_descend, step->it.copy ? 5 : 4, in,
@@ -100,9 +103,7 @@ static tensor *end(const muon_pass *pass, const muon_step *step) {
 }
 
 static double cost(const muon_pass *pass, const tensor *w, const muon_weight *by) {
-    tensor like = *w;
-    tensor *in[] = {&like, &like};
-    const node n = {.in = in, .n_in = 2, .attrs = matrices_of(pass, by)};
+    const node n = {.n_in = 1, .attrs = matrices_of(pass, w, by)};
     return op_rows[OP_orthogonalise]->flops(&n);
 }
 
@@ -134,7 +135,11 @@ static void update_group(const muon_pass *pass, tensor *const *weights, tensor *
 
 static muon_step step_of(const muon_pass *pass, const tensor *w, int index) {
     const muon_weight *by = &pass->opts->muon[index];
-    return (muon_step){.by = by, .index = index, .owner = -1, .cost = cost(pass, w, by)};
+    return (muon_step){.by = by,
+            .weight = w,
+            .index = index,
+            .owner = -1,
+            .cost = cost(pass, w, by)};
 }
 
 void update_muon(graph *g, tensor *const *weights, tensor *const *grads, int n, tensor *norm2,

@@ -41,6 +41,17 @@ void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
 
+// The shards of the weights that ranks hold (ZeRO-3, docs/adr/0046).
+typedef struct weight_shards {
+    int ranks;      // data and context ranks, each with a shard; 0: every rank holds whole weights
+    int data_ranks; // the data ranks among them
+    bool async;     // weights arrive while the layer before is computed
+} weight_shards;
+// Any stage -> the same. Replaces each weight by this rank's shard of it, and gathers it before the
+// nodes that read it: for each layer's forward and backward pass, and for each use of a table. Call
+// it on complete programs: a gathered weight must not cross from one to another (pass_cut).
+void pass_shard_weights(graph *g, const weight_shards *by);
+
 // The sums over data ranks that overlap with the backward pass (docs/adr/0027).
 typedef struct gradient_sums {
     int ranks;         // data and context ranks; 0: the update program sums instead
@@ -77,6 +88,7 @@ typedef struct update_opts {
     dtype moments, grads;   // DT_BF16: rounded stochastically (docs/adr/0019); else as accumulators
     bool no_masters;        // bf16 weights are updated directly
     gradient_shards shards; // of sums of gradients; with `zero`
+    bool weight_shards;     // the weights are shards too (pass_shard_weights); with `shards`
     bool summed;            // pass_overlapped_sums has summed gradients over the ranks
     bool gathers_async;     // new weights come from other ranks while the next program runs
     // Keeps the sum of each gradient over all ranks, or this rank's shard of it, as the output

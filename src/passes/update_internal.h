@@ -4,7 +4,7 @@
 #include "passes/passes.h"
 
 typedef struct updated_weight {
-    tensor *weight; // the whole weight in the compute type
+    tensor *weight; // in the compute type: whole, or this rank's shard where weights are shards
     tensor *p;      // the tensor that is updated: the master or its shard, or the weight itself
     tensor *copy; // of p in the compute type: the weight, or this rank's shard of it; NULL: it is p
 } updated_weight;

@@ -89,9 +89,17 @@ tensor *update_share(graph *g, tensor *w, const update_opts *opts) {
     return opts->zero ? graph_add(g, OP_take_shard, 1, &w, &attrs)->out[0] : w;
 }
 
+// Makes the state of a weight: this rank's shard of it where weights are shards.
+static tensor *weight_state(graph *g, const tensor *w, const update_opts *opts) {
+    const int64_t length = shard_length(tensor_elements(w), g->mesh.size[AXIS_DATA]);
+    return opts->weight_shards ? graph_state(g, TENSOR_WEIGHT, w->name, w->dt, 1, &length)
+                               : state(g, TENSOR_WEIGHT, "", w, w->dt);
+}
+
 updated_weight update_weight(graph *g, const tensor *w, const update_opts *opts) {
     const dtype acc = dtype_acc(w->dt);
-    tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = update_share(g, weight, opts);
+    tensor *weight = weight_state(g, w, opts),
+           *share = opts->weight_shards ? weight : update_share(g, weight, opts);
     if (w->dt == acc || opts->no_masters) return (updated_weight){weight, share, NULL};
     return (updated_weight){weight, update_state(g, "master.", w, acc, opts), share};
 }
@@ -100,7 +108,7 @@ tensor *update_end(graph *g, const updated_weight *it, const node *n, const upda
     op_attrs over_data = update_along(g, AXIS_DATA);
     over_data.mesh.async = opts->gathers_async;
     tensor *gathered[] = {it->weight, it->copy ? n->out[n->n_out - 1] : n->out[0]};
-    if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
+    if (opts->zero && !opts->weight_shards) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
     return n->out[0];
 }
 

@@ -190,7 +190,11 @@ static drv_status open_all(arena *a, torch_file *f, const torch_opts *opts) {
     if (!f->root)
         return drv_fail(DRV_E_DATA, "%s: has nothing under the key \"%s\"", f->part.path,
                 opts->key);
-    return torch_list(a, f);
+    DRV_TRY(torch_list(a, f));
+    bool contiguous = true;
+    for (int i = 0; i < f->n; i++)
+        contiguous &= f->tensors[i].contiguous;
+    return contiguous || f->part.fd < 0 ? DRV_OK : torch_map(f, &f->map);
 }
 
 drv_status torch_open_part(arena *a, const file_part *part, const torch_opts *opts,
@@ -230,6 +234,14 @@ bool torch_is_file(const char *path) {
     const ssize_t n = pread(part.fd, first, sizeof first, 0);
     const bool found = n > 0 && (is_old(first, (size_t)n) || zip_is_zip(&part));
     close(part.fd);
+    return found;
+}
+
+bool torch_is_called_so(const char *path) {
+    static const char *const endings[] = {".bin", ".pt", ".pth", ".ckpt"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        found |= str_ends(path, endings[i]);
     return found;
 }
 

@@ -41,7 +41,7 @@ typedef struct torch_file {
     name_map by_name;
     name_map storages;  // by key
     char *bytes;        // of the pickle; owned
-    unsigned char *map; // of the file, made when a view is first read that is not contiguous
+    unsigned char *map; // of the file, where a tensor of the list is not contiguous; else NULL
 } torch_file;
 
 typedef struct torch_opts {
@@ -64,6 +64,9 @@ void torch_close(torch_file *f);
 // Returns whether a file begins as one of torch.save does; false also when it cannot be read.
 bool torch_is_file(const char *path);
 
+// Returns whether a file's name ends as those of torch.save do: .bin, .pt, .pth, .ckpt.
+bool torch_is_called_so(const char *path);
+
 const torch_tensor *torch_find(const torch_file *f, const char *name); // NULL: absent
 // Reads a value of the pickle as a tensor; *is_tensor is false, and *out untouched, when it is
 // something else.
@@ -71,7 +74,7 @@ DRV_CHECKED drv_status torch_tensor_of(const torch_file *f, const pickle_value *
         torch_tensor *out, bool *is_tensor);
 // Reads elements [first, first + n) in row-major order, as they are stored. DRV_E_IO: the file is
 // shorter by now.
-DRV_CHECKED drv_status torch_read(torch_file *f, const torch_tensor *t, int64_t first, int64_t n,
-        void *out);
+DRV_CHECKED drv_status torch_read(const torch_file *f, const torch_tensor *t, int64_t first,
+        int64_t n, void *out);
 // Returns the type that torch calls `name` ("float32"); NULL: none that is read.
 const torch_type *torch_type_of(const char *name);

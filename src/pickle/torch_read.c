@@ -60,21 +60,29 @@ static drv_status gather(void *ctx) {
     return DRV_OK;
 }
 
-static drv_status map_file(torch_file *f) {
-    void *map =
+drv_status torch_map(const torch_file *f, unsigned char **map) {
+    void *p =
             mmap(NULL, (size_t)(f->part.base + f->part.size), PROT_READ, MAP_SHARED, f->part.fd, 0);
-    if (map == MAP_FAILED) return file_fail("map", f->part.path);
-    f->map = map;
+    if (p == MAP_FAILED) return file_fail("map", f->part.path);
+    *map = p;
     return DRV_OK;
 }
 
-drv_status torch_read(torch_file *f, const torch_tensor *t, int64_t first, int64_t n, void *out) {
+drv_status torch_read(const torch_file *f, const torch_tensor *t, int64_t first, int64_t n,
+        void *out) {
     DRV_ASSERT(first >= 0 && n >= 0 && first <= t->elements - n, "elements of \"%s\"", t->name);
     const int64_t bytes = t->type->bytes;
+    gathering g = {.t = t, .first = first, .n = n, .out = out};
     if (t->contiguous || n == 0)
         return file_part_read(&f->part, t->offset + first * bytes, n * bytes, out);
-    if (f->part.fd >= 0 && !f->map) DRV_TRY(map_file(f));
-    const unsigned char *p = f->map ? f->map : f->part.memory;
-    gathering g = {.t = t, .from = p + f->part.base + t->offset, .first = first, .n = n, .out = out};
-    return f->map ? bus_error_guard(gather, &g, f->part.path) : gather(&g);
+    if (f->part.fd < 0) {
+        g.from = f->part.memory + f->part.base + t->offset;
+        return gather(&g);
+    }
+    unsigned char *map = f->map;
+    if (!map) DRV_TRY(torch_map(f, &map));
+    g.from = map + f->part.base + t->offset;
+    const drv_status status = bus_error_guard(gather, &g, f->part.path);
+    if (!f->map) munmap(map, (size_t)(f->part.base + f->part.size));
+    return status;
 }

@@ -15,3 +15,5 @@ DRV_CHECKED drv_status torch_storage_id(arena *a, const char *path, const pickle
         const torch_type **type, const char **key, int64_t *elements);
 // Lists the tensors below f->root.
 DRV_CHECKED drv_status torch_list(arena *a, torch_file *f);
+// Maps the file; the caller unmaps as many bytes as the file has.
+DRV_CHECKED drv_status torch_map(const torch_file *f, unsigned char **map);

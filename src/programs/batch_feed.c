@@ -78,7 +78,7 @@ static drv_status put_number(const batch *b, programs *p, int chunk, int64_t slo
 // none.
 static drv_status put_micro_batch(programs *p, int chunk, int slot, int64_t m) {
     const gradient_sums *sums = &p->layout.sums;
-    const bool numbered = p->layout.zero == 2;
+    const bool numbered = p->layout.zero >= 2;
     const int32_t value = numbered ? (int32_t)m : m + 1 == sums->micro_batches;
     if (!numbered && !sums->ranks) return DRV_OK;
     return put(p, numbered ? INPUT_MICRO_BATCH : INPUT_LAST, chunk, slot * (int64_t)sizeof value,

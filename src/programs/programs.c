@@ -16,7 +16,9 @@ static drv_status build_step(arena *a, programs *p) {
     p->step_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     p->step_graph->name = "step";
     held_add(a, &p->held, p->step_graph, &p->step, true);
-    return stages_differentiate(p, p->step_graph, "loss", INPUT_ALONE, 1);
+    DRV_TRY(stages_differentiate(p, p->step_graph, "loss", INPUT_ALONE, 1));
+    stages_shard_weights(p, p->step_graph);
+    return graph_verify(p->step_graph, STAGE_DIFFERENTIATED);
 }
 
 static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
@@ -25,9 +27,11 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
             .row_blocks = p->layout.zigzag.blocks_here,
             .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
+            .fp8 = cfg->precision == PRECISION_F8,
             .preference = stages_preference(cfg)};
     p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     p->eval_graph->name = "eval";
+    stages_shard_weights(p, p->eval_graph);
     held_add(a, &p->held, p->eval_graph, &p->eval, false);
     return graph_verify(p->eval_graph, STAGE_BUILT);
 }
@@ -60,7 +64,7 @@ static drv_status build_accum_groups(arena *a, tensor *const *weights, int n, co
     return DRV_OK;
 }
 
-// The weights of the update, and what it has to know of each.
+// The weights of the update, with their attributes.
 typedef struct update_weights {
     tensor **w; // n trained ones, then second uses
     bool *split, *tied, *copy;
@@ -134,6 +138,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
             .grads = kept_dtype(cfg->grad_dtype),
             .no_masters = !config_has_masters(cfg),
             .shards = layout->shards,
+            .weight_shards = layout->weights.ranks > 0,
             .summed = layout->sums.ranks > 0,
             .gathers_async = layout->gathers_async,
             .keep_gradients = cfg->hash_every > 0,
@@ -149,7 +154,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
     return graph_verify(p->update_graph, STAGE_DIFFERENTIATED);
 }
 
-// Refuses what does not divide, or what the back end has no rule for.
+// Refuses sizes that do not divide, and settings that the back end does not support.
 static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * layout->row_tokens;
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
@@ -226,7 +231,7 @@ typedef struct request_list {
     int n;
 } request_list;
 
-// Lists what is to be loaded: all graphs, with one program in the place of the step's and the
+// Lists the programs to load: all graphs, with one program in the place of the step's and the
 // update's where whole steps are one.
 static request_list list_requests(arena *a, backend *device, programs *p) {
     request_list list = {ARENA_ARRAY(a, load_request, p->held.n_all),

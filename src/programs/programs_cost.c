@@ -1,12 +1,12 @@
-// Counts what programs cost: arithmetic, bytes sent to other ranks, memory; and checks that the
-// back end holds what was planned.
+// Counts the cost of programs: arithmetic, bytes sent to other ranks, memory; and compares the
+// memory of the back end with the plan.
 #include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
 #include "ir/op.h"
 #include "ir/shard.h"
-#include "backend/cublas_scratch.h"
+#include "backend/cublas_memory.h"
 #include "backend/cudnn_attention.h"
 #include "backend/devices.h"
 #include "programs/batch_feed.h"
@@ -122,6 +122,10 @@ static bool is_on_cuda(const run_config *cfg) {
     return cuda;
 }
 
+static int64_t cublas_bytes(const graph *g) {
+    return cublas_scratch_bytes(g) + cublas_fp8_bytes(g);
+}
+
 // Programs run one after the other: one arena serves the largest of them, counted with what
 // attention by cuDNN and products by cuBLASLt take beside it, as on Hopper.
 static void add_largest(const programs *p, memory_plan *m) {
@@ -134,7 +138,7 @@ static void add_largest(const programs *p, memory_plan *m) {
         const int64_t arena_bytes = one->plan->arena_bytes,
                       masks = cudnn_mask_bytes(&how, one->graph),
                       workspace = cudnn_workspace_bytes(&how, one->graph),
-                      products = cuda ? cublas_scratch_bytes(one->graph) : 0;
+                      products = cuda ? cublas_bytes(one->graph) : 0;
         if (arena_bytes + masks + workspace + products <=
                 m->activations + m->masks + m->workspace + m->products)
             continue;

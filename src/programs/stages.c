@@ -26,6 +26,7 @@ llama_opts stages_step_opts(const programs *p) {
             .seq = layout->row_tokens,
             .row_blocks = layout->zigzag.blocks_here,
             .dt = p->held.dt,
+            .fp8 = cfg->precision == PRECISION_F8,
             .partial_sum_rows = config_partial_sum_rows(cfg),
             .adds_up = layout->in_accum_group > 1 && cfg->grad_dtype != PRECISION_BF16 &&
                        layout->zero < 2,
@@ -49,6 +50,10 @@ drv_status stages_differentiate(const programs *p, graph *g, const char *name, i
     const gradient_sums *sums = &p->layout.sums;
     if (sums->ranks) pass_overlapped_sums(g, sums, chunk, n_slots);
     return graph_verify(g, STAGE_DIFFERENTIATED);
+}
+
+void stages_shard_weights(const programs *p, graph *g) {
+    if (p->layout.weights.ranks) pass_shard_weights(g, &p->layout.weights);
 }
 
 // --- the schedule
@@ -118,11 +123,13 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
             .row_blocks = p->layout.zigzag.blocks_here,
             .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
+            .fp8 = cfg->precision == PRECISION_F8,
             .chunk = chunk,
             .n_slots = stage->n_slots,
             .preference = stages_preference(cfg)};
     stage->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     stage->eval_graph->name = arena_printf(a, "%seval", prefix);
+    stages_shard_weights(p, stage->eval_graph);
     held_add(a, &p->held, stage->eval_graph, &stage->eval, false);
     return graph_verify(stage->eval_graph, STAGE_BUILT);
 }
@@ -173,6 +180,7 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
     pass_cut(a, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
         if (!stage->graph[part]) continue;
+        stages_shard_weights(p, stage->graph[part]);
         held_add(a, &p->held, stage->graph[part], &stage->run[part], true);
         DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
     }

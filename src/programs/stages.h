@@ -11,6 +11,9 @@ llama_opts stages_step_opts(const programs *p);
 DRV_CHECKED drv_status stages_differentiate(const programs *p, graph *g, const char *name,
         int chunk, int n_slots);
 
+// Shards the weights of a complete program, if the run's data ranks share them.
+void stages_shard_weights(const programs *p, graph *g);
+
 // Returns the shape of the run's schedule.
 pipeline_shape stages_shape(const run_config *cfg);
 // Checks the schedule with the simulator and builds the programs of the chunks of

@@ -224,10 +224,6 @@ static double throughput(metrics *m, const step_metrics *s) {
     return rate;
 }
 
-static json_t *number(double x) {
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 // "2026-11-22T00:41:21.123Z"
 static json_t *time_now(void) {
     const double now = clock_utc_s();
@@ -291,10 +287,10 @@ static void add_ranks(json_t *record, const rank_times *t) {
     json_t *compute = json_array(), *data = json_array(), *wait = json_array(),
            *sent = json_array();
     for (int rank = 0; rank < t->n; rank++) {
-        json_array_append_new(compute, number(t->of[rank].compute));
-        json_array_append_new(data, number(t->of[rank].data));
-        json_array_append_new(wait, number(t->of[rank].wait));
-        json_array_append_new(sent, number(t->of[rank].sent));
+        json_array_append_new(compute, json_of_f64(t->of[rank].compute));
+        json_array_append_new(data, json_of_f64(t->of[rank].data));
+        json_array_append_new(wait, json_of_f64(t->of[rank].wait));
+        json_array_append_new(sent, json_of_f64(t->of[rank].sent));
     }
     json_object_set_new(record, "slowest_rank", json_integer(t->slowest));
     json_object_set_new(record, "slowest_host", json_string(comm_host(t->comm, t->slowest)));
@@ -305,6 +301,16 @@ static void add_ranks(json_t *record, const rank_times *t) {
     json_object_set_new(record, "rank_sent_bytes", sent);
 }
 
+static void add_terms(json_t *record, const step_metrics *step) {
+    json_t *terms = json_object();
+    for (int i = 0; i < step->n_terms; i++)
+        json_object_set_new(terms, step->term_name(i), json_of_f64(step->terms[i]));
+    if (step->n_terms)
+        json_object_set_new(record, "terms", terms);
+    else
+        json_decref(terms);
+}
+
 // Adds the energy that each host used since it was last read, for hosts that were read now.
 static void add_energy(json_t *record, const rank_times *t) {
     json_t *hosts = json_array();
@@ -313,9 +319,9 @@ static void add_energy(json_t *record, const rank_times *t) {
         if (!(of->energy_steps > 0)) continue;
         json_t *host = json_object();
         json_object_set_new(host, "host", json_string(comm_host(t->comm, rank)));
-        json_object_set_new(host, "joules", number(of->joules));
+        json_object_set_new(host, "joules", json_of_f64(of->joules));
         json_object_set_new(host, "steps", json_integer((json_int_t)of->energy_steps));
-        json_object_set_new(host, "joules_per_step", number(of->joules / of->energy_steps));
+        json_object_set_new(host, "joules_per_step", json_of_f64(of->joules / of->energy_steps));
         json_array_append_new(hosts, host);
     }
     if (json_array_size(hosts))
@@ -340,7 +346,7 @@ static void pair_scalars(const pair_figures *pairs, bool valid, scalar out[N_PAI
 
 static void add_pairs(json_t *record, const scalar list[N_PAIR_SCALARS]) {
     for (int i = 0; i < N_PAIR_SCALARS; i++)
-        json_object_set_new(record, list[i].tag, number(list[i].value));
+        json_object_set_new(record, list[i].tag, json_of_f64(list[i].value));
 }
 
 // Each file takes its part, whatever has become of those before it. The first failure counts.
@@ -355,20 +361,21 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     pair_scalars(&step->pairs, false, pairs);
     json_object_set_new(record, "step", json_integer(step->step));
     json_object_set_new(record, "time", time_now());
-    json_object_set_new(record, "loss", number(step->loss));
-    json_object_set_new(record, "lr", number(step->lr));
-    json_object_set_new(record, "grad_norm", number(step->grad_norm));
-    json_object_set_new(record, "param_norm", number(step->param_norm));
+    json_object_set_new(record, "loss", json_of_f64(step->loss));
+    json_object_set_new(record, "lr", json_of_f64(step->lr));
+    json_object_set_new(record, "grad_norm", json_of_f64(step->grad_norm));
+    json_object_set_new(record, "param_norm", json_of_f64(step->param_norm));
     json_object_set_new(record, "tokens", json_integer(step->tokens));
     json_object_set_new(record, "consumed_samples", json_integer(step->consumed_samples));
-    json_object_set_new(record, "tokens_per_s", number(step->tokens_per_s));
-    json_object_set_new(record, "throughput", number(rate));
-    json_object_set_new(record, "step_s", number(step->step_s));
-    json_object_set_new(record, "data_s", number(step->data_s));
-    json_object_set_new(record, "compute_s", number(step->compute_s));
-    json_object_set_new(record, "update_s", number(step->update_s));
-    json_object_set_new(record, "save_s", number(step->save_s));
-    if (step->mfu > 0) json_object_set_new(record, "mfu", number(step->mfu));
+    json_object_set_new(record, "tokens_per_s", json_of_f64(step->tokens_per_s));
+    json_object_set_new(record, "throughput", json_of_f64(rate));
+    json_object_set_new(record, "step_s", json_of_f64(step->step_s));
+    json_object_set_new(record, "data_s", json_of_f64(step->data_s));
+    json_object_set_new(record, "compute_s", json_of_f64(step->compute_s));
+    json_object_set_new(record, "update_s", json_of_f64(step->update_s));
+    json_object_set_new(record, "save_s", json_of_f64(step->save_s));
+    add_terms(record, step);
+    if (step->mfu > 0) json_object_set_new(record, "mfu", json_of_f64(step->mfu));
     if (step->n_pairs) {
         json_object_set_new(record, "pairs", json_integer(step->n_pairs));
         add_pairs(record, pairs);
@@ -401,7 +408,7 @@ drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *resu
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step));
     json_object_set_new(o, "time", time_now());
-    json_object_set_new(o, "val_loss", number(result->loss));
+    json_object_set_new(o, "val_loss", json_of_f64(result->loss));
     json_object_set_new(o, "val_tokens", json_integer(result->tokens));
     if (result->n_pairs) {
         json_object_set_new(o, "val_pairs", json_integer(result->n_pairs));

@@ -89,14 +89,6 @@ static void set_state(run_record *self, run_state_kind state) {
     pthread_mutex_unlock(&self->lock);
 }
 
-static json_t *number(double x) {
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-static json_t *step_or_null(int64_t step) {
-    return step >= 0 ? json_integer(step) : json_null();
-}
-
 // --- opening
 static run_record *new_record(arena *a, const run_config *cfg, comm *c, int64_t attempt) {
     run_record *self = ARENA_NEW(a, run_record);
@@ -135,7 +127,7 @@ static void add_start(run_record *self) {
     json_object_set_new(fields, "job", job ? job : json_string(""));
     json_object_set_new(fields, "restarts", restarts());
     json_object_set_new(fields, "steps",
-            step_or_null(self->cfg->steps > 0 ? self->cfg->steps : -1));
+            json_of_count(self->cfg->steps > 0 ? self->cfg->steps : -1));
     json_object_set_new(fields, "backend", json_string(self->cfg->backend));
     add_event(self, EVENT_START, fields);
 }
@@ -227,10 +219,11 @@ void record_resume(run_record *self, int64_t step, const char *from, const lost_
     pthread_mutex_unlock(&self->lock);
 }
 
-void record_running(run_record *self, int64_t step, const char *energy) {
+void record_running(run_record *self, int64_t step, const char *energy, json_t *planned) {
     json_t *fields = json_object(), *words = json_string(energy);
     json_object_set_new(fields, "step", json_integer(step));
     json_object_set_new(fields, "energy", words ? words : json_null());
+    json_object_set_new(fields, "plan", planned ? planned : json_null());
     add_event(self, EVENT_RUNNING, fields);
     if (self) self->begun = true;
     set_state(self, RUN_RUNNING);
@@ -256,8 +249,8 @@ void record_saved(run_record *self, int64_t step, double seconds, double blocked
     if (!self) return;
     json_t *fields = json_object();
     json_object_set_new(fields, "step", json_integer(step));
-    json_object_set_new(fields, "seconds", number(seconds));
-    json_object_set_new(fields, "blocked_s", number(blocked_s));
+    json_object_set_new(fields, "seconds", json_of_f64(seconds));
+    json_object_set_new(fields, "blocked_s", json_of_f64(blocked_s));
     json_object_set_new(fields, "bytes", json_integer(bytes));
     add_event(self, EVENT_SAVE, fields);
     pthread_mutex_lock(&self->lock);
@@ -269,8 +262,8 @@ void record_saved(run_record *self, int64_t step, double seconds, double blocked
 void record_evaluation(run_record *self, int64_t step, double seconds, double val_loss) {
     json_t *fields = json_object();
     json_object_set_new(fields, "step", json_integer(step));
-    json_object_set_new(fields, "seconds", number(seconds));
-    json_object_set_new(fields, "val_loss", number(val_loss));
+    json_object_set_new(fields, "seconds", json_of_f64(seconds));
+    json_object_set_new(fields, "val_loss", json_of_f64(val_loss));
     add_event(self, EVENT_EVALUATION, fields);
 }
 
@@ -347,7 +340,7 @@ static const char *cause_of(drv_status status, const comm_blame *blame) {
 static void add_failure(run_record *self) {
     const run_status *s = &self->status;
     json_t *fields = json_object(), *message = json_string(s->message);
-    json_object_set_new(fields, "rank", step_or_null(s->failed_rank));
+    json_object_set_new(fields, "rank", json_of_count(s->failed_rank));
     json_object_set_new(fields, "host",
             *s->failed_host ? json_string(s->failed_host) : json_null());
     json_object_set_new(fields, "cause", json_string(s->cause));
@@ -363,7 +356,7 @@ static void add_end(run_record *self) {
     json_object_set_new(fields, "status", json_integer(s->exit_status));
     json_object_set_new(fields, "cause", json_string(s->cause));
     json_object_set_new(fields, "step", json_integer(s->step));
-    json_object_set_new(fields, "saved_step", step_or_null(s->saved_step));
+    json_object_set_new(fields, "saved_step", json_of_count(s->saved_step));
     add_event(self, EVENT_END, fields);
 }
 

@@ -36,29 +36,31 @@ typedef struct field {
     double unit, least, most; // as they are written; in `unit`s of the member
     field_kind kind;
     bool optional;
+    double otherwise; // if it is optional and not given
 } field;
 
+// The shares that are not given are those of all devices together (tools/fit_devices.py).
 #define AT(member) offsetof(device_profile, member)
 static const field fields[] = {
-        {"memory", AT(memory), 1, 1 << 20, 0x1p50, FIELD_BYTES, false},
-        {"peak.bf16_tflops", AT(bf16_flops), 1e12, 1e-6, 1e6, FIELD_NUMBER, false},
-        {"peak.fp8_tflops", AT(fp8_flops), 1e12, 0, 1e6, FIELD_NUMBER, true},
-        {"memory_gb_s", AT(bytes_per_s), 1e9, 1e-3, 1e6, FIELD_NUMBER, false},
-        {"links.inside_gb_s", AT(links.inside), 1e9, 1e-6, 1e6, FIELD_NUMBER, false},
-        {"links.between_gb_s", AT(links.between), 1e9, 1e-6, 1e6, FIELD_NUMBER, false},
-        {"links.ranks_per_host", AT(links.ranks_per_host), 1, 1, 1 << 20, FIELD_RANKS, false},
-        {"reached.products", AT(reached_products), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.products_fp8", AT(reached_fp8), 1, 0.01, 1.5, FIELD_NUMBER, true},
-        {"reached.attention", AT(reached_attention), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.memory", AT(reached_memory), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.inside", AT(reached_inside), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.between", AT(reached_between), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"small_product", AT(small_product), 1, 0, 1e5, FIELD_NUMBER, true},
-        {"launch_us", AT(launch_s), 1e-6, 0, 1e6, FIELD_NUMBER, true},
-        {"message_us", AT(message_s), 1e-6, 0, 1e6, FIELD_NUMBER, true},
-        {"overlap.tensor", AT(overlap_tensor), 1, 0, 1, FIELD_NUMBER, true},
-        {"overlap.data", AT(overlap_data), 1, 0, 1, FIELD_NUMBER, true},
-        {"price_per_hour", AT(price_per_hour), 1, 0, 1e6, FIELD_NUMBER, true},
+        {"memory", AT(memory), 1, 1 << 20, 0x1p50, FIELD_BYTES, false, 0},
+        {"peak.bf16_tflops", AT(bf16_flops), 1e12, 1e-6, 1e6, FIELD_NUMBER, false, 0},
+        {"peak.fp8_tflops", AT(fp8_flops), 1e12, 0, 1e6, FIELD_NUMBER, true, 0},
+        {"memory_gb_s", AT(bytes_per_s), 1e9, 1e-3, 1e6, FIELD_NUMBER, false, 0},
+        {"links.inside_gb_s", AT(links.inside), 1e9, 1e-6, 1e6, FIELD_NUMBER, false, 0},
+        {"links.between_gb_s", AT(links.between), 1e9, 1e-6, 1e6, FIELD_NUMBER, false, 0},
+        {"links.ranks_per_host", AT(links.ranks_per_host), 1, 1, 1 << 20, FIELD_RANKS, false, 0},
+        {"reached.products", AT(reached_products), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.70},
+        {"reached.products_fp8", AT(reached_fp8), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.59},
+        {"reached.attention", AT(reached_attention), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.38},
+        {"reached.memory", AT(reached_memory), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.78},
+        {"reached.inside", AT(reached_inside), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.78},
+        {"reached.between", AT(reached_between), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.59},
+        {"small_product", AT(small_product), 1, 0, 1e5, FIELD_NUMBER, true, 0},
+        {"launch_us", AT(launch_s), 1e-6, 0, 1e6, FIELD_NUMBER, true, 0},
+        {"message_us", AT(message_s), 1e-6, 0, 1e6, FIELD_NUMBER, true, 0},
+        {"overlap.tensor", AT(overlap_tensor), 1, 0, 1, FIELD_NUMBER, true, 0},
+        {"overlap.data", AT(overlap_data), 1, 0, 1, FIELD_NUMBER, true, 0},
+        {"price_per_hour", AT(price_per_hour), 1, 0, 1e6, FIELD_NUMBER, true, 0},
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -118,14 +120,18 @@ static drv_status set_value(reader *reading, const value *given) {
             given->path, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+// Sets what is optional and not given.
+static void set_others(const bool *seen, device_profile *out) {
+    for (int i = 0; i < N_FIELDS; i++)
+        if (!seen[i] && fields[i].optional)
+            *(double *)((char *)out + fields[i].offset) = fields[i].otherwise * fields[i].unit;
+}
+
 static drv_status check(const reader *r) {
     for (int i = 0; i < N_FIELDS; i++)
         if (!r->seen[i] && !fields[i].optional)
             return drv_fail(DRV_E_USAGE, "%s: %s is missing, expected %s", r->out->name,
                     fields[i].path, expected(r->a, &fields[i]));
-    if (r->out->fp8_flops > 0 && r->out->reached_fp8 == 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: reached.products_fp8 is missing, which peak.fp8_tflops needs", r->out->name);
     return DRV_OK;
 }
 
@@ -187,6 +193,7 @@ drv_status device_profile_read(arena *a, const char *text, device_profile *out) 
     reader r = {.a = a, .out = out};
     *out = (device_profile){.name = NULL};
     DRV_TRY(read_fields(&r, text));
+    set_others(r.seen, out);
     return check(&r);
 }
 
@@ -198,18 +205,16 @@ drv_status device_profile_check_ranks(const device_profile *d, int64_t ranks) {
             (long long)host, (long long)ranks);
 }
 
-device_profile device_profile_by_hand(const char *name, double flops, double share, int64_t memory,
+device_profile device_profile_by_hand(const char *name, double flops, int64_t memory,
         const link_speeds *links) {
-    return (device_profile){.name = name,
+    const bool seen[N_FIELDS] = {false};
+    device_profile made = {.name = name,
             .source = "options",
             .memory = memory,
             .bf16_flops = flops,
             .bytes_per_s = HUGE_VAL,
-            .links = *links,
-            .reached_products = share,
-            .reached_attention = share,
-            .reached_memory = 1,
-            .reached_inside = 1,
-            .reached_between = 1,
-            .overlap_data = 2.0 / 3}; // sums of gradients while the backward pass goes on
+            .links = *links};
+    set_others(seen, &made);
+    made.overlap_data = 2.0 / 3; // sums of gradients while the backward pass goes on
+    return made;
 }

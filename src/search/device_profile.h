@@ -35,9 +35,9 @@ DRV_CHECKED drv_status device_profile_read(arena *a, const char *text, device_pr
 
 // Checks that hosts of so many ranks divide `ranks`. DRV_E_USAGE.
 DRV_CHECKED drv_status device_profile_check_ranks(const device_profile *d, int64_t ranks);
-// Makes a profile of what is known of a rank without measuring it: `share` of the peak of products
-// is reached by whatever computes, memory limits nothing, and messages go at the speed of the links.
-device_profile device_profile_by_hand(const char *name, double flops, double share, int64_t memory,
+// Makes a profile of what is known of a rank without measuring it: the shares of the peak that are
+// reached are those of all devices together, and memory limits nothing.
+device_profile device_profile_by_hand(const char *name, double flops, int64_t memory,
         const link_speeds *links);
 
 // The profiles that ship with the program, by name.

@@ -6,19 +6,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory_limit.h"
 #include "base/str.h"
-#include "search/run_plan.h"
+#include "search/host_profile.h"
 
 enum { TOP = 64, MAX_SETS = 16 };
-#define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
 
-drv_status elastic_device(arena *a, int ranks, device_profile *out) {
-    const int64_t free_bytes = memory_limit_read("").free;
-    const link_speeds links = {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0};
-    double flops, share;
-    DRV_TRY(host_peak(a, &flops, &share));
-    *out = device_profile_by_hand("this machine", flops, share, free_bytes / ranks, &links);
+drv_status elastic_device(const run_config *cfg, int ranks, device_profile *out) {
+    DRV_TRY(host_profile(cfg, out));
+    out->memory /= ranks;
     return DRV_OK;
 }
 
@@ -112,7 +107,7 @@ static bool has_bits(const run_config *whole, const run_config *pinned, const la
     run_config tried;
     return is_power_of_two(whole->n_context_blocks / c->context) &&
            whole->n_context_blocks % c->context == 0 &&
-           (c->zero == 2 || is_power_of_two(whole->n_accum_groups / c->data)) &&
+           (c->zero >= 2 || is_power_of_two(whole->n_accum_groups / c->data)) &&
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
 

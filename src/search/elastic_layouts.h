@@ -20,8 +20,8 @@ typedef struct elastic_layout {
     const char *words; // "data 2 x tensor 2, the same bits"
 } elastic_layout;
 
-// Makes the profile of a rank of this machine: the peak of products, its share of the free memory.
-DRV_CHECKED drv_status elastic_device(arena *a, int ranks, device_profile *out);
+// Makes the profile of a rank of this machine, which has its share of the free memory.
+DRV_CHECKED drv_status elastic_device(const run_config *cfg, int ranks, device_profile *out);
 // Takes the job's own layout if it has all its nodes, else the fastest on exactly n_nodes; one with
 // other bits only if none has the same. DRV_E_USAGE: there is none; the message has the reasons.
 // Texts live in `a`.

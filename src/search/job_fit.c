@@ -58,10 +58,9 @@ static drv_status read_device(arena *a, const job_spec *spec, device_profile *ou
         out->links.ranks_per_host = spec->ranks;
         return DRV_OK;
     }
-    *out = device_profile_by_hand(ANY, 1e12, 1,
+    *out = device_profile_by_hand(ANY, 1e12,
             t->family == DEVICE_NONE ? t->pod_memory / spec->ranks : t->device_memory, &links);
     out->fp8_flops = out->bf16_flops;
-    out->reached_fp8 = 1;
     return DRV_OK;
 }
 

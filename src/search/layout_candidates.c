@@ -85,6 +85,19 @@ static const layer_work *layer_of(const search *s, const layout_candidate *c) {
     return layer_works_get(s->layers, &key);
 }
 
+// Counts the bytes of weights that a rank holds, of so many parameters: with ZeRO-3 its share, and
+// two units that are gathered, of which one may be a table.
+static double weight_bytes(const search *s, const layout_candidate *c, double parameters) {
+    const model_config *m = &s->cfg->model;
+    const double each = s->cfg->precision != PRECISION_F32 ? 2 : 4,
+                 table = (double)(m->vocab_size * m->hidden_size) / (double)c->tensor,
+                 tables = m->tie_word_embeddings ? 1 : 2,
+                 layer = (s->parameters / (double)c->tensor - tables * table) /
+                         (double)m->num_hidden_layers;
+    if (c->zero < 3) return each * parameters;
+    return each * (parameters / (double)(c->data * c->context) + layer + fmax(layer, table));
+}
+
 // Counts the partial sums of each gradient element that a step of ZeRO-2 keeps (ir/shard.h).
 static double open_sums(const search *s, const layout_candidate *c) {
     const int64_t all = s->cfg->global_batch_size / c->micro_batch,
@@ -96,25 +109,37 @@ static double bytes_of(const search *s, const layout_candidate *c, const layer_w
     const bool bf16 = s->cfg->precision != PRECISION_F32;
     const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
                  parameters = s->parameters / (double)(c->tensor * c->pipeline);
-    const double sums = c->zero == 2 ? 4.0 * open_sums(s, c) / (double)c->data : 4,
-                 state = (bf16 ? 2 : 4) + sums,
+    const double sums = c->zero >= 2 ? 4.0 * open_sums(s, c) / (double)c->data : 4,
                  moments = s->cfg->optimizer == OPTIMIZER_ADAMW ? 8 : 4,
                  optimizer = ((bf16 ? 4 : 0) + moments) /
                              (c->zero ? (double)(c->data * c->context) : 1);
-    return parameters * (state + optimizer) +
+    return weight_bytes(s, c, parameters) + parameters * (sums + optimizer) +
            layer->kept * layers / p * in_flight(c, micro_batches_of(s, c)) + layer->transient;
 }
 
 // Bytes that an update reads and writes of a parameter: those that ranks share, and others.
 enum { OWN_BYTES = 6, SHARED_BYTES = 38 };
 
+// Sets what data ranks send, and the update: of gradients 4 bytes a parameter, of weights 2 or 4.
+static void compose_shared(const search *s, const layout_candidate *c, step_work *to) {
+    const double shared = (double)(c->data * c->context),
+                 mine = s->parameters / (double)(c->tensor * c->pipeline),
+                 sent = mine * (shared - 1) / shared,
+                 weights = s->cfg->precision != PRECISION_F32 ? 2 : 4;
+    const double in_update[] = {8, 4 + weights, weights, 0}; // by level of ZeRO
+    for (int64_t rank = 0; rank < c->pipeline; rank++) {
+        const double gathered = c->zero == 3 ? weights * sent : 0;
+        to->forward[rank].wire[AXIS_DATA] = gathered;
+        to->backward[rank].wire[AXIS_DATA] = (c->zero >= 2 ? 4 * sent : 0) + gathered;
+    }
+    to->update.wire[AXIS_DATA] = in_update[c->zero] * sent;
+    to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
+}
+
 // The work of a step by stage, or, where `to` has as many as ranks, the stages of each rank as one.
 static void compose(const search *s, const layout_candidate *c, const layer_work *layer,
         step_work *to) {
-    const int p = (int)c->pipeline, n_stages = p * (int)c->virtual_stages;
-    const double t = (double)c->tensor, shared = (double)(c->data * c->context),
-                 mine = s->parameters / (t * p), sent = mine * (shared - 1) / shared,
-                 weights = s->cfg->precision != PRECISION_F32 ? 2 : 4;
+    const int n_stages = (int)(c->pipeline * c->virtual_stages);
     int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
     layout_share_layers(&s->cfg->model, n_stages, layers);
     for (int stage = 0; stage < n_stages; stage++) {
@@ -124,10 +149,7 @@ static void compose(const search *s, const layout_candidate *c, const layer_work
     free(layers);
     work_add(&layer->ends_forward, 1, &to->forward[to->n_stages - 1]);
     work_add(&layer->ends_backward, 1, &to->backward[to->n_stages - 1]);
-    for (int rank = 0; rank < p; rank++)
-        to->backward[rank].wire[AXIS_DATA] = c->zero == 2 ? 4 * sent : 0;
-    to->update.wire[AXIS_DATA] = sent * (c->zero == 2 ? weights : c->zero ? 4 + weights : 8);
-    to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
+    compose_shared(s, c, to);
 }
 
 // Bytes of what a stage hands to the next one.
@@ -195,11 +217,11 @@ static void add(search *s, layout_candidate c) {
     out->list[out->n++] = c;
 }
 
-// ZeRO-2 if the data ranks allow it.
+// ZeRO-3 if the data ranks allow it.
 static int64_t most_zero(search *s, const layout_candidate *c) {
     if (c->data * c->context == 1) return 0;
-    s->with.zero = 2;
-    return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 2 : 1;
+    s->with.zero = 3;
+    return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 3 : 1;
 }
 
 // Recomputation, sequence parallelism and ZeRO, each on or off.

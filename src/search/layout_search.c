@@ -11,9 +11,11 @@
 #include "search/timed_plan.h"
 #include "setup/process_bytes.h"
 
-enum { MAX_TRIES = 16 }; // variants of one mesh that are planned
+enum { MAX_TRIES = 24 }; // variants of one mesh that are planned
 // Plans may be so much faster than their estimates.
 #define FASTER 0.97
+// The excess of an alike variant may be so much larger than that of another micro-batch.
+#define UNLIKE 1.03
 
 // Plans one layout; DRV_E_USAGE: it is not possible after all.
 drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
@@ -62,7 +64,7 @@ static bool find_variant(const layout_search *made, const layout_candidates *all
         layout_candidate c = all->list[*next];
         const double estimated = c.bytes;
         if (tries == MAX_TRIES || (fits && FASTER * c.seconds > out->seconds)) continue;
-        if (estimated * excess_of(tried, excess, tries, &c) > memory) continue;
+        if (estimated * excess_of(tried, excess, tries, &c) > UNLIKE * memory) continue;
         if (layout_search_plan(made, &c) != DRV_OK) continue;
         excess[tries] = c.bytes / estimated;
         tried[tries++] = c;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "search/host_profile.h"
 #include "search/step_time.h"
 #include "setup/process_bytes.h"
 
@@ -41,33 +42,26 @@ int64_t run_plan_needs(const run_plan *planned) {
     return planned->memory.total + planned->process;
 }
 
-drv_status host_peak(arena *a, double *flops_per_s, double *share) {
-    backend *host;
-    DRV_TRY(backend_open_host(a, &host));
-    const drv_status status = backend_peak_flops(host, flops_per_s);
-    *share = backend_expected_share(host);
-    backend_close(host);
-    return status;
-}
-
-// Returns the seconds of a step whose products reach `flops_per_s` on each rank.
-static double step_seconds(const run_plan *planned, double flops_per_s) {
+drv_status run_plan_cost(arena *a, const run_plan *planned, const device_profile *device,
+        step_cost *out) {
     const run_config *cfg = planned->cfg;
-    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks),
-                 sharing = (double)(cfg->tensor_parallel * cfg->pipeline_parallel *
-                                    cfg->context_parallel),
-                 busy = planned->is_pipeline ? 1 - planned->stages.result.bubble : 1;
-    return (planned->flops_per_token + planned->recomputed_per_token) * tokens /
-           (sharing * flops_per_s * busy);
+    if (planned->is_pipeline)
+        return step_cost_make(a, cfg, &planned->stages.work, &planned->stages.schedule, device,
+                out);
+    step_work whole = step_work_new(a, cfg);
+    step_work_take(&planned->programs, &whole);
+    return step_cost_make(a, cfg, &whole, NULL, device, out);
 }
 
 drv_status run_plan_time(arena *a, const run_plan *planned, const memory_limit *limit,
         run_plan_times *out) {
     const run_config *cfg = planned->cfg;
-    double peak;
     *out = (run_plan_times){0};
-    DRV_TRY(host_peak(a, &peak, &out->peak_share));
-    if (peak > 0) out->step_s = step_seconds(planned, out->peak_share * peak);
+    DRV_TRY(host_profile(cfg, &out->device));
+    out->device.fp8_flops = out->device.bf16_flops; // which computes fp8 in bf16
+    out->device.reached_fp8 = out->device.reached_products;
+    DRV_TRY(run_plan_cost(a, planned, &out->device, &out->cost));
+    out->step_s = out->cost.seconds;
     // One rank cannot run what several share.
     if (cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel == 1)
         DRV_TRY(step_rehearse(a, cfg, limit, out->step_s, &out->step_s, &out->is_measured));

@@ -2,7 +2,7 @@
 // steps. drover plan prints it, drover report compares it with what was measured.
 #pragma once
 #include "base/memory_limit.h"
-#include "search/stage_plans.h"
+#include "search/step_cost.h"
 
 typedef struct run_plan {
     const run_config *cfg; // of the rank that holds most
@@ -29,17 +29,18 @@ double run_plan_reference_flops(const run_plan *planned, int64_t n_rows);
 // Returns the bytes that a rank needs, its process included.
 int64_t run_plan_needs(const run_plan *planned);
 
+// Makes the time of a step on a device, by terms. DRV_E_USAGE: as step_cost_make.
+DRV_CHECKED drv_status run_plan_cost(arena *a, const run_plan *planned,
+        const device_profile *device, step_cost *out);
+
 typedef struct run_plan_times {
-    double step_s, run_s; // 0: not known
-    bool is_measured;     // by running micro-batches; false: from the peak of matrix products
-    double peak_share;    // the share of that peak that a step is expected to reach
+    double step_s, run_s;
+    bool is_measured;      // by running micro-batches; false: from the profile of this machine
+    device_profile device; // that profile
+    step_cost cost;        // by it
 } run_plan_times;
 
-// Predicts how long a step takes: from the peak of matrix products on this machine, or, where one
-// rank has the whole model and a micro-batch is short, by running some (step_rehearse).
+// Predicts how long a step takes on this machine: from its profile, or, where one rank has the
+// whole model and a micro-batch is short, by running some (step_rehearse).
 DRV_CHECKED drv_status run_plan_time(arena *a, const run_plan *planned, const memory_limit *limit,
         run_plan_times *out);
-
-// Measures the peak of matrix products on this machine in FLOP/s; *share: what a training step is
-// expected to reach of it.
-DRV_CHECKED drv_status host_peak(arena *a, double *flops_per_s, double *share);

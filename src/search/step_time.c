@@ -106,7 +106,7 @@ drv_status step_time(arena *a, programs *p, comm *ranks, int64_t repeats, step_t
 // --- a rehearsal
 typedef struct rehearsal {
     programs *programs;
-    const batch *batch; // one micro-batch
+    batch *batch; // one micro-batch
 } rehearsal;
 
 static drv_status run_micro_batch(const rehearsal *r) {
@@ -131,26 +131,43 @@ static drv_status mean_seconds(const rehearsal *r, drv_status (*fn)(const rehear
     return DRV_OK;
 }
 
-static drv_status rehearse(arena *a, const run_config *cfg, backend *device, double *micro_batch_s,
-        double *update_s) {
-    programs p;
-    DRV_TRY(programs_build(a, cfg, &p));
-    DRV_TRY(programs_load(a, device, &p));
-    DRV_TRY(held_init_weights(&p.held));
-    batch b = new_batch(a, &p);
-    const rehearsal all = {&p, &b};
-    fill_randomly(&b, cfg, 0);
-    *update_s = 0; // a program of a whole step includes the update
-    if (p.whole_step) {
-        DRV_TRY(run_micro_batch(&all));
-        return mean_seconds(&all, run_micro_batch, 0.2, micro_batch_s);
-    }
-    DRV_TRY(programs_write_dloss(&p, 1 / (double)b.counted));
+// Builds the programs of one micro-batch and runs them once, which touches all their memory.
+static drv_status prepare(arena *a, const run_config *cfg, backend *device, rehearsal *out) {
+    programs *p = ARENA_NEW(a, programs);
+    batch *b = ARENA_NEW(a, batch);
+    *out = (rehearsal){p, b};
+    DRV_TRY(programs_build(a, cfg, p));
+    DRV_TRY(programs_load(a, device, p));
+    DRV_TRY(held_init_weights(&p->held));
+    *b = new_batch(a, p);
+    fill_randomly(b, cfg, 0);
+    if (p->whole_step) return run_micro_batch(out);
+    DRV_TRY(programs_write_dloss(p, 1 / (double)b->counted));
     DRV_TRY(backend_write(device, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper,
             hyper));
+    DRV_TRY(run_micro_batch(out));
+    return run_update(out);
+}
+
+drv_status step_sample(arena *a, const run_config *cfg, backend *device, step_profile *out) {
+    rehearsal all;
+    DRV_TRY(prepare(a, cfg, device, &all));
+    backend_time_nodes(device, true);
+    const double begin = clock_s();
     DRV_TRY(run_micro_batch(&all));
     DRV_TRY(run_update(&all));
+    step_profile_take(all.programs, clock_s() - begin, out);
+    backend_time_nodes(device, false);
+    return DRV_OK;
+}
+
+static drv_status rehearse(arena *a, const run_config *cfg, backend *device, double *micro_batch_s,
+        double *update_s) {
+    rehearsal all;
+    DRV_TRY(prepare(a, cfg, device, &all));
+    *update_s = 0; // a program of a whole step includes the update
     DRV_TRY(mean_seconds(&all, run_micro_batch, 0.2, micro_batch_s));
+    if (all.programs->whole_step) return DRV_OK;
     return mean_seconds(&all, run_update, 0.05, update_s);
 }
 

@@ -14,6 +14,10 @@ typedef struct step_times {
 DRV_CHECKED drv_status step_time(arena *a, programs *p, comm *ranks, int64_t repeats,
         step_times *out, step_profile *profile);
 
+// Times the nodes of a step of one micro-batch on a back end that times nodes; cfg is of one rank.
+DRV_CHECKED drv_status step_sample(arena *a, const run_config *cfg, backend *device,
+        step_profile *out);
+
 // Measures a step of one rank from a micro-batch and an update, if that is quick: a micro-batch
 // takes less than a second, judged by `by_peak_s`, the seconds of a step at the peak of products,
 // and the run needs at most 1 GiB and at most half of the free memory. Otherwise *step_s is

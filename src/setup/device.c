@@ -24,21 +24,12 @@ const char *device_key(const char *backend_name, const char *plugin) {
                                                                            : "backend";
 }
 
-static drv_status refuse_fp8(const run_config *cfg) {
-    if (cfg->precision != PRECISION_F8) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.precision\" is fp8, which no back end supports yet, expected bf16 or "
-            "fp32; drover plan --device says how fast fp8 would be",
-            config_where(cfg, "training.precision"));
-}
-
 drv_status device_open(arena *a, const run_config *cfg, backend **out) {
     return device_open_among(a, cfg, NULL, out);
 }
 
 drv_status device_open_among(arena *a, const run_config *cfg, comm *c, backend **out) {
     backend_opts opts = device_opts(cfg);
-    DRV_TRY(refuse_fp8(cfg));
     if (c && comm_size(c) > 1) opts.cluster = c;
     const char *key = device_key(cfg->backend, opts.plugin);
     DRV_TRY_CTX(backend_open(a, cfg->backend, &opts, out), "%s: key \"%s\"", config_where(cfg, key),
@@ -56,7 +47,6 @@ int device_count(const run_config *cfg) {
 drv_status device_open_pool(arena *a, const run_config *cfg, int n_devices, device_pool **out) {
     const backend_opts opts = device_opts(cfg);
     const char *key = device_key(cfg->backend, opts.plugin);
-    DRV_TRY(refuse_fp8(cfg));
     DRV_TRY_CTX(device_pool_open(a, &opts, n_devices, out), "%s: key \"%s\"",
             config_where(cfg, key), key);
     return DRV_OK;

@@ -28,7 +28,7 @@ static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
 // A sum that accumulation groups or reduction blocks of the row are joined to later is not complete
 // by then.
 static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
-    if (l->zero == 2 || l->accum_groups_here > 1 || l->zigzag.blocks_here > 1)
+    if (l->zero >= 2 || l->accum_groups_here > 1 || l->zigzag.blocks_here > 1)
         return (gradient_sums){0};
     return (gradient_sums){.ranks = update_ranks(cfg),
             .data_ranks = (int)cfg->data_ranks,
@@ -50,29 +50,32 @@ run_layout run_layout_of(const run_config *cfg) {
             .zero = shares ? (int)cfg->zero : 0};
     const int place = mesh_place(&l.mesh, (int)cfg->rank, AXIS_DATA);
     const bool overlapped = shares && cfg->overlap && config_backend(cfg)->sends_async;
-    l.accum_groups_here = l.zero == 2 ? 1 : cfg->n_accum_groups / cfg->data_ranks;
-    l.every_micro = l.zero == 2 ? cfg->data_ranks : 1;
-    l.first_micro = l.zero == 2 ? place : place * l.micro_batches;
+    l.accum_groups_here = l.zero >= 2 ? 1 : cfg->n_accum_groups / cfg->data_ranks;
+    l.every_micro = l.zero >= 2 ? cfg->data_ranks : 1;
+    l.first_micro = l.zero >= 2 ? place : place * l.micro_batches;
     l.gathers_async = overlapped && l.zero > 0;
     l.shards = shards_of(cfg, &l);
+    if (l.zero == 3)
+        l.weights = (weight_shards){update_ranks(cfg), (int)cfg->data_ranks, overlapped};
     if (overlapped) l.sums = sums_of(cfg, &l);
     return l;
 }
 
 // Refuses what cannot be shared (docs/adr/0021).
 drv_status run_layout_check(const run_config *cfg) {
-    if (run_layout_of(cfg).zero < 2) return DRV_OK;
+    const int zero = run_layout_of(cfg).zero;
+    if (zero < 2) return DRV_OK;
     if (!config_backend(cfg)->orders_sums && cfg->n_accum_groups > 1)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.accumulation_groups\" is %lld, but with parallel.zero 2 backend %s adds up in one "
+                "%s: key \"parallel.accumulation_groups\" is %lld, but with parallel.zero %d backend %s adds up in one "
                 "accumulation group; expected auto or 1",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
-                cfg->backend);
+                zero, cfg->backend);
     if (cfg->grad_dtype == PRECISION_BF16)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.zero\" is 2, which keeps sums of gradients in fp32, but "
+                "%s: key \"parallel.zero\" is %d, which keeps sums of gradients in fp32, but "
                 "training.grad_dtype is bf16; expected zero 0 or 1, or grad_dtype fp32",
-                config_where(cfg, "parallel.zero"));
+                config_where(cfg, "parallel.zero"), zero);
     return DRV_OK;
 }
 

@@ -17,8 +17,9 @@ typedef struct run_layout {
     int64_t all_micro_batches, micro_batches, in_accum_group;
     int64_t accum_groups_here; // that a rank adds up itself, which the programs of accumulation
                                // groups join
-    int zero;                  // 0, 1 or 2 as parallel.zero says; 0 where one rank has it all
+    int zero;                  // 0 to 3 as parallel.zero says; 0 where one rank has it all
     gradient_shards shards;    // how ranks share sums of gradients; without ranks: they do not
+    weight_shards weights;     // how they share weights; likewise
     // New weights travel while programs compute (parallel.overlap, docs/adr/0027), where ranks
     // share the optimizer; `sums` tells how sums of gradients do, which without ranks are left to
     // the update.

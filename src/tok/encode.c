@@ -104,7 +104,7 @@ static uint32_t point_at(const unsigned char *s, size_t *n) {
 }
 
 // Widens a match in [from, n) of s by the white space that it takes. A space of normalised text in
-// the sentencepiece style is U+2581, which is none. False: it is no token here.
+// the sentencepiece style is U+2581, which is none. False: it is not a token here.
 static bool match_added(const encoder *e, const added_index *x, const added_token *found,
         const unsigned char *s, size_t from, size_t n, size_t *begin, size_t *end) {
     const tokenizer *t = e->t;

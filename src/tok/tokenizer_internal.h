@@ -72,8 +72,8 @@ typedef struct token_bytes {
     bool as_written;
 } token_bytes;
 
-// A slot of the table of entries: a word that is no entry is told by the hash, without a look at
-// the bytes of another.
+// A slot of the table of entries. The hash alone rejects most words that are not entries, without
+// comparing bytes.
 typedef struct entry_slot {
     uint32_t tag;  // upper half of the hash
     int32_t entry; // in tokenizer.entries; -1: empty

@@ -135,23 +135,38 @@ drv_status base_blocks_hold(arena *mem, run_config *cfg, const char *folder, dty
 // --- the blocks of a file
 enum { PIECE = 1 << 22 }; // bytes that are read at a time
 
+typedef struct byte_run {
+    int64_t skipped, at, n; // bytes before it in the run that was asked for, and in the state
+} byte_run;
+
+// Returns those of the bytes [offset, offset + n) of a weight that this rank has.
+static byte_run bytes_here(const held_model *model, const param *w, int64_t offset, int64_t n) {
+    const int64_t begin = block_matrix_at(w->blocks, held_weight_of(model, w).first),
+                  end = begin + held_weight_bytes(model, w), from = offset > begin ? offset : begin,
+                  to = offset + n < end ? offset + n : end;
+    return (byte_run){from - offset, from - begin, to > from ? to - from : 0};
+}
+
 // This rank's rows, and of each row its columns.
-static drv_status load_part(held_model *model, const model_source *source, const param *w,
+static drv_status load_part(held_model *model, const model_source *source, const param *weight,
         const param_part *part) {
     const source_tensor *t = model_source_find(source, part->hf_name);
-    const int64_t mine = block_row_bytes(t->quant, w->dim[1]),
-                  before = block_row_bytes(t->quant, w->first_column),
+    const int64_t mine = block_row_bytes(t->quant, weight->dim[1]),
+                  before = block_row_bytes(t->quant, weight->first_column),
                   most = PIECE / t->row_bytes > 0 ? PIECE / t->row_bytes : 1;
     char *rows = mem_alloc((size_t)(most * t->row_bytes));
     drv_status status = DRV_OK;
     for (int64_t row = 0, n; row < part->rows && status == DRV_OK; row += n) {
         const quant_type *type;
-        const int64_t offset = block_row_at(w->blocks, part->row + row, &type);
+        const int64_t offset = block_row_at(weight->blocks, part->row + row, &type);
         n = part->rows - row < most ? part->rows - row : most;
+        const byte_run here = bytes_here(model, weight, offset, n * mine);
+        if (here.n == 0) continue; // another rank has them
         status = source_read_blocks(source, t, part->first_row + row, n, rows);
         for (int64_t i = 0; i < n; i++)
             memmove(rows + i * mine, rows + i * t->row_bytes + before, (size_t)mine);
-        if (status == DRV_OK) status = backend_write(model->b, w->name, offset, n * mine, rows);
+        if (status == DRV_OK)
+            status = backend_write(model->b, weight->name, here.at, here.n, rows + here.skipped);
     }
     free(rows);
     return status;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ir/rounding.h"
-#include "ir/shard.h"
+#include "ir/weight_shard.h"
 
 void held_add(arena *a, held_model *model, graph *g, executable **run, bool each_micro_batch) {
     ARENA_GROW(a, model->all, model->n_all, model->cap_all);
@@ -54,6 +54,17 @@ held_shard held_shard_of(const held_model *model, const param *w) {
               place = mesh_place_in_update(&m, (int)model->config->rank);
     if (!model->zero) return (held_shard){0, n};
     return (held_shard){shard_first(n, ranks, place), shard_count(n, ranks, place)};
+}
+
+held_shard held_weight_of(const held_model *model, const param *w) {
+    return model->zero == 3 ? held_shard_of(model, w) : (held_shard){0, param_elements(w)};
+}
+
+int64_t held_weight_bytes(const held_model *model, const param *w) {
+    const held_shard here = held_weight_of(model, w);
+    const dtype dt = param_dtype(w, model->dt);
+    return weight_bytes_before(dt, w->blocks, here.first + here.n) -
+           weight_bytes_before(dt, w->blocks, here.first);
 }
 
 // --- where rounding by chance draws

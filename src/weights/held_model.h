@@ -1,5 +1,5 @@
-// A model that a back end holds: its parameters, in which type they compute, with whom they are
-// shared, and the programs whose state they are. Training, generation and scoring each build the
+// A model that a back end holds: its parameters, their compute type, the ranks that share them, and
+// the programs whose state they are. Training, generation and scoring each build the
 // programs that they need and read or write the values here.
 #pragma once
 #include "backend/backend.h"
@@ -17,11 +17,12 @@ typedef struct built_program {
 typedef struct held_model {
     const run_config *config;
     backend *b;
-    comm *comm;    // with whom state is loaded; NULL: alone
+    comm *comm;    // the ranks that load state together; NULL: this one alone
     lora_set lora; // of all layers; empty: without LoRA
     param_list params;
     dtype dt; // of compute
-    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients
+    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients,
+              // weights
     built_program *all; // every program of a run; none of one that is not trained
     int n_all, cap_all;
 } held_model;
@@ -46,11 +47,15 @@ dtype held_state_type(const held_model *model, const char *name);
 // Returns the name of the master of a weight: "master.W" beside a bf16 weight; W itself in fp32, or
 // without masters.
 const char *held_master(arena *a, const held_model *model, const param *w);
-// The elements of a weight that its masters and moments on this rank are of.
+// The range of a weight's elements whose masters and moments this rank holds.
 typedef struct held_shard {
     int64_t first, n;
 } held_shard;
 held_shard held_shard_of(const held_model *model, const param *w);
+// Returns the elements that this rank has of the weight itself, and their bytes: all of them, or,
+// where data ranks share weights, the same shard.
+held_shard held_weight_of(const held_model *model, const param *w);
+int64_t held_weight_bytes(const held_model *model, const param *w);
 
 // Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
 // has it, and the compute copy. A weight in blocks is quantised; one that has the blocks of a GGUF
@@ -61,5 +66,6 @@ DRV_CHECKED drv_status held_write_weight(held_model *model, const param *w, int6
 DRV_CHECKED drv_status held_init_weights(held_model *model);
 // Makes fresh low-rank branches as PEFT does: A uniform, B zero. All other weights stay.
 DRV_CHECKED drv_status held_init_adapter(held_model *model);
-// Says to the programs that round by chance which part of each weight this rank has (ir/rounding.h).
+// Writes, for programs that round stochastically, the part of each weight that this rank has
+// (ir/rounding.h).
 DRV_CHECKED drv_status held_write_extents(held_model *model);

@@ -65,18 +65,18 @@ static drv_status check_limit(const param *w, const quant_type *type, int64_t n,
     return DRV_OK;
 }
 
-// Whole blocks of rows of one type, which lie one after the other. The blocks of a GGUF file are
-// not made of values (base_blocks_load).
-static drv_status write_blocks(held_model *model, const param *w, int64_t first, int64_t n,
-        const float *values) {
-    const int64_t columns = w->blocks->columns;
+// Whole blocks of rows of one type, which lie one after the other; `begin` is the first element
+// that is here. The blocks of a GGUF file are not made of values (base_blocks_load).
+static drv_status write_blocks(held_model *model, const param *w, int64_t begin, int64_t first,
+        int64_t n, const float *values) {
+    const int64_t columns = w->blocks->columns,
+                  offset = block_matrix_at(w->blocks, first) - block_matrix_at(w->blocks, begin);
     const quant_type *type;
-    int64_t offset = block_row_at(w->blocks, first / columns, &type);
+    block_row_at(w->blocks, first / columns, &type);
     if (model->config->base_dtype == BASE_GGUF) return DRV_OK;
     DRV_ASSERT(first % columns % type->block == 0 && n % type->block == 0, "blocks of \"%s\"",
             w->name);
     DRV_TRY(check_limit(w, type, n, values));
-    offset += block_row_bytes(type, first % columns);
     const int64_t bytes = block_row_bytes(type, n);
     quantise_call call = {type, values, n, mem_alloc((size_t)bytes)};
     par_for(div_up(n, QUANTISED), quantise_piece, &call);
@@ -85,19 +85,31 @@ static drv_status write_blocks(held_model *model, const param *w, int64_t first,
     return status;
 }
 
+// Returns those of elements [first, first + n) that this rank has of a weight.
+static held_shard part_here(const held_model *model, const param *w, int64_t first, int64_t n) {
+    const held_shard here = held_weight_of(model, w);
+    const int64_t from = first > here.first ? first : here.first,
+                  end = first + n < here.first + here.n ? first + n : here.first + here.n;
+    return (held_shard){from, end > from ? end - from : 0};
+}
+
 drv_status held_write_weight(held_model *model, const param *w, int64_t first, int64_t n,
         const float *values) {
     backend *b = model->b;
-    if (w->blocks) return write_blocks(model, w, first, n, values);
-    if (param_dtype(w, model->dt) == DT_F32)
-        return backend_write(b, w->name, first * 4, n * 4, values);
     if (has_master(model, w)) DRV_TRY(write_master(model, w, first, n, values));
+    const int64_t begin = held_weight_of(model, w).first;
+    const held_shard part = part_here(model, w, first, n);
+    if (part.n == 0) return DRV_OK;
+    const float *here = values + (part.first - first);
+    if (w->blocks) return write_blocks(model, w, begin, part.first, part.n, here);
+    if (param_dtype(w, model->dt) == DT_F32)
+        return backend_write(b, w->name, (part.first - begin) * 4, part.n * 4, here);
     uint16_t rounded[ROUNDED];
-    for (int64_t i = 0; i < n; i += ROUNDED) {
-        const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;
+    for (int64_t i = 0; i < part.n; i += ROUNDED) {
+        const int64_t m = part.n - i < ROUNDED ? part.n - i : ROUNDED;
         for (int64_t j = 0; j < m; j++)
-            rounded[j] = f32_to_bf16(values[i + j]);
-        DRV_TRY(backend_write(b, w->name, (first + i) * 2, m * 2, rounded));
+            rounded[j] = f32_to_bf16(here[i + j]);
+        DRV_TRY(backend_write(b, w->name, (part.first - begin + i) * 2, m * 2, rounded));
     }
     return DRV_OK;
 }
@@ -158,9 +170,10 @@ static void fill_piece(void *arg, int64_t i, int thread) {
     const fill_call *f = arg;
     const int64_t total = part_elements(f->w, f->part), first = i * PIECE,
                   n = total - first < PIECE ? total - first : PIECE;
+    const int64_t above = f->part->row * (total / f->part->rows);
+    if (part_here(f->model, f->w, above + first, n).n == 0) return; // another rank has them
     float *x = mem_alloc(sizeof *x * PIECE);
     draw_part(f, first, n, x);
-    const int64_t above = f->part->row * (total / f->part->rows);
     f->status[i] = held_write_weight(f->model, f->w, above + first, n, x);
     free(x);
 }
@@ -170,7 +183,7 @@ static drv_status fill_part(held_model *model, const param *w, const param_part 
     fill_call f = {.model = model,
             .w = w,
             .part = part,
-            .status = mem_alloc(sizeof *f.status * (size_t)pieces)};
+            .status = mem_zeroed(sizeof *f.status * (size_t)pieces)};
     par_for(pieces, fill_piece, &f);
     drv_status status = DRV_OK;
     for (int64_t i = 0; i < pieces && status == DRV_OK; i++)

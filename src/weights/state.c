@@ -102,8 +102,10 @@ static ckpt_tensor *add_tensors(arena *a, const held_model *model, wanted_fn *wa
         }
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, weight->name)
                                            : held_master(a, model, weight);
-        // A weight that computes is whole on each data rank; what the optimizer has need not be.
-        const bool sharded = model->zero && strcmp(source, weight->name) != 0 && !to_load;
+        // Up to level 2 a weight that computes is whole on each data rank; what the optimizer has
+        // need not be.
+        const bool sharded =
+                model->zero == 3 || (model->zero && strcmp(source, weight->name) != 0 && !to_load);
         const held_shard shard =
                 sharded ? held_shard_of(model, weight) : (held_shard){0, param_elements(weight)};
         for (int k = 0; k < weight->n_parts; k++)
@@ -189,7 +191,8 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     const param *w = param_of_part(&model->params, t->entry.name);
-    return held_write_weight(model, w, piece->first + first, n, values);
+    return held_write_weight(model, w, held_weight_of(model, w).first + piece->first + first, n,
+            values);
 }
 
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,

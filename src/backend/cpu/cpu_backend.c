@@ -107,10 +107,29 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
     if (row->over_replicas && n->attrs.mesh.replicas > 1)
         out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.mesh.replicas);
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
+    const int axes =
+            OP_READS(n->op, matmul, fp8_axes) ? n->attrs.matmul.fp8_axes : n->attrs.mesh.axes;
     for (int axis = 0; axis < N_AXES; axis++)
-        if (n->attrs.mesh.axes >> axis & 1 && m->size[axis] > 1)
+        if (axes >> axis & 1 && m->size[axis] > 1)
             out->along[axis] = group_along(b, m, (mesh_axis)axis);
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
+}
+
+// Names the operation of an asynchronous node in messages of ranks that wait for it: by its layer,
+// or, outside the layers, by the weight that it moves.
+static const char *label_of(arena *a, const node *n) {
+    const char *op = op_rows[n->op]->name, *weight = tensor_root(n->in[0])->name;
+    if (n->layer >= 0) return arena_printf(a, "%s, layer %d", op, n->layer);
+    return n->phase == PHASE_UPDATE ? op : arena_printf(a, "%s of %s", op, weight);
+}
+
+// Notes what asynchronous nodes may be writing of that which a node reads and writes.
+static void watch_writers(cpu_backend *b, const plan *p, state *const *arriving, instruction *ins) {
+    const node *n = ins->node;
+    ins->touched = store_touched(&b->states, p, arriving, n);
+    if (!n->attrs.mesh.async) return;
+    ins->written = store_written(&b->states, p, arriving, n);
+    ins->label = label_of(b->a, n);
 }
 
 static drv_status load(backend *base, const plan *planned, executable **out) {
@@ -121,6 +140,7 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
     program->plan = planned;
     program->seconds = ARENA_ARRAY(cpu->a, double, from->n_nodes);
     program->code = ARENA_ARRAY(cpu->a, instruction, from->n_nodes);
+    state **arriving = store_arriving(&cpu->states, planned);
     for (int i = 0; i < from->n_nodes; i++) {
         const node *n = from->nodes[i];
         instruction *ins = &program->code[program->n_code];
@@ -132,7 +152,7 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
         ins->out = ARENA_ARRAY(cpu->a, void *, n->n_out);
         ins->workspace = (void *)(uintptr_t)planned->workspace[i]; // an offset until linked
         ins->workspace_bytes = planned->scratch_bytes[i];
-        if (cpu->states.comm_thread) ins->touched = store_touched(&cpu->states, planned, n);
+        if (cpu->states.comm_thread) watch_writers(cpu, planned, arriving, ins);
         program->n_code++;
     }
     if (planned->arena_bytes > cpu->arena_wanted) cpu->arena_wanted = planned->arena_bytes;
@@ -236,7 +256,7 @@ static drv_status run(backend *base, executable *e) {
         if (ins->touched) DRV_TRY(store_settle(&b->states, ins->touched, &writer));
         if (b->times_nodes && writer) note_time(writer, &since);
         if (ins->node->attrs.mesh.async && ins->group)
-            store_begin(&b->states, e->plan, ins);
+            store_begin(&b->states, ins);
         else
             ins->run(ins);
         if (b->failed != DRV_OK) return b->failed;
@@ -292,7 +312,6 @@ static void describe(backend *base, backend_info *out) {
             .features = cpu_has_amx_bf16() ? "AMX bf16" : "",
             .bf16_by = gemm_arithmetic(b->gemm),
             .bf16_peak = gemm_widens(b->gemm) ? DT_F32 : DT_BF16,
-            .peak_of_registers = gemm_amx(b->level) != NULL,
             .other_way = !gemm_widens(b->gemm) ? "DROVER_GEMM=fp32"
                          : gemm_amx(b->level)  ? "DROVER_GEMM=amx"
                                                : "DROVER_GEMM=bf16"};

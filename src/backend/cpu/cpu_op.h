@@ -23,13 +23,16 @@ struct instruction {
     gemm *gemm[MAX_GEMMS];
     const instruction *next_product; // the next one of a single row, in a circle; NULL: none
     comm_group *group;               // of an op with an axis; NULL: one rank
-    comm_group *along[N_AXES];       // of an op with several (attrs.mesh.axes); NULL: one rank
+    comm_group *along[N_AXES];       // of an op with several (mesh.axes, fp8_axes); NULL: one rank
     comm_group *
             replicas; // of attention of rows that ranks share: tensor ranks with one key-value head
     int tensor_place; // of this rank
-    struct state **touched; // named state, up to a NULL (cpu_state.h); NULL: one rank
-    double *seconds;        // of its node; NULL: nodes are not timed
-    drv_status *failed;     // set with drv_fail when communication fails, which ends the program
+    // Lists, up to a NULL, of what asynchronous nodes may be writing (cpu_state.h); NULL: one rank.
+    struct state **touched, **written; // of all inputs and outputs; of the outputs of such a node
+    int64_t *sizes;                    // gather_weight: bytes of the shards, by place
+    const char *label;                 // of an asynchronous node, for messages
+    double *seconds;                   // of its node; NULL: nodes are not timed
+    drv_status *failed; // set with drv_fail when communication fails, which ends the program
 };
 
 // Returns whether an instruction is a matrix product of a single row (generation), whose time is
@@ -48,8 +51,8 @@ typedef struct cpu_op {
     void (*elements)(const instruction *ins, int64_t first, int64_t n);
     // An asynchronous node (attrs.mesh.async) has two halves. `begin` runs at once and returns the
     // bytes that `rest` will send, or a negative number if there is nothing left to do. `rest` runs
-    // on the communication thread while later nodes run; it may only access state, since
-    // temporaries may be overwritten by then.
+    // on the communication thread while later nodes run; it may only access state and what the node
+    // writes, since other temporaries may be overwritten by then.
     int64_t (*begin)(const instruction *ins);
     drv_status (*rest)(const void *ins);
     // Returns the bytes of scratch while it runs. NULL: none.

@@ -73,13 +73,38 @@ drv_status store_find(const state_store *s, const char *name, int64_t offset, in
 }
 
 // --- asynchronous nodes
-state **store_touched(const state_store *s, const plan *p, const node *n) {
-    state **list = ARENA_ARRAY(s->a, state *, n->n_in + n->n_out + 1);
-    int n_touched = 0;
-    for (int k = 0; k < n->n_in + n->n_out; k++) {
-        state *one = store_of(s, p, k < n->n_in ? n->in[k] : n->out[k - n->n_in]);
-        if (one) list[n_touched++] = one;
+state **store_arriving(const state_store *s, const plan *p) {
+    state **arriving = ARENA_ARRAY(s->a, state *, p->g->n_tensors);
+    for (int i = 0; i < p->g->n_nodes; i++) {
+        const node *n = p->g->nodes[i];
+        for (int o = 0; o < n->n_out && n->attrs.mesh.async; o++)
+            if (!store_of(s, p, n->out[o]))
+                arriving[p->storage[n->out[o]->id]->id] = ARENA_NEW(s->a, state);
     }
+    return arriving;
+}
+
+static int add_states(const state_store *s, const plan *p, state *const *arriving,
+        tensor *const *of, int n, state **list) {
+    int n_states = 0;
+    for (int k = 0; k < n; k++) {
+        state *named = store_of(s, p, of[k]),
+              *one = named ? named : arriving[p->storage[of[k]->id]->id];
+        if (one) list[n_states++] = one;
+    }
+    return n_states;
+}
+
+state **store_touched(const state_store *s, const plan *p, state *const *arriving, const node *n) {
+    state **list = ARENA_ARRAY(s->a, state *, n->n_in + n->n_out + 1);
+    const int n_read = add_states(s, p, arriving, n->in, n->n_in, list);
+    add_states(s, p, arriving, n->out, n->n_out, list + n_read);
+    return list;
+}
+
+state **store_written(const state_store *s, const plan *p, state *const *arriving, const node *n) {
+    state **list = ARENA_ARRAY(s->a, state *, n->n_out + 1);
+    add_states(s, p, arriving, n->out, n->n_out, list);
     return list;
 }
 
@@ -88,21 +113,20 @@ drv_status store_settle(const state_store *s, state *const *touched, const instr
         const int64_t async_op = atomic_load(&(*one)->async_op);
         if (!async_op) continue;
         const instruction *by = (*one)->writer;
-        DRV_TRY(comm_thread_wait(s->comm_thread, async_op, by->group, op_rows[by->node->op]->name));
+        DRV_TRY(comm_thread_wait(s->comm_thread, async_op, by->group, by->label));
         atomic_store(&(*one)->async_op, 0);
         *writer = by;
     }
     return DRV_OK;
 }
 
-void store_begin(const state_store *s, const plan *p, const instruction *ins) {
+void store_begin(const state_store *s, const instruction *ins) {
     const cpu_op *row = cpu_ops[ins->node->op];
     const int64_t bytes = row->begin(ins);
     if (bytes < 0) return;
     const int64_t async_op = comm_thread_start(s->comm_thread, row->rest, ins, ins->group, bytes);
-    for (int o = 0; o < ins->node->n_out; o++) {
-        state *written = store_of(s, p, ins->node->out[o]);
-        written->writer = ins;
-        atomic_store(&written->async_op, async_op);
+    for (state **written = ins->written; *written; written++) {
+        (*written)->writer = ins;
+        atomic_store(&(*written)->async_op, async_op);
     }
 }

@@ -1,15 +1,15 @@
 // Named state of the CPU back end: pages that programs share. The rank's communication thread
-// (comm/comm_thread.h) may still be writing some of it when the next node runs; accessing that
-// state waits until it is done.
+// (comm/comm_thread.h) may still be writing some of it, or a temporary that an asynchronous node
+// makes, when the next node runs; accessing that waits until it is done.
 #pragma once
 #include "backend/cpu/cpu_op.h"
 #include "base/name_map.h"
 #include "comm/comm_thread.h"
 #include "plan/plan.h"
 
-typedef struct state { // storage of a named tensor
-    char *p;
-    int64_t bytes;             // of all slots
+typedef struct state { // storage of a named tensor, or of a temporary of an asynchronous node
+    char *p;           // NULL: in the arena
+    int64_t bytes;     // of all slots
     _Atomic int64_t async_op;  // number of the operation that writes it; 0: none
     const instruction *writer; // the instruction that started the operation
 } state;
@@ -41,11 +41,16 @@ state *store_of(const state_store *s, const plan *p, const tensor *t);
 DRV_CHECKED drv_status store_find(const state_store *s, const char *name, int64_t offset,
         int64_t bytes, char **out);
 
-// Lists the state that a node reads and writes; ends with NULL.
-state **store_touched(const state_store *s, const plan *p, const node *n);
+// Makes the states of temporaries that asynchronous nodes of the graph write; by the id of their
+// storage, NULL for all others.
+state **store_arriving(const state_store *s, const plan *p);
+// Lists what a node reads and writes of state and of those; ends with NULL.
+state **store_touched(const state_store *s, const plan *p, state *const *arriving, const node *n);
+// Lists what it writes.
+state **store_written(const state_store *s, const plan *p, state *const *arriving, const node *n);
 // Waits until no operation writes any of these states. *writer: the last instruction waited for;
 // unchanged if none was.
 DRV_CHECKED drv_status store_settle(const state_store *s, state *const *touched,
         const instruction **writer);
 // Runs an asynchronous node: its first half now, the rest on the communication thread.
-void store_begin(const state_store *s, const plan *p, const instruction *ins);
+void store_begin(const state_store *s, const instruction *ins);

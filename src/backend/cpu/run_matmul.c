@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "backend/cpu/fp8_operands.h"
 #include "backend/cpu/grad_product.h"
 #include "base/round.h"
 
@@ -87,7 +88,7 @@ bool is_row_product(const instruction *ins) {
 
 static bool is_one_row(const node *n) {
     return n->in[0]->dim[0] == 1 && n->attrs.matmul.tb && !n->attrs.matmul.ta && n->n_in == 2 &&
-           !n->attrs.sum.wide && !tensor_blocks(n->in[1]);
+           !n->attrs.sum.wide && !tensor_blocks(n->in[1]) && !n->attrs.matmul.fp8;
 }
 
 static gemm_shape matmul_shape(const node *n) {
@@ -122,7 +123,7 @@ static gemm_tree matmul_tree(const node *n) {
     return tree;
 }
 
-// matmul_add has a third input, too, which is no gradient.
+// matmul_add has a third input, too, which is not a gradient.
 static bool adds_to_gradient(const node *n) {
     return n->op == OP_matmul && n->n_in == 3;
 }
@@ -137,12 +138,26 @@ static void add_to_gradient(const instruction *ins) {
     grad_product_run(ins, &shape, ins->in[0], ins->in[1]);
 }
 
+static void matmul_add(const instruction *ins) {
+    if (ins->out[0] != ins->in[2])
+        memcpy(ins->out[0], ins->in[2], (size_t)tensor_bytes(ins->node->out[0]));
+    matmul(ins);
+}
+
+static void in_fp8(const instruction *ins) {
+    const node *n = ins->node;
+    fp8_run(ins, adds_to_gradient(n)      ? add_to_gradient
+                 : n->op == OP_matmul_add ? matmul_add
+                                          : matmul);
+}
+
 static int64_t matmul_workspace(const node *n, int n_threads) {
     const gemm_shape shape = matmul_shape(n);
     const gemm_tree tree = matmul_tree(n);
     if (is_one_row(n)) return n_threads * (int64_t)sizeof(share);
-    if (adds_to_gradient(n)) return grad_product_workspace(n, &shape, n_threads);
-    return gemm_workspace(&shape, &tree, n_threads);
+    const int64_t operands = n->attrs.matmul.fp8 ? fp8_workspace(n) : 0;
+    return operands + (adds_to_gradient(n) ? grad_product_workspace(n, &shape, n_threads)
+                                           : gemm_workspace(&shape, &tree, n_threads));
 }
 
 static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruction *out) {
@@ -151,18 +166,11 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
         return DRV_OK;
     }
     const gemm_shape shape = matmul_shape(n);
-    if (adds_to_gradient(n)) {
-        out->run = add_to_gradient;
-        return grad_product_lower(a, m, n, &shape, out);
-    }
+    if (adds_to_gradient(n)) out->run = add_to_gradient;
+    if (n->attrs.matmul.fp8) out->run = in_fp8;
+    if (adds_to_gradient(n)) return grad_product_lower(a, m, n, &shape, out);
     const gemm_tree tree = matmul_tree(n);
     return gemm_new(a, m, &shape, &tree, &out->gemm[0]);
-}
-
-static void matmul_add(const instruction *ins) {
-    if (ins->out[0] != ins->in[2])
-        memcpy(ins->out[0], ins->in[2], (size_t)tensor_bytes(ins->node->out[0]));
-    matmul(ins);
 }
 
 const cpu_op cpu_op_matmul_add = {.run = matmul_add,

@@ -8,6 +8,7 @@
 #include "base/round.h"
 #include "ir/muon_matrices.h"
 #include "ir/newton_schulz.h"
+#include "ir/op.h"
 #include "ir/shard.h"
 
 // --- momentum
@@ -55,7 +56,7 @@ const cpu_op cpu_op_to_owner = {.run = to_owner, .workspace = owner_workspace};
 // Takes this rank's shard from the owner; the missing end of a short shard is 0.
 static void from_owner(const instruction *ins) {
     const mesh_use *use = &ins->node->attrs.mesh;
-    const int64_t all = tensor_elements(ins->node->in[1]),
+    const int64_t all = whole_elements(&ins->node->attrs),
                   unit = dtype_bytes(ins->node->out[0]->dt),
                   place = ins->group ? group_place(ins->group) : 0,
                   bytes = shard_count(all, use->ranks, (int)place) * unit;
@@ -142,7 +143,7 @@ static ns_scratch scratch_of(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt), acc = dtype_bytes(dtype_acc(n->in[0]->dt));
     int64_t elements = 0, square = 0, rows = 0;
     for (int k = 0; k < n_matrices; k++) {
-        if (n->n_in > 2 && list[k].R > rows) rows = list[k].R;
+        if (n->n_in > 1 && list[k].R > rows) rows = list[k].R;
         if (list[k].R * list[k].C > elements) elements = list[k].R * list[k].C;
         if (list[k].M * list[k].M > square) square = list[k].M * list[k].M;
     }
@@ -218,7 +219,7 @@ static void store_rows(void *arg, int64_t chunk, int thread) {
     const node *n = call->ins->node;
     const muon_matrix *one = call->one;
     const bool by_rows = n->attrs.mesh.dim == 0;
-    const int64_t columns = n->in[1]->dim[1], place = call->ins->tensor_place,
+    const int64_t columns = n->attrs.update.columns, place = call->ins->tensor_place,
                   unit = dtype_bytes(call->dt), first_row = by_rows ? place * one->rows : 0,
                   first_column = by_rows ? 0 : place * columns;
     const int64_t end = chunk * CHUNK_ROWS + chunk_length(one->rows, CHUNK_ROWS, chunk);
@@ -308,7 +309,7 @@ static void scale_rows(void *arg, int64_t chunk, int thread) {
     const muon_matrix *one = call->one;
     const double beta2 = call->ins->node->attrs.update.beta2;
     const bool is_double = dtype_acc(call->dt) == DT_F64,
-               counts = isfinite(*(const double *)call->ins->in[3]);
+               counts = isfinite(*(const double *)call->ins->in[2]);
     void *v = mean_squares(call);
     const int64_t end = chunk * CHUNK_ROWS + chunk_length(one->R, CHUNK_ROWS, chunk);
     for (int64_t row = chunk * CHUNK_ROWS; row < end; row++) {
@@ -343,7 +344,7 @@ static void orthogonalise_one(const instruction *ins, const muon_matrix *one,
             .a = base + offset.a,
             .sums = base + offset.sums,
             .squares = (double *)(void *)(base + offset.squares),
-            .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + offset.rows) : NULL};
+            .rows = ins->node->n_in > 1 ? (row_scale *)(void *)(base + offset.rows) : NULL};
     par_for(div_up(one->R, CHUNK_ROWS), load_rows, &call);
     combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.update.eps), call.x,
             NULL);

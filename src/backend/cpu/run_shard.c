@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu_op.h"
 #include "comm/join.h"
 #include "ir/op.h"
-#include "ir/shard.h"
+#include "ir/weight_shard.h"
 #include "ir/wire.h"
 
 // The shard of a rank: its first element, and how many of `length` are there.
@@ -315,6 +315,35 @@ static drv_status gather_rest(const void *of) {
 const cpu_op cpu_op_gather_shards = {.run = run_at_once,
         .begin = begin_gather,
         .rest = gather_rest};
+
+// --- gather_weight
+static drv_status find_sizes(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    (void)m;
+    const tensor *w = n->out[0];
+    const int ranks = out->group ? n->attrs.mesh.ranks : 1;
+    out->sizes = ARENA_ARRAY(a, int64_t, ranks);
+    for (int i = 0; i < ranks; i++)
+        out->sizes[i] = weight_shard_at(w->dt, w->blocks, tensor_elements(w), ranks, i + 1) -
+                        weight_shard_at(w->dt, w->blocks, tensor_elements(w), ranks, i);
+    return DRV_OK;
+}
+
+static int64_t begin_weight(const instruction *ins) {
+    const int64_t others = ins->group ? group_size(ins->group) - 1 : 0;
+    return ins->group ? others * ins->sizes[group_place(ins->group)] : 0;
+}
+
+static drv_status weight_rest(const void *of) {
+    const instruction *ins = of;
+    if (ins->group) return comm_all_gather(ins->group, ins->in[0], 0, ins->sizes, ins->out[0]);
+    memcpy(ins->out[0], ins->in[0], (size_t)ins->sizes[0]);
+    return DRV_OK;
+}
+
+const cpu_op cpu_op_gather_weight = {.run = run_at_once,
+        .begin = begin_weight,
+        .rest = weight_rest,
+        .lower = find_sizes};
 
 // --- sum_shard
 static int64_t begin_sum(const instruction *ins) {

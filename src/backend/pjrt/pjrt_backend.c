@@ -382,6 +382,8 @@ static bool facts(backend *base, const executable *e, program_facts *out, bool *
         out->fused_asked += part->fused_asked;
         out->fused += part->fused;
         out->products_asked += part->products_asked;
+        out->fp8_asked += part->fp8_asked;
+        out->fp8 += part->fp8;
         out->products += part->products;
         out->fp32_products += part->fp32_products;
         out->summed_products += part->summed_products;
@@ -493,12 +495,19 @@ static drv_status read_wish(attention_wish *out) {
 
 // Segments need Hopper (JAX: check_is_flash_attention).
 static void choose_attention(pjrt_backend *b, const attention_wish *wish) {
-    enum { HOPPER = 9 };
+    enum { HOPPER = 90 };
     const bool hopper = b->pool->client->capability >= HOPPER;
     if (wish->blocks || !strstr(b->pool->plugin->name, "cuda")) return;
     b->lower.cudnn = (cudnn_choice){.head_dim = hopper ? CUDNN_HOPPER_HEAD_DIM : CUDNN_HEAD_DIM,
             .documents = hopper ? wish->documents : DOCUMENTS_MASK,
             .deterministic = b->pool->deterministic};
+}
+
+// Products in fp8 are written as XLA wants them for cuBLASLt; the CPU plugin computes the same, for
+// tests. cuBLASLt has them from Ada on (openxla/xla, gemm_rewriter.cc).
+static bool has_fp8(const device_client *c) {
+    enum { ADA = 89 };
+    return strcmp(c->platform, "cpu") == 0 || c->capability >= ADA;
 }
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
@@ -508,7 +517,9 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     attention_wish wish;
     DRV_TRY(read_wish(&wish));
     DRV_TRY(open_pool(b, opts));
-    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
+    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
+            .has_fp8 = has_fp8(b->pool->client),
+            .ranks = mesh_single()};
     choose_attention(b, &wish);
     b->member.group = device_group_of(b->pool, opts->device, 1, 1);
     b->alone = true;

@@ -12,7 +12,7 @@ static drv_status another(const char *path, const char *field, long long is, lon
             field, is, expected);
 }
 
-// The set that the file was written for must be the one that lies there.
+// Checks that the file was written for the set beside it.
 static drv_status check_belongs(const dataset *set, const char *path, const json_t *root) {
     int64_t documents = -1, tokens = -1;
     const char *hash = "";
@@ -112,16 +112,11 @@ drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, c
     return status;
 }
 
-static json_t *text_or_null(const char *text) {
-    json_t *value = text ? json_string(text) : NULL; // NULL also for what is not UTF-8
-    return value ? value : json_null();
-}
-
 static json_t *token_or_null(int64_t id, const char *text) {
     if (id < 0) return json_null();
     json_t *token = json_object();
     json_object_set_new(token, "id", json_integer(id));
-    json_object_set_new(token, "text", text_or_null(text));
+    json_object_set_new(token, "text", json_of_text(text));
     return token;
 }
 
@@ -133,9 +128,9 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
     json_t *root = json_object(), *tokenizer = json_object(),
            *eod = token_or_null(about->eod, about->eod_text), *largest = json_null(),
            *roles = json_null();
-    json_object_set_new(tokenizer, "path", text_or_null(about->tokenizer));
-    json_object_set_new(tokenizer, "xxh3", text_or_null(about->tokenizer_hash));
-    json_object_set_new(tokenizer, "texts_xxh3", text_or_null(about->texts_hash));
+    json_object_set_new(tokenizer, "path", json_of_text(about->tokenizer));
+    json_object_set_new(tokenizer, "xxh3", json_of_text(about->tokenizer_hash));
+    json_object_set_new(tokenizer, "texts_xxh3", json_of_text(about->texts_hash));
     json_object_set_new(tokenizer, "vocab_size", json_integer(about->n_vocab));
     if (about->largest_id >= 0) {
         largest = json_object();
@@ -144,16 +139,16 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
     }
     if (about->roles_hash)
         roles = json_pack("{s:s, s:o, s:I, s:I}", "xxh3", about->roles_hash, "template",
-                text_or_null(about->template), "answers", (json_int_t)about->answers,
+                json_of_text(about->template), "answers", (json_int_t)about->answers,
                 "last_answers", (json_int_t)about->last_answers);
     if (about->roles_hash)
         json_object_set_new(roles, "turn_end",
                 token_or_null(about->turn_end, about->turn_end_text));
     if (about->roles_hash && about->template_text)
-        json_object_set_new(roles, "template_text", text_or_null(about->template_text));
+        json_object_set_new(roles, "template_text", json_of_text(about->template_text));
     if (about->pairs) json_object_set_new(roles, "pairs", json_integer(about->pairs));
     if (about->pairs_hash) json_object_set_new(roles, "pairs_xxh3", json_string(about->pairs_hash));
-    json_object_set_new(root, "drover", text_or_null(about->drover));
+    json_object_set_new(root, "drover", json_of_text(about->drover));
     json_object_set_new(root, "tokenizer", tokenizer);
     json_object_set_new(root, "end_of_document", eod);
     json_object_set_new(root, "largest", largest);

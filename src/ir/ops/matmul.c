@@ -13,6 +13,10 @@
 // sums are added first. (The product itself has `blocks` and `ranks`.) `row_blocks`: the reduction
 // blocks of the row, each with an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`:
 // the partial sums of each block, whose products are added one after the other.
+//
+// `fp8`: a and b are rounded to fp8 first (attributes.h), each with a scale that the ranks along
+// fp8_axes find together. The gradient passes through the rounding
+// as if it were not there; its own products are FP8_GRADIENT where the product is FP8_FORWARD.
 #include "ir/grad.h"
 
 static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
@@ -29,6 +33,12 @@ static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
     return NULL;
 }
 
+static const char *check_fp8(const node *n) {
+    const int use = n->attrs.matmul.fp8;
+    if (use < FP8_NONE || use > FP8_GRADIENT) return "fp8 is no fp8_use";
+    return use && n->in[1]->blocks ? "fp8 products have no weights in blocks" : NULL;
+}
+
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
     const matmul_attrs *by = &n->attrs.matmul;
@@ -37,14 +47,14 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
         return "a and b must be matrices of one type";
     const int64_t m = a->dim[by->ta], k = a->dim[!by->ta], cols = b->dim[!by->tb];
     if (k != b->dim[by->tb]) return "inner dims differ";
+    if (check_fp8(n)) return check_fp8(n);
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.sum.dx_blocks > 0;
     const bool of_tokens = n->attrs.sum.row_blocks > 1 || n->attrs.sum.partial_sums > 1;
     if (of_tokens && (n->n_in < 3 || !by->ta || by->tb))
         return "row_blocks and partial_sums are of weight gradients";
-    if (n->n_in < 3)
-        return check_blocks(&n->attrs, for_dx ? n->attrs.sum.dx_blocks : n->attrs.sum.blocks,
-                for_dx ? cols : k);
+    const int blocks = for_dx ? n->attrs.sum.dx_blocks : n->attrs.sum.blocks;
+    if (n->n_in < 3) return check_blocks(&n->attrs, blocks, for_dx ? cols : k);
     const tensor_spec acc = spec_by_block(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
     if (!is_like(n->in[2], &acc)) return "the accumulator does not fit the product";
@@ -63,14 +73,21 @@ static double inverse_dims(const node *n) {
            1 / (double)a->dim[!n->attrs.matmul.ta];
 }
 
+static matmul_attrs attrs_of_gradient(const node *n, int ta) {
+    return (matmul_attrs){.ta = ta,
+            .fp8 = n->attrs.matmul.fp8 ? FP8_GRADIENT : FP8_NONE,
+            .fp8_axes = n->attrs.matmul.fp8_axes};
+}
+
 static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.matmul.ta && n->attrs.matmul.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.matmul.ta = 1});
+    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.matmul = attrs_of_gradient(n, 1)});
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
-    op_attrs attrs = {.sum.blocks = n->attrs.sum.dx_blocks,
+    op_attrs attrs = {.matmul = attrs_of_gradient(n, 0),
+            .sum.blocks = n->attrs.sum.dx_blocks,
             .sum.segment2 = n->attrs.sum.segment2,
             .sum.segment3 = n->attrs.sum.segment3};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
@@ -161,6 +178,17 @@ static void partial_example(example *e) {
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.blocks = 4, .sum.wide = 1});
 }
 
+static void fp8_example(example *e) {
+    tensor *in[] = {example_given(e, "x", 5, 7), example_given(e, "w", 3, 7)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .matmul.fp8 = FP8_FORWARD});
+}
+
+static void fp8_gradient_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .matmul.fp8 = FP8_GRADIENT});
+}
+
 const op_row op_row_matmul = {
         .name = "matmul",
         .min_in = 2,
@@ -173,14 +201,14 @@ const op_row op_row_matmul = {
         .wire = grad_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR_RANKS, ATTR(sum, row_blocks),
-                ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR(sum, dx_blocks),
-                ATTR(sum, dw_blocks), ATTR(sum, dw_ranks), ATTR(sum, wide), ATTR(sum, dx_wide),
-                ATTR(sum, segment2), ATTR(sum, segment3)),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8),
+                ATTR(matmul, fp8_axes), ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, partial_sums),
+                ATTR(sum, blocks), ATTR(sum, dx_blocks), ATTR(sum, dw_blocks), ATTR(sum, dw_ranks),
+                ATTR(sum, wide), ATTR(sum, dx_wide), ATTR(sum, segment2), ATTR(sum, segment3)),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
                 blocks_example, partial_example, row_blocks_example, linear_row_blocks_example,
                 tokens_example, few_tokens_example, partial_sums_example,
-                linear_partial_sums_example},
+                linear_partial_sums_example, fp8_example, fp8_gradient_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type
@@ -191,7 +219,9 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || a->dt != b->dt || a->dt != c->dt)
         return "a, b and c must be matrices of one type";
     if (a->dim[!n->attrs.matmul.ta] != b->dim[n->attrs.matmul.tb]) return "inner dims differ";
-    const char *bad = check_blocks(&n->attrs, n->attrs.sum.blocks, a->dim[!n->attrs.matmul.ta]);
+    const char *bad = check_fp8(n);
+    if (bad) return bad;
+    bad = check_blocks(&n->attrs, n->attrs.sum.blocks, a->dim[!n->attrs.matmul.ta]);
     if (bad) return bad;
     if (c->dim[0] != a->dim[n->attrs.matmul.ta] || c->dim[1] != b->dim[!n->attrs.matmul.tb])
         return "c does not fit the product";
@@ -210,6 +240,12 @@ static void add_blocks_example(example *e) {
     graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.sum.blocks = 3});
 }
 
+static void add_fp8_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "w", 3, 7),
+            example_given(e, "c", 5, 7)};
+    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.matmul.fp8 = FP8_GRADIENT});
+}
+
 const op_row op_row_matmul_add = {
         .name = "matmul_add",
         .min_in = 3,
@@ -219,7 +255,8 @@ const op_row op_row_matmul_add = {
         .flops = flops,
         .inverse_dims = inverse_dims,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(sum, blocks), ATTR(sum, segment2),
-                ATTR(sum, segment3)),
-        .examples = {add_example, add_blocks_example},
+        .attrs =
+                ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8), ATTR(matmul, fp8_axes),
+                        ATTR(sum, blocks), ATTR(sum, segment2), ATTR(sum, segment3)),
+        .examples = {add_example, add_blocks_example, add_fp8_example},
 };

@@ -57,49 +57,50 @@ const op_row op_row_momentum = {
         .examples = {momentum_example, bf16_gradient_example},
 };
 
-// orthogonalise(u, like[, v, norm2]) -> o[, v']: of each matrix U that u holds, about the nearest
+// orthogonalise(u[, v, norm2]) -> o[, v']: of each matrix U that u holds, about the nearest
 // matrix whose singular values are equal, as large as AdamW's steps are (arXiv:2502.16982, equation
 // 4):
 //   X = U / max(|U|, eps);  ns_steps times  A = X X^T,  X = 3.4445 X + (-4.775 A + 2.0315 A A) X
 //   o = 0.2 sqrt(max(rows, columns)) X
 // with the numbers of ir/newton_schulz.h. (A = X^T X and X A where there are more rows than
 // columns, which is the same.) X, A and the polynomial in A are rounded to u's type, in which
-// products take them; sums and o are not. `like` [r, c], which is not read, is this rank's part of
-// the weight: up to three matrices, one below the other, the later ones from second_row and
-// third_row on (ir/muon_matrices.h). u holds the parts of all tensor ranks, each as an equal run of
-// elements, of which the first r c count; `dim` says how they are cut. o is this rank's part of the
+// products take them; sums and o are not. This rank's part of the weight is [rows, columns]: up to
+// three matrices, one below the other, the later ones from second_row and third_row on
+// (ir/muon_matrices.h). u holds the parts of all tensor ranks, each as an equal run of elements, of
+// which the first rows x columns count; `dim` says how they are cut. o is this rank's part of the
 // result.
 static const char *check_matrices(const node *n) {
-    const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t second = attrs->update.second_row, third = attrs->update.third_row;
+    const int second = attrs->update.second_row, third = attrs->update.third_row,
+              rows = attrs->update.rows;
+    if (rows < 1 || attrs->update.columns < 1) return "it must have rows and columns";
     if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "a matrix has no such dim";
-    if (second < 0 || second >= like->dim[0]) return "no such second_row";
-    if (third && (third <= second || !second || third >= like->dim[0])) return "no such third_row";
+    if (second < 0 || second >= rows) return "no such second_row";
+    if (third && (third <= second || !second || third >= rows)) return "no such third_row";
     return attrs->update.ns_steps >= 1 ? NULL : "ns_steps must be positive";
 }
 
 static const char *check_row_squares(const node *n) {
-    const tensor *u = n->in[0], *like = n->in[1];
-    const int64_t rows = like->dim[0] * (n->attrs.mesh.dim == 0 ? n->attrs.mesh.ranks : 1);
-    if (n->n_in == 3) return "v and norm2 go together";
-    if ((n->n_in == 4) != (n->attrs.update.beta2 > 0)) return "v and beta2 go together";
-    if (n->n_in < 4) return NULL;
-    if (!is_acc(n->in[2], u->dt, rows)) return "v must be a sum for each row of all ranks";
-    return is_f64(n->in[3], 1) ? NULL : "norm2 must be one f64";
+    const tensor *u = n->in[0];
+    const int64_t rows =
+            (int64_t)n->attrs.update.rows * (n->attrs.mesh.dim == 0 ? n->attrs.mesh.ranks : 1);
+    if (n->n_in == 2) return "v and norm2 go together";
+    if ((n->n_in == 3) != (n->attrs.update.beta2 > 0)) return "v and beta2 go together";
+    if (n->n_in < 3) return NULL;
+    if (!is_acc(n->in[1], u->dt, rows)) return "v must be a sum for each row of all ranks";
+    return is_f64(n->in[2], 1) ? NULL : "norm2 must be one f64";
 }
 
 static const char *orthogonalise_shape(const node *n, tensor_spec *out, int *n_out) {
-    const tensor *u = n->in[0], *like = n->in[1];
+    const tensor *u = n->in[0];
     const int ranks = n->attrs.mesh.ranks;
-    *n_out = n->n_in == 4 ? 2 : 1;
-    out[0] = spec_2d(dtype_acc(u->dt), like->dim[0], like->dim[1]);
-    if (n->n_in == 4) out[1] = spec_in_place(n, 2);
-    if (!is_matrix(like)) return "like must be a matrix";
+    const int64_t rows = n->attrs.update.rows, columns = n->attrs.update.columns;
+    *n_out = n->n_in == 3 ? 2 : 1;
+    out[0] = spec_2d(dtype_acc(u->dt), rows, columns);
+    if (n->n_in == 3) out[1] = spec_in_place(n, 1);
     if (u->dt == DT_I32) return "u must be real";
     if (ranks < 1 || tensor_elements(u) % ranks) return "ranks must divide the elements of u";
-    if (tensor_elements(u) / ranks < tensor_elements(like))
-        return "u must have the elements of all ranks";
+    if (tensor_elements(u) / ranks < rows * columns) return "u must have the elements of all ranks";
     const char *bad = check_matrices(n);
     return bad ? bad : check_row_squares(n);
 }
@@ -119,16 +120,17 @@ static double orthogonalise_flops(const node *n) {
 
 static void orthogonalise_of(example *e, int64_t rows, int64_t columns, op_attrs attrs) {
     const dtype acc = dtype_acc(e->dt);
-    tensor *in[4] = {example_given(e, "u", rows, columns),
-            example_state(e, TENSOR_WEIGHT, "w", e->dt, rows, columns, -1, 1)};
+    tensor *in[3] = {example_given(e, "u", rows, columns)};
     if (attrs.update.beta2 > 0) {
-        in[2] = example_state(e, TENSOR_OPTIMIZER, "v", acc, rows, 0, 0.01, 0.1);
-        in[3] = example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4);
+        in[1] = example_state(e, TENSOR_OPTIMIZER, "v", acc, rows, 0, 0.01, 0.1);
+        in[2] = example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4);
     }
+    attrs.update.rows = (int)rows;
+    attrs.update.columns = (int)columns;
     attrs.mesh.axis = AXIS_TENSOR;
     attrs.mesh.ranks = 1;
     attrs.update.eps = 1e-7;
-    graph_add(e->g, OP_orthogonalise, attrs.update.beta2 > 0 ? 4 : 2, in, &attrs);
+    graph_add(e->g, OP_orthogonalise, attrs.update.beta2 > 0 ? 3 : 1, in, &attrs);
 }
 
 static void wide_example(example *e) {
@@ -151,14 +153,15 @@ static void normuon_example(example *e) {
 
 const op_row op_row_orthogonalise = {
         .name = "orthogonalise",
-        .min_in = 2,
-        .max_in = 4,
+        .min_in = 1,
+        .max_in = 3,
         .shape = orthogonalise_shape,
         .flops = orthogonalise_flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(update, ns_steps), ATTR(update, second_row), ATTR(update, third_row),
-                ATTR(update, eps), ATTR(update, beta2), ATTR_RANKS, ATTR(mesh, dim)),
+        .attrs = ATTRS(ATTR(update, rows), ATTR(update, columns), ATTR(update, ns_steps),
+                ATTR(update, second_row), ATTR(update, third_row), ATTR(update, eps),
+                ATTR(update, beta2), ATTR_RANKS, ATTR(mesh, dim)),
         .examples = {wide_example, tall_example, parts_example, normuon_example},
 };
 
@@ -201,44 +204,45 @@ const op_row op_row_to_owner = {
         .examples = {to_owner_example},
 };
 
-// from_owner(o, w) -> s: this rank's shard of o, which the owner has in the shape of the weight w;
-// o of the others is anything, w is not read.
+// from_owner(o) -> s: this rank's shard of o, which the owner has whole; o of the others is
+// anything.
 static const char *from_owner_shape(const node *n, tensor_spec *out, int *n_out) {
-    const tensor *o = n->in[0], *w = n->in[1];
+    const tensor *o = n->in[0];
+    const tensor_spec whole = spec_whole(&n->attrs);
     const char *bad = check_owner(n);
     *n_out = 1;
-    out[0] = spec_1d(dtype_acc(w->dt), 1);
+    out[0] = spec_1d(whole.dt, 1);
+    if (!bad) bad = check_whole(&n->attrs);
     if (bad) return bad;
-    out[0].dim[0] = shard_length(tensor_elements(w), n->attrs.mesh.ranks);
-    if (w->dt == DT_I32) return "w must be real";
-    if (n->attrs.mesh.owns && (!same_shape(o, w) || o->dt != dtype_acc(w->dt)))
-        return "o must be sums in the shape of w";
-    return NULL;
+    out[0].dim[0] = shard_length(whole_elements(&n->attrs), n->attrs.mesh.ranks);
+    return n->attrs.mesh.owns && !is_like(o, &whole) ? "o must be whole" : NULL;
 }
 
 static double from_owner_wire(const node *n) {
     const mesh_use *use = &n->attrs.mesh;
-    const int64_t all = tensor_elements(n->in[1]),
+    const int64_t all = whole_elements(&n->attrs),
                   others = all - shard_count(all, use->ranks, use->owner);
     return use->owns ? (double)(others * dtype_bytes(n->out[0]->dt)) : 0;
 }
 
 static void from_owner_example(example *e) {
-    tensor *in[] = {example_state(e, TENSOR_INPUT, "o", dtype_acc(e->dt), 3, 17, -1, 1),
-            example_given(e, "w", 3, 17)};
-    graph_add(e->g, OP_from_owner, 2, in,
-            &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.owns = 1});
+    tensor *o = example_state(e, TENSOR_INPUT, "o", dtype_acc(e->dt), 3, 17, -1, 1);
+    graph_add(e->g, OP_from_owner, 1, &o,
+            &(op_attrs){.mesh.axis = AXIS_DATA,
+                    .mesh.ranks = 1,
+                    .mesh.owns = 1,
+                    .whole = whole_of(o, o->dt)});
 }
 
 const op_row op_row_from_owner = {
         .name = "from_owner",
-        .min_in = 2,
-        .max_in = 2,
+        .min_in = 1,
+        .max_in = 1,
         .shape = from_owner_shape,
         .wire = from_owner_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, owner), ATTR(mesh, owns)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, owner), ATTR(mesh, owns), ATTR_WHOLE),
         .examples = {from_owner_example},
 };
 

@@ -78,35 +78,31 @@ const op_row op_row_adamw_rounded = {
         .examples = {all_bf16_example, masters_example, gradients_example},
 };
 
-// zeros(like) -> 0, real sums in the shape of `like`, which is not read, for each reduction block
-// of the row. A gradient of a micro-batch is added to these zeros before its sum is rounded, or
-// sent to the rank that keeps it.
+// zeros() -> 0, real sums of the shape of a weight for each reduction block of the row. A gradient
+// of a micro-batch is added to these zeros before its sum is rounded, or sent to the rank that
+// keeps it.
 static const char *zeros_shape(const node *n, tensor_spec *out, int *n_out) {
-    tensor_spec one = spec_like(n->in[0]);
-    one.dt = dtype_acc(n->in[0]->dt);
-    out[0] = spec_by_block(&n->attrs, one);
+    out[0] = spec_by_block(&n->attrs, spec_whole(&n->attrs));
     *n_out = 1;
-    return n->in[0]->dt == DT_I32 ? "it must be real" : NULL;
+    return check_whole(&n->attrs);
 }
 
 static void zeros_example(example *e) {
-    tensor *like = example_state(e, TENSOR_GRAD, "g", e->dt, 3, 17, -1, 1);
-    graph_add(e->g, OP_zeros, 1, &like, NULL);
+    graph_add(e->g, OP_zeros, 0, NULL,
+            &(op_attrs){.whole = {.rows = 3, .columns = 17, .type = dtype_acc(e->dt)}});
 }
 
 static void zeros_row_blocks_example(example *e) {
-    tensor *like = example_state(e, TENSOR_GRAD, "g", e->dt, 3, 17, -1, 1);
-    graph_add(e->g, OP_zeros, 1, &like, &(op_attrs){.sum.row_blocks = 2});
+    graph_add(e->g, OP_zeros, 0, NULL,
+            &(op_attrs){.sum.row_blocks = 2, .whole = {.rows = 51, .type = dtype_acc(e->dt)}});
 }
 
 const op_row op_row_zeros = {
         .name = "zeros",
         .clears = true,
-        .min_in = 1,
-        .max_in = 1,
         .shape = zeros_shape,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(sum, row_blocks)),
+        .attrs = ATTRS(ATTR(sum, row_blocks), ATTR_WHOLE),
         .examples = {zeros_example, zeros_row_blocks_example},
 };
 

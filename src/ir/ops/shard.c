@@ -1,5 +1,5 @@
 // ZeRO: data ranks share the optimizer state, and each updates its shard of every weight (ZeRO-1);
-// each keeps only its shard of the sums of gradients (ZeRO-2).
+// each keeps only its shard of the sums of gradients (ZeRO-2), and of the weights (ZeRO-3).
 #include "ir/op.h"
 #include "ir/shard.h"
 #include "ir/wire.h"
@@ -289,4 +289,60 @@ const op_row op_row_gather_shards = {
         .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async)),
         .examples = {gather_example},
+};
+
+// gather_weight(s) -> w: the weight of which each rank of the axis holds its shard s. `async`: w
+// arrives while later nodes run, and a node that reads it waits. A weight in blocks
+// (tensor.blocks of w, which whoever makes the node sets) is held as words: s is i32.
+static const char *weight_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *s = n->in[0];
+    const whole_attrs *w = &n->attrs.whole;
+    *n_out = 1;
+    out[0] = spec_whole(&n->attrs);
+    if (n->attrs.mesh.ranks < 1) return "ranks must be positive";
+    if (n->attrs.mesh.axis < 0 || n->attrs.mesh.axis >= N_AXES) return "the mesh has no such axis";
+    if (n->attrs.sum.data_ranks < 1 || n->attrs.mesh.ranks % n->attrs.sum.data_ranks)
+        return "data ranks must divide ranks";
+    const char *bad = check_whole(&n->attrs);
+    if (bad) return bad;
+    if (s->dt == DT_I32) return s->n_dims == 1 && w->columns ? NULL : "s must be words of a matrix";
+    if (s->n_dims != 1 || s->dt != w->type ||
+            s->dim[0] != shard_length(whole_elements(&n->attrs), n->attrs.mesh.ranks))
+        return "s must be a shard of the weight";
+    return NULL;
+}
+
+static double weight_wire(const node *n) {
+    return wire_scatter((double)tensor_bytes(n->out[0]), n->attrs.mesh.ranks);
+}
+
+static void weight_of(example *e, int rows, int columns) {
+    tensor *s =
+            example_state(e, TENSOR_WEIGHT, "s", e->dt, rows * (columns ? columns : 1), 0, -1, 1);
+    graph_add(e->g, OP_gather_weight, 1, &s,
+            &(op_attrs){.mesh.axis = AXIS_DATA,
+                    .mesh.ranks = 1,
+                    .sum.data_ranks = 1,
+                    .whole = {rows, columns, e->dt}});
+}
+
+static void matrix_example(example *e) {
+    weight_of(e, 3, 17);
+}
+
+static void vector_example(example *e) {
+    weight_of(e, 51, 0);
+}
+
+const op_row op_row_gather_weight = {
+        .name = "gather_weight",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = weight_shape,
+        .wire = weight_wire,
+        .collective = true,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async), ATTR(sum, data_ranks), ATTR_WHOLE),
+        .examples = {matrix_example, vector_example},
 };

@@ -115,5 +115,6 @@ const op_row op_row_barrier = {
         .shape = barrier_shape,
         .renames = true,
         .examples = {barrier_example},
+        .built = true,
         .differentiated = true,
 };

@@ -23,6 +23,12 @@ int64_t block_row_at(const block_matrix *m, int64_t row, const quant_type **type
     return at + row * block_row_bytes(*type, m->columns);
 }
 
+int64_t block_matrix_at(const block_matrix *m, int64_t element) {
+    const quant_type *type;
+    const int64_t row = block_row_at(m, element / m->columns, &type);
+    return row + block_row_bytes(type, element % m->columns);
+}
+
 bool block_matrix_same(const block_matrix *a, const block_matrix *b) {
     if (!a || !b) return a == b;
     if (a->columns != b->columns || a->n_parts != b->n_parts) return false;

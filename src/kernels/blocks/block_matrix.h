@@ -24,6 +24,9 @@ int64_t block_row_bytes(const quant_type *type, int64_t columns);
 int64_t block_matrix_bytes(const block_matrix *m);
 // Returns the byte offset of a row; *type: the type of its blocks.
 int64_t block_row_at(const block_matrix *m, int64_t row, const quant_type **type);
+// Returns the byte offset of an element with which a block begins, or, of the element after the
+// last one, the end.
+int64_t block_matrix_at(const block_matrix *m, int64_t element);
 bool block_matrix_same(const block_matrix *a, const block_matrix *b);
 
 // Rows are widened in pieces that begin and end at multiples of this many columns, or at the end of

@@ -5,6 +5,7 @@
 #include "kernels/ref/ref.h"
 #include "kernels/levels/dropout.h"
 #include "kernels/levels/elementwise.h"
+#include "kernels/levels/round_fp8.h"
 #include "kernels/levels/muon.h"
 #include "kernels/levels/reductions.h"
 #include "kernels/levels/rounded.h"
@@ -28,6 +29,8 @@
             .exponents = exponents,                                                                \
             .scaled = scaled,                                                                      \
             .dropout = dropout,                                                                    \
+            .magnitude = magnitude,                                                                \
+            .round_fp8 = round_fp8,                                                                \
             .squares = squares,                                                                    \
             .adamw = adamw,                                                                        \
             .momentum = momentum,                                                                  \

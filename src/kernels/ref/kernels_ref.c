@@ -21,6 +21,29 @@ static void narrow(dtype dt, int64_t n, const void *x, const void *c, void *y) {
     }
 }
 
+static double magnitude(dtype dt, int64_t n, const void *x) {
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double size = fabs(get(dt, x, i));
+        if (!(size <= largest)) largest = size;
+        if (isnan(size)) break;
+    }
+    return largest;
+}
+
+// The spacing of the format's numbers around v is 2^-fraction_bits of the power of 2 below |v|, and
+// below the normal numbers what it is above them.
+static void round_fp8(dtype dt, const fp8_format *to, int64_t n, int scale, const void *x,
+        void *y) {
+    for (int64_t i = 0; i < n; i++) {
+        const double v = ldexp(get(dt, x, i), scale);
+        int exponent = to->min_exponent;
+        if (fabs(v) >= ldexp(1, exponent)) exponent = ilogb(v);
+        const int spacing = exponent - to->fraction_bits;
+        put(dt, y, i, ldexp(nearbyint(ldexp(v, -spacing)), spacing - scale));
+    }
+}
+
 static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
         const void *w, double eps, void *h, void *y, void *r) {
     const dtype acc = dtype_acc(dt);
@@ -262,6 +285,8 @@ const kernels kernels_ref = {
         .exponents = exponents,
         .scaled = scaled,
         .dropout = dropout,
+        .magnitude = magnitude,
+        .round_fp8 = round_fp8,
         .squares = squares,
         .adamw = adamw,
         .momentum = momentum,

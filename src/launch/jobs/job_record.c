@@ -35,10 +35,6 @@ job_record job_record_of(arena *a, const job_spec *spec, const job_files *files)
 }
 
 // --- writing
-static json_t *text_or_null(const char *text) {
-    return text ? json_string(text) : json_null();
-}
-
 static json_t *object_of(const job_record *r) {
     json_t *object = json_object(), *files = json_array(), *submitted = json_null();
     for (int i = 0; i < r->n_files; i++)
@@ -49,14 +45,14 @@ static json_t *object_of(const job_record *r) {
     json_object_set_new(object, "kind", json_string(r->kind->name));
     json_object_set_new(object, "job", json_string(works[r->work]));
     json_object_set_new(object, "name", json_string(r->name));
-    json_object_set_new(object, "namespace", text_or_null(r->name_space));
+    json_object_set_new(object, "namespace", json_of_text(r->name_space));
     json_object_set_new(object, "nodes", json_integer(r->nodes));
     json_object_set_new(object, "ranks_per_node", json_integer(r->ranks));
     json_object_set_new(object, "launch_node", json_boolean(r->is_node_launch));
     json_object_set_new(object, "secret", json_boolean(r->has_secret));
     json_object_set_new(object, "grace_s", json_integer(r->grace_s));
-    json_object_set_new(object, "run_dir", text_or_null(r->run_dir));
-    json_object_set_new(object, "mount", text_or_null(r->mount));
+    json_object_set_new(object, "run_dir", json_of_text(r->run_dir));
+    json_object_set_new(object, "mount", json_of_text(r->mount));
     json_object_set_new(object, "files", files);
     json_object_set_new(object, "submitted", submitted);
     return object;

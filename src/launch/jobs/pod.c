@@ -113,9 +113,10 @@ static void put_variable(yaml_writer *w, arena *a, const char *name, const char 
     yaml_map_end(w);
 }
 
-static void put_variables(yaml_writer *w, arena *a, const char *const *list) {
+// Leaves out variables that the user sets: a name stands once in the list of a container.
+static void put_variables(yaml_writer *w, arena *a, const job_spec *spec, const char *const *list) {
     for (; list && *list; list += 2)
-        put_variable(w, a, list[0], list[1]);
+        if (!pod_options_set_variable(&spec->pods, list[0])) put_variable(w, a, list[0], list[1]);
 }
 
 static void put_environment(yaml_writer *w, arena *a, const job_spec *spec,
@@ -126,8 +127,8 @@ static void put_environment(yaml_writer *w, arena *a, const job_spec *spec,
             !spec->pods.n[POD_SECRET_ENV])
         return;
     yaml_list(w, "env");
-    put_variables(w, a, list);
-    put_variables(w, a, more);
+    put_variables(w, a, spec, list);
+    put_variables(w, a, spec, more);
     if (secret) put_variable(w, a, "DROVER_JOB_SECRET_FILE", SECRET_DIR "/secret");
     pod_options_variables(w, a, &spec->pods);
     yaml_list_end(w);

@@ -80,6 +80,13 @@ static bool has_form(pod_option option, const pod_item *item) {
     return name_is_dns_subdomain(item->name);
 }
 
+bool pod_options_set_variable(const pod_options *self, const char *name) {
+    for (pod_option option = POD_ENV; option <= POD_SECRET_ENV; option++)
+        for (int i = 0; i < self->n[option]; i++)
+            if (strcmp(self->items[option][i].name, name) == 0) return true;
+    return false;
+}
+
 drv_status pod_options_take(arena *a, pod_options *self, pod_option option,
         const char *const *values, int n) {
     pod_item *list = ARENA_ARRAY(a, pod_item, n);
@@ -93,6 +100,9 @@ drv_status pod_options_take(arena *a, pod_options *self, pod_option option,
             if (strcmp(list[k].name, list[i].name) == 0)
                 return drv_fail(DRV_E_USAGE, "%s: \"%s\" is given twice, expected once",
                         pod_option_names[option], list[i].name);
+        if (option == POD_SECRET_ENV && pod_options_set_variable(self, list[i].name))
+            return drv_fail(DRV_E_USAGE, "%s: \"%s\" is given by --env, too, expected once",
+                    pod_option_names[option], list[i].name);
     }
     self->items[option] = list;
     self->n[option] = n;

@@ -34,6 +34,8 @@ typedef struct pod_options {
 // Takes the n values of an option. DRV_E_USAGE: the option, the value and what was expected.
 DRV_CHECKED drv_status pod_options_take(arena *a, pod_options *self, pod_option option,
         const char *const *values, int n);
+// Returns whether --env or --secret-env set a variable.
+bool pod_options_set_variable(const pod_options *self, const char *name);
 // Writes the pairs of an option into the map that is open.
 void pod_options_pairs(yaml_writer *w, const pod_options *self, pod_option option);
 // Writes the items of a pod's list of tolerations.

@@ -151,8 +151,3 @@ void yaml_bool(yaml_writer *w, const char *key, bool value) {
     begin_value(w, key);
     scalar(w, value ? "true" : "false", YAML_PLAIN_SCALAR_STYLE);
 }
-
-void yaml_null(yaml_writer *w, const char *key) {
-    begin_value(w, key);
-    scalar(w, "null", YAML_PLAIN_SCALAR_STYLE);
-}

@@ -26,4 +26,3 @@ void yaml_text(yaml_writer *w, const char *key, const char *value);
 void yaml_lines(yaml_writer *w, const char *key, const char *value); // as a block of lines
 void yaml_int(yaml_writer *w, const char *key, int64_t value);
 void yaml_bool(yaml_writer *w, const char *key, bool value);
-void yaml_null(yaml_writer *w, const char *key);

@@ -43,17 +43,8 @@ run_status run_status_new(void) {
 }
 
 // --- writing
-static json_t *number(double x) {
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-static json_t *count(int64_t x) {
-    return x >= 0 ? json_integer(x) : json_null();
-}
-
 static json_t *text_or_null(const char *s) {
-    json_t *value = *s ? json_string(s) : NULL;
-    return value ? value : json_null(); // also NULL: bytes that are not UTF-8
+    return json_of_text(*s ? s : NULL);
 }
 
 static json_t *object_of(const run_status *status) {
@@ -61,23 +52,23 @@ static json_t *object_of(const run_status *status) {
     json_object_set_new(object, "version", json_integer(VERSION));
     json_object_set_new(object, "state", json_string(state_names[status->state]));
     json_object_set_new(object, "time", json_real(round(clock_utc_s() * 1e3) / 1e3));
-    json_object_set_new(object, "step", count(status->step));
-    json_object_set_new(object, "steps", count(status->steps));
-    json_object_set_new(object, "loss", number(status->loss));
-    json_object_set_new(object, "tokens_per_s", number(status->tokens_per_s));
-    json_object_set_new(object, "eta_s", number(status->eta_s));
-    json_object_set_new(object, "attempt", count(status->attempt));
-    json_object_set_new(object, "ranks", count(status->ranks));
-    json_object_set_new(object, "nodes", count(status->nodes));
+    json_object_set_new(object, "step", json_of_count(status->step));
+    json_object_set_new(object, "steps", json_of_count(status->steps));
+    json_object_set_new(object, "loss", json_of_f64(status->loss));
+    json_object_set_new(object, "tokens_per_s", json_of_f64(status->tokens_per_s));
+    json_object_set_new(object, "eta_s", json_of_f64(status->eta_s));
+    json_object_set_new(object, "attempt", json_of_count(status->attempt));
+    json_object_set_new(object, "ranks", json_of_count(status->ranks));
+    json_object_set_new(object, "nodes", json_of_count(status->nodes));
     json_object_set_new(object, "host", text_or_null(status->host));
-    json_object_set_new(object, "pid", count(status->pid));
-    json_object_set_new(object, "saved_step", count(status->saved_step));
+    json_object_set_new(object, "pid", json_of_count(status->pid));
+    json_object_set_new(object, "saved_step", json_of_count(status->saved_step));
     json_object_set_new(object, "end",
             status->end ? json_string(end_names[status->end]) : json_null());
-    json_object_set_new(object, "status", count(status->exit_status));
+    json_object_set_new(object, "status", json_of_count(status->exit_status));
     json_object_set_new(object, "cause", text_or_null(status->cause));
     json_object_set_new(object, "message", text_or_null(status->message));
-    json_object_set_new(object, "failed_rank", count(status->failed_rank));
+    json_object_set_new(object, "failed_rank", json_of_count(status->failed_rank));
     json_object_set_new(object, "failed_host", text_or_null(status->failed_host));
     return object;
 }

@@ -36,7 +36,7 @@ static const char *config_of(arena *a, const gpu *g) {
             "block_dim_limit_z: 65535 memory_bandwidth: %lld l2_cache_size: %lld clock_rate_ghz: %g "
             "device_memory_size: %lld shared_memory_per_block_optin: %d cuda_compute_capability { "
             "major: %d feature_extension: %s } registers_per_core_limit: 65536 "
-            "registers_per_block_limit: 65536 } platform_name: \"CUDA\" device_description_str: \"%s\"",
+            "registers_per_block_limit: 65536 } platform_name: \"CUDA\" runtime_version { major: 13 } device_description_str: \"%s\"",
             g->shared_of_sm, g->n_sm, g->n_fpu, (long long)g->bandwidth, (long long)g->cache,
             g->clock_ghz, (long long)g->memory, g->shared_of_block, g->capability, g->feature,
             g->description);
@@ -49,7 +49,7 @@ drv_status gpu_target_find(arena *a, const char *wanted, gpu_target *out) {
         if (strcmp(names[i], wanted) != 0) continue;
         *out = (gpu_target){.config = config_of(a, &gpus[i]),
                 .description = gpus[i].description,
-                .capability = gpus[i].capability,
+                .capability = 10 * gpus[i].capability,
                 .memory = gpus[i].memory};
         return DRV_OK;
     }

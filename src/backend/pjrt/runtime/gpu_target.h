@@ -8,7 +8,7 @@
 typedef struct gpu_target {
     const char *config;      // what the compiler is told of it, the text of a GpuTargetConfigProto
     const char *description; // "NVIDIA H200"
-    int capability;          // 9: Hopper
+    int capability;          // 90: Hopper
     int64_t memory;          // bytes
 } gpu_target;
 

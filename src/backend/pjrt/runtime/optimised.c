@@ -73,7 +73,7 @@ typedef struct hlo_shape {
 typedef struct instruction {
     uint64_t id;
     opcode op;
-    bool is_product, is_fused_attention; // a call of a library
+    bool is_product, is_fp8, is_fused_attention; // a call of a library
     hlo_shape shape;
     int n_operands;
     uint64_t operand[MAX_OPERANDS];
@@ -99,6 +99,14 @@ static bool text_is(span s, const char *text) {
 
 static bool text_has(span s, const char *text) {
     return memmem(s.p, (size_t)(s.end - s.p), text, strlen(text)) != NULL;
+}
+
+static int64_t count_text(span s, const char *text) {
+    int64_t n = 0;
+    const unsigned char *found = s.p;
+    for (; (found = memmem(found, (size_t)(s.end - found), text, strlen(text))); found++)
+        n++;
+    return n;
 }
 
 static opcode opcode_of(span s) {
@@ -172,6 +180,7 @@ static instruction read_instruction(reader *r, span s) {
         if (f.number != CALL_TARGET) continue;
         in.is_fused_attention = text_has(f.bytes, "__cudnn$fmha");
         in.is_product = text_has(f.bytes, "matmul") || text_has(f.bytes, "gemm");
+        in.is_fp8 = text_has(f.bytes, "$matmul$f8");
     }
     in.is_product |= in.op == OP_DOT;
     return in;
@@ -265,6 +274,7 @@ static void count(reader *r, uint64_t computation) {
         const instruction *in = &r->all[i];
         r->out->fused += in->is_fused_attention;
         r->out->products += in->is_product;
+        r->out->fp8 += in->is_fp8;
         r->out->summed_products += is_summed_product(r, in);
         r->out->weight_copies += !fused && is_weight_copy(r, in);
         r->n_fp32 += is_fp32_product(r, in);
@@ -315,10 +325,10 @@ static void count_asked(const char *text, size_t n, program_facts *out, int64_t 
         *bf16 += text_has(operands, "bf16>");
         *fp32 += text_has(operands, "xf32>") && !text_has(operands, "bf16>");
     }
-    static const char fused[] = "__cudnn$fmha";
-    for (const char *found = text;
-            (found = memmem(found, (size_t)(end - found), fused, strlen(fused))); found++)
-        out->fused_asked++;
+    const span all = {(const unsigned char *)text, (const unsigned char *)end};
+    out->fused_asked = count_text(all, "__cudnn$fmha");
+    // Each product in fp8 widens two operands.
+    out->fp8_asked = (count_text(all, "f8E4M3FN>) -> ") + count_text(all, "f8E5M2>) -> ")) / 2;
 }
 
 bool optimised_read(const void *hlo, size_t n, const char *text, size_t n_text,

@@ -81,7 +81,7 @@ static const char *device_kind(arena *a, const device_client *c) {
     return arena_strndup(a, args.text, args.text_size);
 }
 
-// Returns the first number of an attribute like "9.0".
+// Returns 89 for an attribute like "8.9".
 static int compute_capability(const device_client *c) {
     static const char wanted[] = "compute_capability";
     pjrt_description_attributes_args args = {.description = description_of(c, 0)};
@@ -90,15 +90,13 @@ static int compute_capability(const device_client *c) {
         return 0;
     for (size_t i = 0; i < args.n_attributes; i++) {
         const pjrt_named_value *v = &args.attributes[i];
-        int major = 0;
+        char text[8];
+        int major = 0, minor = 0;
         if (v->type != PJRT_VALUE_STRING || v->name_size != strlen(wanted) ||
                 memcmp(v->name, wanted, v->name_size) != 0)
             continue;
-        for (size_t k = 0; k < v->value_size && v->value.string[k] >= '0' &&
-                           v->value.string[k] <= '9' && k < 3;
-                k++)
-            major = 10 * major + v->value.string[k] - '0';
-        return major;
+        snprintf(text, sizeof text, "%.*s", (int)v->value_size, v->value.string);
+        return sscanf(text, "%2d.%1d", &major, &minor) > 0 ? 10 * major + minor : 0;
     }
     return 0;
 }

@@ -23,7 +23,7 @@ typedef struct device_client {
     const char *platform; // "cpu", "cuda"
     const char *version;  // of its libraries, as the plugin says it: "cuda 13000"; ""
     const char *kind;     // of the first device: "NVIDIA H200"
-    int capability;       // of a GPU of NVIDIA's: 9 from Hopper on; 0: none, or it is not said
+    int capability;       // of a GPU of NVIDIA's: 90 for Hopper; 0: none, or it is not said
     int64_t memory;       // bytes of a target; else 0
 } device_client;
 

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const type_names[] = {"f32", "bf16", "f64", "i32", "ui32", "ui64", "i1"};
+static const char *const type_names[] = {"f32", "bf16", "f64", "i32", "ui32", "ui64", "i1",
+        "f8E4M3FN", "f8E5M2"};
 
 int64_t hlo_elements(const hlo_value *v) {
     int64_t n = 1;

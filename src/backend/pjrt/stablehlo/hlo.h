@@ -12,7 +12,17 @@
 #include "base/status.h"
 #include "base/str.h"
 
-typedef enum hlo_type { HLO_F32, HLO_BF16, HLO_F64, HLO_I32, HLO_U32, HLO_U64, HLO_BOOL } hlo_type;
+typedef enum hlo_type {
+    HLO_F32,
+    HLO_BF16,
+    HLO_F64,
+    HLO_I32,
+    HLO_U32,
+    HLO_U64,
+    HLO_BOOL,
+    HLO_F8E4M3,
+    HLO_F8E5M2
+} hlo_type;
 enum { HLO_MAX_DIMS = 6 };
 
 typedef struct hlo_value { // copied freely

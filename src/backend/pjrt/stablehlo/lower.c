@@ -156,6 +156,10 @@ static drv_status check_nodes(const lowering *l) {
                     "graph \"%s\": node %d %s is of several accumulation groups or reduction blocks, which the pjrt back end has "
                     "no rule for; expected parallel.accumulation_groups 1",
                     program->name, i, name);
+        if (OP_READS(n->op, matmul, fp8) && n->attrs.matmul.fp8 && !l->options.has_fp8)
+            return drv_fail(DRV_E_USAGE,
+                    "training.precision is fp8, and the device multiplies no fp8, expected bf16, or a GPU of "
+                    "NVIDIA's of compute capability 8.9 or later");
         if (!lower_ops[n->op]->lower)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d is %s, which the pjrt back end has no rule for",

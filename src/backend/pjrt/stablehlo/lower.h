@@ -21,6 +21,7 @@
 #include "backend/cudnn_attention.h"
 
 typedef struct lower_options {
+    bool has_fp8;        // else graphs with products in fp8 are refused
     bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block; // queries and keys at a time; 0: 512
     cudnn_choice cudnn;  // the attention that it computes, on CUDA

@@ -174,8 +174,19 @@ static void gather_shards(lowering *l, const node *n) {
     lower_set(l, n, 0, hlo_reshape(h, whole, w.n_dims, w.dim));
 }
 
+static void gather_weight(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const tensor *w = n->out[0];
+    const hlo_value s = lower_in(l, n, 0);
+    const hlo_value row =
+            n->attrs.mesh.ranks == 1 ? s : hlo_all_gather(h, s, 0, groups_of_update(l, n));
+    lower_set(l, n, 0,
+            hlo_reshape(h, hlo_slice(h, row, 0, 0, tensor_elements(w)), w->n_dims, w->dim));
+}
+
 const lower_op lower_op_take_shard = {.lower = take_shard};
 const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
 const lower_op lower_op_add_shard = {.lower = add_shard, .sums = 2, .of_update = true};
 const lower_op lower_op_join_shards = {.lower = join_shards, .sums = 1};
 const lower_op lower_op_gather_shards = {.lower = gather_shards};
+const lower_op lower_op_gather_weight = {.lower = gather_weight, .of_update = true};

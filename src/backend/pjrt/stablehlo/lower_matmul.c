@@ -1,12 +1,54 @@
 // Products: matmul, matmul_add, and the low-rank branches of LoRA.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/op.h"
+#include "kernels/fp8.h"
+
+// Returns 2^exponent in fp32, of an unsigned scalar that is the exponent plus 127.
+static hlo_value power_of_2(hlo_text *h, hlo_value biased) {
+    return hlo_bitcast(h, hlo_binary(h, "shift_left", biased, hlo_whole(h, HLO_U32, 23)), HLO_F32);
+}
+
+// Returns the biased exponent of fp8_scale_exponent() from the bits of the largest number.
+static hlo_value scale_exponent(hlo_text *h, const fp8_format *to, hlo_value largest) {
+    const hlo_value bits = hlo_bitcast(h, hlo_convert(h, largest, HLO_F32), HLO_U32);
+    const hlo_value exponent =
+            hlo_binary(h, "shift_right_logical", bits, hlo_whole(h, HLO_U32, 23));
+    const hlo_value fraction = hlo_binary(h, "and", bits, hlo_whole(h, HLO_U32, 0x7FFFFF));
+    const hlo_value above = hlo_compare(h, "GT", fraction, hlo_whole(h, HLO_U32, 0x600000));
+    const hlo_value scale = hlo_binary(h, "subtract",
+            hlo_whole(h, HLO_U32, (uint64_t)(127 + 127 + to->max_exponent)),
+            hlo_binary(h, "add", exponent, hlo_convert(h, above, HLO_U32)));
+    return hlo_binary(h, "minimum", scale, hlo_whole(h, HLO_U32, 127 + FP8_MAX_SCALE_EXPONENT));
+}
+
+// Rounds x to fp8 and widens it again. XLA makes an fp8 product of cuBLASLt of a dot whose operands
+// are each a conversion from fp8 times a scalar (openxla/xla, gemm_rewriter.cc, MatchFp8Param).
+static hlo_value in_fp8(lowering *l, hlo_value x, bool gradient, unsigned axes) {
+    hlo_text *h = &l->h;
+    const fp8_format *to = gradient ? &fp8_e5m2 : &fp8_e4m3;
+    const hlo_value here = hlo_reduce_all(h, "maximum", hlo_unary(h, "abs", x));
+    const hlo_value largest = lower_max_along(l, here, axes);
+    const hlo_value up = scale_exponent(h, to, largest);
+    const hlo_value down = hlo_binary(h, "subtract", hlo_whole(h, HLO_U32, 2 * 127), up);
+    const hlo_value scale = hlo_convert(h, power_of_2(h, up), x.type),
+                    inverse = hlo_convert(h, power_of_2(h, down), x.type);
+    const hlo_value rounded = hlo_convert(h, hlo_binary(h, "multiply", x, hlo_spread(h, scale, &x)),
+            gradient ? HLO_F8E5M2 : HLO_F8E4M3);
+    return hlo_binary(h, "multiply", hlo_convert(h, rounded, x.type), hlo_spread(h, inverse, &x));
+}
+
+static hlo_value operand(lowering *l, const node *n, int k) {
+    const hlo_value x = lower_in(l, n, k);
+    if (!n->attrs.matmul.fp8) return x;
+    return in_fp8(l, x, k == 0 && n->attrs.matmul.fp8 == FP8_GRADIENT,
+            (unsigned)n->attrs.matmul.fp8_axes);
+}
 
 // op(a) op(b) in a type. A product that is stored in bf16 is printed in bf16: the sum is in fp32
 // inside all the same, and a converted fp32 result costs a GPU the memory of both.
 static hlo_value product(lowering *l, const node *n, hlo_type type) {
-    return hlo_dot(&l->h, lower_in(l, n, 0), lower_in(l, n, 1), !n->attrs.matmul.ta,
-            n->attrs.matmul.tb, type);
+    const hlo_value a = operand(l, n, 0), b = operand(l, n, 1);
+    return hlo_dot(&l->h, a, b, !n->attrs.matmul.ta, n->attrs.matmul.tb, type);
 }
 
 // Adds to a gradient what all ranks with other tokens have.

@@ -27,20 +27,19 @@ static void momentum(lowering *l, const node *n) {
 
 const lower_op lower_op_momentum = {.lower = momentum};
 
-// --- orthogonalise(u, like)
+// --- orthogonalise(u)
 // Rows [begin, begin + rows) of the weight, of all ranks.
 static hlo_value whole_matrix(lowering *l, const node *n, int64_t begin, int64_t rows) {
     hlo_text *h = &l->h;
-    const tensor *like = n->in[1];
+    const int64_t dim[] = {n->attrs.update.rows, n->attrs.update.columns};
     const int ranks = n->attrs.mesh.ranks;
     const hlo_value u = lower_in(l, n, 0);
-    const int64_t elements = hlo_elements(&u), here = tensor_elements(like);
+    const int64_t elements = hlo_elements(&u), here = dim[0] * dim[1];
     const hlo_value flat = hlo_reshape(h, u, HLO_DIMS(elements));
     hlo_value *parts = ARENA_ARRAY(l->g->a, hlo_value, ranks);
     for (int i = 0; i < ranks; i++) {
         const hlo_value part = hlo_slice(h, flat, 0, i * (elements / ranks), here);
-        parts[i] = hlo_slice(h, hlo_reshape(h, part, HLO_DIMS(like->dim[0], like->dim[1])), 0,
-                begin, rows);
+        parts[i] = hlo_slice(h, hlo_reshape(h, part, HLO_DIMS(dim[0], dim[1])), 0, begin, rows);
     }
     return ranks == 1 ? parts[0] : hlo_concat(h, parts, ranks, n->attrs.mesh.dim);
 }
@@ -110,7 +109,7 @@ static hlo_value part_here(lowering *l, const node *n, hlo_value o) {
 
 static void keep_means(lowering *l, const node *n, const hlo_value *v, int n_v) {
     hlo_text *h = &l->h;
-    const hlo_value old = lower_in(l, n, 2), norm2 = hlo_element(h, lower_in(l, n, 3), 0),
+    const hlo_value old = lower_in(l, n, 1), norm2 = hlo_element(h, lower_in(l, n, 2), 0),
                     like = {.type = HLO_BOOL, .n_dims = 1, .dim = {old.dim[0]}},
                     finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2)),
                     new = n_v == 1 ? v[0] : hlo_concat(h, v, n_v, 0);
@@ -126,13 +125,13 @@ static void orthogonalise(lowering *l, const node *n) {
     for (int k = 0; k < n_matrices; k++) {
         const hlo_value u = whole_matrix(l, n, list[k].row, list[k].rows),
                         x = hlo_convert(h, newton_schulz(l, n, u), lower_acc(l, n->in[0]));
-        if (n->n_in > 2) v[k] = hlo_slice(h, lower_in(l, n, 2), 0, ranks * list[k].row, x.dim[0]);
+        if (n->n_in > 1) v[k] = hlo_slice(h, lower_in(l, n, 1), 0, ranks * list[k].row, x.dim[0]);
         made[k] = part_here(l, n,
-                n->n_in > 2 ? normalised_matrix(h, x, n->attrs.update.beta2, &v[k])
+                n->n_in > 1 ? normalised_matrix(h, x, n->attrs.update.beta2, &v[k])
                             : scaled_matrix(h, x));
     }
     lower_set(l, n, 0, n_matrices == 1 ? made[0] : hlo_concat(h, made, n_matrices, 0));
-    if (n->n_in > 2) keep_means(l, n, v, n_matrices);
+    if (n->n_in > 1) keep_means(l, n, v, n_matrices);
 }
 
 const lower_op lower_op_orthogonalise = {.lower = orthogonalise};

@@ -100,7 +100,7 @@ static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *lik
     return made;
 }
 
-// x in fp32 to bf16, as f32_to_bf16_by. Whatever type is no bf16: x itself.
+// x in fp32 to bf16, as f32_to_bf16_by. For any other type: x itself.
 static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) {
     if (type != HLO_BF16) return x;
     const uint32_t top = 0x7F800000u;
@@ -155,8 +155,10 @@ const lower_op lower_op_adamw_rounded = {.lower = adamw_rounded};
 
 // --- sums of gradients
 static void zeros(lowering *l, const node *n) {
-    hlo_value like = lower_in(l, n, 0);
-    like.type = lower_type(l, n->out[0]->dt);
+    const tensor *t = n->out[0];
+    const hlo_value like = {.type = lower_type(l, t->dt),
+            .n_dims = t->n_dims,
+            .dim = {t->dim[0], t->dim[1], t->dim[2]}};
     lower_set(l, n, 0, hlo_fill(&l->h, 0, &like));
 }
 

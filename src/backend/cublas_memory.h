@@ -1,4 +1,4 @@
-// Scratch of products by cuBLASLt on CUDA, which XLA allocates beside their results.
+// Memory that products by cuBLASLt on CUDA take besides operands and results.
 #pragma once
 #include "ir/graph.h"
 
@@ -6,3 +6,6 @@
 // XLA gives one on Hopper and later, 32 MiB (4 MiB before; xla/service/gpu, GemmConfig and
 // GemmWorkspaceRewriteVisitor).
 int64_t cublas_scratch_bytes(const graph *g);
+// Counts the copies in fp8 of the weights whose products are in fp8, a byte per element: XLA makes
+// them once a step and keeps them over all micro-batches.
+int64_t cublas_fp8_bytes(const graph *g);

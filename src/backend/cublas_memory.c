@@ -1,5 +1,5 @@
-// Scratch of products, by the operands of nodes.
-#include "backend/cublas_scratch.h"
+// Memory of products, by the operands of nodes.
+#include "backend/cublas_memory.h"
 
 #include "ir/op.h"
 
@@ -20,4 +20,21 @@ int64_t cublas_scratch_bytes(const graph *g) {
         if (bytes > most) most = bytes;
     }
     return most < MOST_BYTES ? most : MOST_BYTES;
+}
+
+static bool reads_in_fp8(const graph *g, const tensor *t) {
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (OP_READS(n->op, matmul, fp8) && n->attrs.matmul.fp8 && n->in[1] == t) return true;
+    }
+    return false;
+}
+
+int64_t cublas_fp8_bytes(const graph *g) {
+    int64_t bytes = 0;
+    for (int i = 0; i < g->n_tensors; i++) {
+        const tensor *t = g->tensors[i];
+        if (t->cls == TENSOR_WEIGHT && reads_in_fp8(g, t)) bytes += tensor_elements(t);
+    }
+    return bytes;
 }

@@ -1,0 +1,296 @@
+// Files of torch.save as sources: one file, or a folder with pytorch_model.bin or the files of its
+// index.
+// Legend: s the source, t a tensor of it, n rows or files, f a torch file.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/json_python.h"
+#include "ckpt/model_source.h"
+#include "pickle/torch_file.h"
+
+typedef struct torch_source {
+    arena *a;
+    const char *folder; // of config.json and the tokenizer
+    torch_file *files;
+    int n;
+} torch_source;
+
+// The type of a source tensor's `origin`.
+typedef struct torch_origin {
+    const torch_file *file;
+    const torch_tensor *tensor;
+} torch_origin;
+
+// --- reading
+static drv_status read_raw(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        void *out) {
+    const torch_origin *from = t->origin;
+    (void)s;
+    return torch_read(from->file, from->tensor, row * t->cols, n * t->cols, out);
+}
+
+drv_status source_widen(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        drv_status (*read)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+                void *out),
+        float *out) {
+    if (t->type == ST_F32) return read(s, t, row, n, out);
+    if (t->type == ST_OTHER)
+        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64",
+                t->file, t->name, t->type_name);
+    unsigned char *raw = mem_alloc((size_t)(n * t->row_bytes) + 1);
+    const drv_status status = read(s, t, row, n, raw);
+    for (int64_t i = 0; status == DRV_OK && i < n * t->cols; i++) {
+        uint16_t half;
+        double wide;
+        if (t->type == ST_F64) {
+            memcpy(&wide, raw + 8 * i, 8);
+            out[i] = (float)wide;
+        } else {
+            memcpy(&half, raw + 2 * i, 2);
+            out[i] = t->type == ST_BF16 ? bf16_to_f32(half) : f16_to_f32(half);
+        }
+    }
+    free(raw);
+    return status;
+}
+
+static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        float *out) {
+    return source_widen(s, t, row, n, read_raw, out);
+}
+
+static drv_status read_config(const model_source *s, json_t **out) {
+    const torch_source *torch = s->state;
+    return json_read_python(path_join(torch->a, torch->folder, "config.json"), out);
+}
+
+static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
+    return model_folder_files(a, ((const torch_source *)s->state)->folder, list, n);
+}
+
+static void close_torch(model_source *s) {
+    torch_source *torch = s->state;
+    for (int i = 0; i < torch->n; i++)
+        torch_close(&torch->files[i]);
+}
+
+static const source_reader torch_reader = {.format = "a file of torch.save",
+        .read_raw = read_raw,
+        .read_f32 = read_f32,
+        .config = read_config,
+        .files = read_files,
+        .close = close_torch};
+
+// --- tensors
+st_type source_torch_type(const torch_type *type) {
+    static const st_type types[] = {ST_F32, ST_F64, ST_F16, ST_BF16};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(st_type_name(types[i]), type->st_name) == 0) return types[i];
+    return ST_OTHER;
+}
+
+static source_tensor as_source(arena *a, const torch_file *file, const torch_tensor *t) {
+    torch_origin *origin = ARENA_NEW(a, torch_origin);
+    *origin = (torch_origin){file, t};
+    source_tensor out = {.name = t->name,
+            .file = file->part.path,
+            .type_name = t->type->st_name,
+            .type = source_torch_type(t->type),
+            .n_dims = t->n_dims,
+            .rows = t->n_dims ? t->dim[0] : 1,
+            .origin = origin};
+    memcpy(out.dim, t->dim, sizeof out.dim);
+    if (out.rows) out.cols = t->elements / out.rows;
+    out.row_bytes = out.cols * t->type->bytes;
+    return out;
+}
+
+// Trainers save a model inside of others, which put "module.", "_orig_mod." or the name of a field
+// before each name: what stands before the embedding's name is taken off.
+static void take_off_prefix(model_source *s) {
+    static const char embedding[] = "model.embed_tokens.weight";
+    size_t n = 0;
+    const char *prefix = "";
+    for (int i = 0; i < s->n; i++)
+        if (str_ends(s->tensors[i].name, embedding)) {
+            prefix = s->tensors[i].name;
+            n = strlen(prefix) - strlen(embedding);
+        }
+    for (int i = 0; i < s->n && n; i++)
+        if (strncmp(s->tensors[i].name, prefix, n) == 0) s->tensors[i].name += n;
+}
+
+static drv_status list_tensors(torch_source *torch, model_source *out) {
+    int n = 0;
+    for (int i = 0; i < torch->n; i++)
+        n += torch->files[i].n;
+    out->tensors = ARENA_ARRAY(torch->a, source_tensor, n + 1);
+    for (int i = 0; i < torch->n; i++)
+        for (int k = 0; k < torch->files[i].n; k++)
+            out->tensors[out->n++] =
+                    as_source(torch->a, &torch->files[i], &torch->files[i].tensors[k]);
+    take_off_prefix(out);
+    for (int i = 0; i < out->n; i++) {
+        const source_tensor *t = &out->tensors[i], *other = model_source_find(out, t->name);
+        if (other)
+            return drv_fail(DRV_E_DATA, "tensor \"%s\" is in %s and in %s", t->name, other->file,
+                    t->file);
+        name_map_set(&out->by_name, t->name, &out->tensors[i]);
+    }
+    return DRV_OK;
+}
+
+static torch_source *begin(arena *a, const char *path, const char *folder, model_source *out) {
+    torch_source *torch = ARENA_NEW(a, torch_source);
+    *torch = (torch_source){.a = a, .folder = folder};
+    *out = (model_source){.path = arena_strdup(a, path),
+            .reader = &torch_reader,
+            .by_name = {.a = a},
+            .state = torch};
+    return torch;
+}
+
+static drv_status end(drv_status status, torch_source *torch, model_source *out) {
+    if (status == DRV_OK) status = list_tensors(torch, out);
+    if (status != DRV_OK) model_source_close(out);
+    return status;
+}
+
+// --- one file
+static bool has_tensor(const torch_file *f, const pickle_value *v) {
+    const pickle_dict *dict = pickle_entries(v);
+    torch_tensor t;
+    bool found = false;
+    for (int i = 0; dict && i < dict->n && !found; i++)
+        if (torch_tensor_of(f, dict->entries[i].value, &t, &found) != DRV_OK) return false;
+    return found;
+}
+
+// Finds the dict of a model in a checkpoint of a trainer: the one in it that has tensors itself.
+// Moments of an optimizer lie deeper. *key: NULL where the file is that dict.
+static drv_status choose_key(arena *a, const torch_file *f, const char **key) {
+    const pickle_dict *dict = pickle_entries(f->root);
+    str keys = {0};
+    int n = 0;
+    *key = NULL;
+    if (has_tensor(f, f->root)) return DRV_OK;
+    for (int i = 0; dict && i < dict->n; i++) {
+        const pickle_value *name = dict->entries[i].key;
+        if (name->kind != PICKLE_TEXT || !has_tensor(f, dict->entries[i].value)) continue;
+        *key = arena_strndup(a, name->text.p, name->text.n);
+        str_printf(&keys, "%s\"%.80s\"", n++ ? ", " : "", *key);
+    }
+    drv_status status = DRV_OK;
+    if (n == 0)
+        status = drv_fail(DRV_E_DATA,
+                "%s: is no dict of tensors, and none in it is; drover ckpt show lists what it has, "
+                "and --key chooses a dict",
+                f->part.path);
+    else if (n > 1)
+        status = drv_fail(DRV_E_DATA, "%s: has tensors under the keys %s; choose one with --key",
+                f->part.path, keys.p);
+    str_free(&keys);
+    return status;
+}
+
+static drv_status open_file(torch_source *torch, const char *path, const char *key) {
+    torch->files = ARENA_NEW(torch->a, torch_file);
+    DRV_TRY(torch_open(torch->a, path, &(torch_opts){.key = key}, torch->files));
+    torch->n = 1;
+    if (key) return DRV_OK;
+    DRV_TRY(choose_key(torch->a, torch->files, &key));
+    if (!key) return DRV_OK;
+    torch_close(torch->files);
+    torch->n = 0;
+    DRV_TRY(torch_open(torch->a, path, &(torch_opts){.key = key}, torch->files));
+    torch->n = 1;
+    return DRV_OK;
+}
+
+drv_status model_source_open_torch(arena *a, const char *path, const char *key, model_source *out) {
+    const char *slash = strrchr(path, '/');
+    const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
+    torch_source *torch = begin(a, path, folder, out);
+    return end(open_file(torch, path, key), torch, out);
+}
+
+// --- folders
+static int by_text(const void *x, const void *y) {
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+// Opens the files that weight_map of an index names, each once, in the order of their names.
+static drv_status open_indexed(torch_source *torch, const char *index, const json_t *root) {
+    const json_t *map = json_object_get(root, "weight_map");
+    const char *tensor;
+    json_t *entry;
+    int n = 0;
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        return drv_fail(DRV_E_DATA, "%s: weight_map is not an object from tensor to file name",
+                index);
+    const char **names = ARENA_ARRAY(torch->a, const char *, json_object_size(map));
+    json_object_foreach((json_t *)(uintptr_t)map, tensor, entry) {
+        const char *name = json_string_value(entry);
+        if (!name || !*name || strchr(name, '/'))
+            return drv_fail(DRV_E_DATA, "%s: weight_map of \"%.80s\" is not a file name", index,
+                    tensor);
+        names[n++] = name;
+    }
+    qsort(names, (size_t)n, sizeof *names, by_text);
+    torch->files = ARENA_ARRAY(torch->a, torch_file, n);
+    for (int i = 0; i < n; i++) {
+        if (i && strcmp(names[i], names[i - 1]) == 0) continue;
+        const char *path = path_join(torch->a, torch->folder, names[i]);
+        DRV_TRY(torch_open(torch->a, path, NULL, &torch->files[torch->n]));
+        torch->n++;
+    }
+    return DRV_OK;
+}
+
+// Every tensor is in the file that the index names, and the index names every tensor.
+static drv_status check_index(const torch_source *torch, const char *index, const json_t *root) {
+    const json_t *map = json_object_get(root, "weight_map");
+    size_t n = 0;
+    for (int i = 0; i < torch->n; i++)
+        for (int k = 0; k < torch->files[i].n; k++, n++) {
+            const char *name = torch->files[i].tensors[k].name, *path = torch->files[i].part.path;
+            const char *file = json_string_value(json_object_get(map, name));
+            if (!file || strcmp(path_join(torch->a, torch->folder, file), path) != 0)
+                return drv_fail(DRV_E_DATA, "%s: weight_map does not say that \"%.80s\" is in %s",
+                        index, name, path);
+        }
+    if (n == json_object_size(map)) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: weight_map names %zu tensors, but the files have %zu", index,
+            json_object_size(map), n);
+}
+
+static drv_status open_files(torch_source *torch, const char *which) {
+    arena *a = torch->a;
+    const char *one = arena_printf(a, "%s/%s.bin", torch->folder, which);
+    const char *index = arena_printf(a, "%s/%s.bin.index.json", torch->folder, which);
+    if (file_exists(one)) {
+        torch->files = ARENA_NEW(a, torch_file);
+        DRV_TRY(torch_open(a, one, NULL, torch->files));
+        torch->n = 1;
+        return DRV_OK;
+    }
+    json_t *root;
+    DRV_TRY(json_read_file(index, &root));
+    drv_status status = open_indexed(torch, index, root);
+    if (status == DRV_OK) status = check_index(torch, index, root);
+    json_decref(root);
+    return status;
+}
+
+drv_status model_source_open_torch_folder(arena *a, const char *path, const char *which,
+        model_source *out) {
+    torch_source *torch = begin(a, path, arena_strdup(a, path), out);
+    return end(open_files(torch, which), torch, out);
+}
+
+bool model_source_is_torch_folder(arena *a, const char *path, const char *which) {
+    return file_exists(arena_printf(a, "%s/%s.bin", path, which)) ||
+           file_exists(arena_printf(a, "%s/%s.bin.index.json", path, which));
+}

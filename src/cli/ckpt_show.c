@@ -1,0 +1,103 @@
+// drover ckpt show: the tensors of a Hugging Face folder, or of a file of torch.save.
+#include "cli/ckpt_show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "ckpt/safetensors.h"
+#include "pickle/torch_file.h"
+
+// A tensor as safetensors have it; `file` is that which it is in.
+static json_t *tensor_json(const char *file, const st_tensor *t) {
+    json_t *shape = json_array();
+    for (int d = 0; d < t->n_dims; d++)
+        json_array_append_new(shape, json_integer(t->dim[d]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:I}", "file", file, "name", t->name, "dtype",
+            t->type_name, "shape", shape, "bytes", (json_int_t)t->bytes);
+}
+
+// Adds to a list, or prints where there is none.
+static void show_tensor(json_t *list, const char *file, const st_tensor *t) {
+    if (list) {
+        json_array_append_new(list, tensor_json(file, t));
+        return;
+    }
+    printf("%-24s %-60s %-5s [", file, t->name, t->type_name);
+    for (int d = 0; d < t->n_dims; d++)
+        printf(d ? ", %lld" : "%lld", (long long)t->dim[d]);
+    puts("]");
+}
+
+static drv_status show_safetensors(arena *a, const char *path, const char *file, json_t *list) {
+    st_file f;
+    DRV_TRY(st_open(a, path, &f));
+    for (int i = 0; i < f.n; i++)
+        show_tensor(list, file, &f.tensors[i]);
+    st_close(&f);
+    return DRV_OK;
+}
+
+static drv_status show_torch(arena *a, const char *path, const char *file, const char *key,
+        json_t *list) {
+    torch_file f;
+    DRV_TRY(torch_open(a, path, &(torch_opts){.key = key}, &f));
+    for (int i = 0; i < f.n; i++) {
+        const torch_tensor *t = &f.tensors[i];
+        st_tensor shown = {.name = t->name,
+                .type_name = t->type->st_name,
+                .n_dims = t->n_dims,
+                .bytes = t->elements * t->type->bytes};
+        memcpy(shown.dim, t->dim, sizeof shown.dim);
+        show_tensor(list, file, &shown);
+    }
+    torch_close(&f);
+    return DRV_OK;
+}
+
+// Shows the files of a folder that have tensors; *n: how many they are.
+static drv_status show_folder(arena *a, const char *path, const char *key, json_t *list, int *n) {
+    char **names;
+    int n_names;
+    DRV_TRY(dir_list(a, path, &names, &n_names));
+    for (int i = 0; i < n_names; i++) {
+        const char *file = path_join(a, path, names[i]);
+        if (str_ends(names[i], ".safetensors"))
+            DRV_TRY(show_safetensors(a, file, names[i], list));
+        else if (torch_is_called_so(names[i]) && torch_is_file(file))
+            DRV_TRY(show_torch(a, file, names[i], key, list));
+        else
+            continue;
+        ++*n;
+    }
+    return DRV_OK;
+}
+
+static drv_status show(arena *a, const char *path, const char *key, json_t *list, int *n) {
+    const char *slash = strrchr(path, '/');
+    if (!file_exists(path) || file_is_dir(path)) return show_folder(a, path, key, list, n);
+    *n = 1;
+    return show_torch(a, path, slash ? slash + 1 : path, key, list);
+}
+
+drv_status ckpt_show(arena *a, const cli_args *args) {
+    const char *path = args->positional[0];
+    json_t *list = cli_has(args, "--json") ? json_array() : NULL;
+    int n_files = 0;
+    drv_status status = show(a, path, cli_get(args, "--key", NULL), list, &n_files);
+    if (status == DRV_OK && n_files == 0)
+        status = drv_fail(DRV_E_DATA,
+                "\"%s\" has no file of tensors (.safetensors, or of torch.save), expected a "
+                "checkpoint",
+                path);
+    if (status == DRV_OK && list) {
+        json_t *all = json_pack("{s:s, s:O}", "path", path, "tensors", list);
+        char *text = json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+        puts(text);
+        free(text);
+        json_decref(all);
+    }
+    json_decref(list);
+    return status;
+}

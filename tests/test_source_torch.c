@@ -1,0 +1,231 @@
+// Models in files of torch.save (tools/golden_torch.py): a folder with an index, checkpoints of
+// trainers, an adapter; and Meta's own files (tools/golden_meta.py).
+// Legend: s the source.
+#include "harness.h"
+
+#include "base/json.h"
+#include "ckpt/adapter.h"
+
+static const char *folder(arena *a, const char *name) {
+    return golden_path(a, arena_printf(a, "torch_save/%s", name));
+}
+
+static float *read_all(arena *a, const model_source *s, const source_tensor *t) {
+    float *values = ARENA_ARRAY(a, float, t->rows * t->cols + 1);
+    for (int64_t row = 0; row < t->rows; row++)
+        OK(source_read_f32(s, t, row, 1, values + row * t->cols));
+    return values;
+}
+
+// Every tensor has the bits of the truth, or with `sign` -1 all of them but the sign's.
+static void is_model(arena *a, const model_source *s, const char *path, float sign) {
+    st_file truth;
+    OK(st_open(a, path, &truth));
+    assert_int_equal(s->n, truth.n);
+    for (int i = 0; i < truth.n; i++) {
+        const st_tensor *expected = &truth.tensors[i];
+        const source_tensor *t = model_source_find(s, expected->name);
+        if (!t) fail_msg("no tensor \"%s\"", expected->name);
+        assert_string_equal(t->type_name, expected->type_name);
+        assert_int_equal(t->rows * t->cols, expected->elements);
+        assert_int_equal(t->dim[0], expected->dim[0]);
+        float *values = ARENA_ARRAY(a, float, expected->elements), *got = read_all(a, s, t);
+        OK(st_read_f32(&truth, expected, 0, expected->elements, values));
+        for (int64_t k = 0; k < expected->elements; k++)
+            if (got[k] != sign * values[k]) fail_msg("%s differs at %lld", t->name, (long long)k);
+        uint16_t *raw = ARENA_ARRAY(a, uint16_t, expected->elements),
+                 *stored = ARENA_ARRAY(a, uint16_t, expected->elements);
+        OK(source_read_raw(s, t, 0, t->rows, raw));
+        OK(st_read_raw(&truth, expected, 0, expected->bytes, stored));
+        if (sign > 0) assert_memory_equal(raw, stored, (size_t)expected->bytes);
+    }
+    st_close(&truth);
+}
+
+static void is_the_model(arena *a, const model_source *s, float sign) {
+    is_model(a, s, folder(a, "index/truth.safetensors"), sign);
+}
+
+static void a_folder_with_an_index(void **state) {
+    (void)state;
+    arena *a = arena_new("index");
+    model_source s;
+    json_t *config;
+    OK(model_source_open(a, folder(a, "index"), &s));
+    is_the_model(a, &s, 1);
+    OK(s.reader->config(&s, &config));
+    assert_int_equal(json_integer_value(json_object_get(config, "vocab_size")), 48);
+    json_decref(config);
+    model_source_close(&s);
+    arena_free(a);
+}
+
+static void checkpoints_of_trainers(void **state) {
+    (void)state;
+    arena *a = arena_new("trainers");
+    const char *two = folder(a, "trainer/two.pt");
+    model_source s;
+    OK(model_source_open(a, folder(a, "trainer/last.ckpt"), &s)); // state_dict, and "model."
+    is_the_model(a, &s, 1);
+    model_source_close(&s);
+    FAILS(model_source_open(a, two, &s), DRV_E_DATA,
+            "has tensors under the keys \"model\", \"ema\"; choose one with --key");
+    OK(model_source_open_torch(a, two, "model", &s));
+    is_the_model(a, &s, 1);
+    model_source_close(&s);
+    OK(model_source_open_torch(a, two, "ema", &s));
+    is_the_model(a, &s, -1);
+    model_source_close(&s);
+    FAILS(model_source_open_torch(a, two, "emma", &s), DRV_E_DATA,
+            "nothing under the key \"emma\"");
+    arena_free(a);
+}
+
+static void an_adapter(void **state) {
+    (void)state;
+    arena *a = arena_new("adapter");
+    adapter ours, theirs;
+    OK(adapter_open(a, folder(a, "adapter"), &ours));
+    OK(adapter_open(a, golden_path(a, "adapters/plain"), &theirs));
+    assert_int_equal(ours.n, theirs.n);
+    assert_true(ours.n > 0);
+    for (int i = 0; i < ours.n; i++) {
+        const adapter_module *m = &ours.modules[i], *other = adapter_find(&theirs, m->weight);
+        bool same = false;
+        assert_non_null(other);
+        OK(model_source_same(&ours.tensors, m->a, &theirs.tensors, other->a, &same));
+        assert_true(same);
+        OK(model_source_same(&ours.tensors, m->b, &theirs.tensors, other->b, &same));
+        assert_true(same);
+    }
+    adapter_close(&ours);
+    adapter_close(&theirs);
+    arena_free(a);
+}
+
+// Copies the folder with one change of its index: `key` gets `value`, or goes away (NULL).
+static const char *with_index(arena *a, const char *key, const char *value) {
+    static const char *const files[] = {"pytorch_model-00001-of-00002.bin",
+            "pytorch_model-00002-of-00002.bin"};
+    const char *dir = temporary_dir(a), *from = folder(a, "index");
+    char *bytes;
+    size_t n;
+    json_t *index;
+    for (int i = 0; i < 2; i++) {
+        OK(file_read(a, path_join(a, from, files[i]), &bytes, &n));
+        OK(file_write_atomic(path_join(a, dir, files[i]), bytes, n));
+    }
+    OK(json_read_file(path_join(a, from, "pytorch_model.bin.index.json"), &index));
+    json_t *map = json_object_get(index, "weight_map");
+    if (value)
+        json_object_set_new(map, key, json_string(value));
+    else
+        json_object_del(map, key);
+    OK(json_write_file(path_join(a, dir, "pytorch_model.bin.index.json"), index));
+    return dir;
+}
+
+static void an_index_that_lies(void **state) {
+    (void)state;
+    arena *a = arena_new("lies");
+    static const struct {
+        const char *key, *value, *says;
+    } cases[] = {{"lm_head.weight", NULL, "does not say that \"lm_head.weight\" is in "},
+            {"lm_head.weight", "pytorch_model-00001-of-00002.bin", "does not say that"},
+            {"lm_head.weight", "../x.bin", "is not a file name"},
+            {"more.weight", "pytorch_model-00001-of-00002.bin", "but the files have"},
+            {"more.weight", "none.bin", "none.bin"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_source s;
+        const char *dir = with_index(a, cases[i].key, cases[i].value);
+        const drv_status status = model_source_open(a, dir, &s);
+        assert_int_not_equal(status, DRV_OK);
+        if (!strstr(drv_message(), cases[i].says)) fail_msg("%s", drv_message());
+    }
+    arena_free(a);
+}
+
+// Shards by columns of the table, by rows with heads of keys in several, and one file alone.
+static void files_of_meta(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t kv_heads;
+        bool tied;
+        double factor;
+    } cases[] = {{"columns", 2, false, 0}, {"rows", 2, true, 4}, {"one", 4, false, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("meta");
+        const char *path = golden_path(a, arena_printf(a, "meta/%s", cases[i].name));
+        model_source s;
+        json_t *config;
+        OK(model_source_open(a, path, &s));
+        is_model(a, &s, path_join(a, path, "truth.safetensors"), 1);
+        OK(s.reader->config(&s, &config));
+        assert_int_equal(json_integer_value(json_object_get(config, "num_key_value_heads")),
+                cases[i].kv_heads);
+        assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 48);
+        assert_int_equal(json_integer_value(json_object_get(config, "vocab_size")), 48);
+        assert_int_equal(json_is_true(json_object_get(config, "tie_word_embeddings")),
+                cases[i].tied);
+        const json_t *scaling = json_object_get(config, "rope_scaling");
+        assert_true(json_number_value(json_object_get(scaling, "factor")) == cases[i].factor);
+        json_decref(config);
+        model_source_close(&s);
+        arena_free(a);
+    }
+}
+
+// Copies a file of the folder "columns" to another name in `dir`.
+static void copy_shard(arena *a, const char *dir, const char *from, const char *to) {
+    char *bytes;
+    size_t n;
+    OK(file_read(a, golden_path(a, arena_printf(a, "meta/%s", from)), &bytes, &n));
+    OK(file_write_atomic(path_join(a, dir, to), bytes, n));
+}
+
+static void files_of_meta_that_do_not_fit(void **state) {
+    (void)state;
+    static const struct {
+        const char *params, *second, *says;
+    } cases[] = {{"{}", "columns/consolidated.01.pth", "params.json: \"dim\" is missing"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 3, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "do not divide one another"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 0}",
+                    "columns/consolidated.01.pth", "\"norm_eps\" is missing"},
+            {"{\"dim\": 16, \"n_layers\": 1, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "has no place in a Llama of 1 layers"},
+            {"{\"dim\": 16, \"n_layers\": 3, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "layers.2.attention_norm.weight\" is missing"},
+            {"{\"dim\": 16, \"n_layers\": 2000000000, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "n_layers is 2000000000"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 1e-5, \"moe\": {}}",
+                    "columns/consolidated.01.pth", "is a model with experts"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "rows/consolidated.01.pth", "has another shape than in"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("meta");
+        const char *dir = temporary_dir(a);
+        model_source s;
+        copy_shard(a, dir, "columns/consolidated.00.pth", "consolidated.00.pth");
+        copy_shard(a, dir, cases[i].second, "consolidated.01.pth");
+        OK(file_write_atomic(path_join(a, dir, "params.json"), cases[i].params,
+                strlen(cases[i].params)));
+        const drv_status status = model_source_open(a, dir, &s);
+        if (status != DRV_E_DATA || !strstr(drv_message(), cases[i].says))
+            fail_msg("case %zu: %s", i, drv_message());
+        arena_free(a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_folder_with_an_index),
+            cmocka_unit_test(checkpoints_of_trainers),
+            cmocka_unit_test(an_adapter),
+            cmocka_unit_test(an_index_that_lies),
+            cmocka_unit_test(files_of_meta),
+            cmocka_unit_test(files_of_meta_that_do_not_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

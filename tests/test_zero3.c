@@ -1,0 +1,180 @@
+// Shards of weights (ZeRO-3, docs/adr/0046): the bits of one rank and of ZeRO 0 to 2, the memory
+// and the bytes on the wire that a plan says.
+#include "layout_run.h"
+
+#define ZERO3 "parallel.zero=3"
+
+typedef struct zero_case {
+    int ranks;
+    const char *sets[4]; // besides ZERO3
+} zero_case;
+
+static layout_run run_sets(int ranks, const char *const *sets, const char *const *more) {
+    const char *all[MAX_SETS];
+    int n = 0;
+    for (; sets[n]; n++)
+        all[n] = sets[n];
+    for (int i = 0; more && more[i]; i++)
+        all[n++] = more[i];
+    return train_layout(ranks, all, n);
+}
+
+static void same_bits_as_one(const char *const *sets, const zero_case *cases, size_t n_cases) {
+    layout_run one = run_sets(1, sets, NULL);
+    for (size_t i = 0; i < n_cases; i++) {
+        const char *more[6] = {ZERO3};
+        for (int k = 0; k < 4 && cases[i].sets[k]; k++)
+            more[k + 1] = cases[i].sets[k];
+        print_message("%s, %d ranks, %s\n", sets[0], cases[i].ranks, more[1] ? more[1] : "");
+        layout_run several = run_sets(cases[i].ranks, sets, more);
+        expect_same_bits(&several, &one);
+        free(several.weights);
+    }
+    free(one.weights);
+}
+
+#define N_OF(list) (sizeof(list) / sizeof *(list))
+
+// Three and six ranks have shards of other lengths, of which some are empty.
+static void on_any_ranks(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}, {3, {0}}, {6, {"parallel.overlap=false"}}};
+    static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
+    for (size_t i = 0; i < N_OF(precisions); i++) {
+        const char *sets[] = {precisions[i], "training.global_batch_size=6", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+static void with_recomputation(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}};
+    static const char *const modes[] = {"training.recompute=selective", "training.recompute=full"};
+    for (size_t i = 0; i < N_OF(modes); i++) {
+        const char *sets[] = {modes[i], "training.precision=bf16", "optimizer.state_dtype=bf16",
+                "training.global_batch_size=4", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+static void beside_other_axes(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{4, {"parallel.tensor=2"}}, {4, {"parallel.pipeline=2"}},
+            {4, {"parallel.pipeline=2", "parallel.schedule=zb-h1"}},
+            {8, {"parallel.pipeline=2", "parallel.schedule=interleaved",
+                        "parallel.virtual_stages=2", "parallel.tensor=2"}}};
+    static const char *const tied[] = {"model.tie_word_embeddings=true",
+            "model.tie_word_embeddings=false"};
+    for (int i = 0; i < 2; i++) {
+        const char *sets[] = {tied[i], "parallel.accumulation_groups=2", "training.precision=bf16",
+                NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+static void beside_context_ranks(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}}};
+    const char *sets[] = {"parallel.context_blocks=2", "training.global_batch_size=4",
+            "parallel.accumulation_groups=2", NULL};
+    same_bits_as_one(sets, cases, N_OF(cases));
+}
+
+static void low_rank_branches(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}},
+            {4, {"parallel.pipeline=2"}}};
+    const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.accumulation_groups=1",
+            NULL};
+    same_bits_as_one(sets, cases, N_OF(cases));
+}
+
+static void with_muon(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}}};
+    static const char *const types[] = {"optimizer.type=muon", "optimizer.type=normuon"};
+    for (size_t i = 0; i < N_OF(types); i++) {
+        const char *sets[] = {types[i], "training.global_batch_size=4", "training.precision=bf16",
+                "parallel.accumulation_groups=1", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+// --- as planned
+static void memory_and_wire(void **state) {
+    (void)state;
+    static const int ranks[] = {2, 4};
+    for (size_t i = 0; i < N_OF(ranks); i++) {
+        const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=false", NULL},
+                   *zero3[] = {ZERO3, NULL};
+        layout_run got = run_sets(ranks[i], sets, zero3);
+        const double planned = STEPS * ranks[i] * got.wire[AXIS_DATA];
+        // Shards are multiples of 1,024 elements, and at least as long as small weights.
+        enum { N_WEIGHTS = 4 * 6 + 3 };
+        const double least = 4 * (double)got.n_weights / ranks[i],
+                     most = least + N_WEIGHTS * 4.0 * 1023;
+        const int64_t held[] = {got.weight_bytes, got.gradient_bytes, got.optimizer_bytes / 2};
+        for (size_t k = 0; k < N_OF(held); k++)
+            if ((double)held[k] < least || (double)held[k] > most)
+                fail_msg("%d ranks: %lld bytes, expected %g to %g", ranks[i], (long long)held[k],
+                        least, most);
+        if (fabs((double)got.sent[AXIS_DATA] - planned) > 1e-9 * planned + 0.5)
+            fail_msg("%d ranks: %lld bytes sent, %g planned", ranks[i],
+                    (long long)got.sent[AXIS_DATA], planned);
+        free(got.weights);
+    }
+}
+
+// --- who is waited for
+static drv_status wait_for_layers(comm *self, arena *a, const char *dir) {
+    static const char *const sets[] = {"model.preset=tiny", "data.sequence_length=40",
+            "training.global_batch_size=2", "training.micro_batch_size=1", ZERO3};
+    enum { PATIENCE = 20000 }; // milliseconds
+    rank_run mine;
+    double loss;
+    rank_view other = {.op = ""};
+    DRV_TRY(comm_record(self, dir));
+    DRV_TRY(rank_run_open(self, a, sets, N_OF(sets), "cpu", NULL, &mine));
+    stepper steps = stepper_new(a, &mine.built, self, &mine.ranks);
+    const batch whole = make_batch(a, &mine.cfg, 0), share = share_of_batch(a, &mine.cfg, &whole);
+    const char *table = "gather_weight of model.embed_tokens";
+    for (int i = 0; comm_rank(self) == 1 && i < PATIENCE && !str_starts(other.op, table); i++) {
+        usleep(1000);
+        comm_look(self, 0, &other);
+    }
+    if (comm_rank(self) == 1 && !str_starts(other.op, table))
+        return drv_fail(DRV_E_DATA, "rank 0 is in \"%s\", expected %s", other.op, table);
+    DRV_TRY(stepper_gradients(&steps, &share, &loss));
+    backend_close(mine.device);
+    return DRV_OK;
+}
+
+static drv_status waiting_rank(comm *self, void *ctx) {
+    arena *a = arena_new("waiting");
+    const drv_status status = wait_for_layers(self, a, ctx);
+    arena_free(a);
+    return status;
+}
+
+// The operation in which a rank waits has the name of the weights that the others owe it; the
+// record of its last operations says the layers.
+static void waits_name_what_is_waited_for(void **state) {
+    (void)state;
+    arena *a = arena_new("record");
+    const char *dir = temporary_dir(a);
+    char *text;
+    size_t n;
+    OK(comm_run_threads(2, 1, NULL, waiting_rank, (void *)(uintptr_t)dir));
+    OK(file_read(a, path_join(a, dir, "rank-00000.txt"), &text, &n));
+    if (!memmem(text, n, "gather_weight, layer 0 ", 23)) fail_msg("no layer in: %s", text);
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(on_any_ranks),
+            cmocka_unit_test(with_recomputation), cmocka_unit_test(beside_other_axes),
+            cmocka_unit_test(beside_context_ranks), cmocka_unit_test(low_rank_branches),
+            cmocka_unit_test(with_muon), cmocka_unit_test(memory_and_wire),
+            cmocka_unit_test(waits_name_what_is_waited_for)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "pickle/pickle_writer.h"
+
 // Classes beside tensors: Megatron's arguments have enumerations, Lightning's hyperparameters are
 // OmegaConf's, xser has references. None is looked into but the last.
 const pickle_name megatron_names[] = {{"torch_xla.utils.serialization", "TensorReference"},
@@ -109,4 +111,85 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
                         "high_freq_factor", 4.0, "original_max_position_embeddings", 8192));
     *out = config;
     return DRV_OK;
+}
+
+// --- the way back
+static int64_t int_of(const json_t *config, const char *key, int64_t absent) {
+    const json_t *value = json_object_get(config, key);
+    return json_is_integer(value) ? json_integer_value(value) : absent;
+}
+
+static double real_of(const json_t *config, const char *key, double absent) {
+    const json_t *value = json_object_get(config, key);
+    return json_is_number(value) ? json_number_value(value) : absent;
+}
+
+static void put_int(str *out, const char *name, int64_t value) {
+    pickle_put_text(out, name);
+    pickle_put_int(out, value);
+}
+
+static void put_bool(str *out, const char *name, bool value) {
+    pickle_put_text(out, name);
+    pickle_put_bool(out, value);
+}
+
+static void put_text(str *out, const char *name, const char *value) {
+    pickle_put_text(out, name);
+    pickle_put_text(out, value);
+}
+
+static void put_real(str *out, const char *name, double value) {
+    pickle_put_text(out, name);
+    pickle_put_real(out, value);
+}
+
+static void put_sizes(str *out, const json_t *config, int64_t vocab_rows) {
+    const int64_t heads = int_of(config, "num_attention_heads", 1),
+                  hidden = int_of(config, "hidden_size", 1),
+                  positions = int_of(config, "max_position_embeddings", 2048);
+    put_int(out, "num_layers", int_of(config, "num_hidden_layers", 1));
+    put_int(out, "hidden_size", hidden);
+    put_int(out, "ffn_hidden_size", int_of(config, "intermediate_size", 1));
+    put_int(out, "num_attention_heads", heads);
+    put_bool(out, "group_query_attention", true);
+    put_int(out, "num_query_groups", int_of(config, "num_key_value_heads", heads));
+    put_int(out, "kv_channels", int_of(config, "head_dim", hidden / heads));
+    put_int(out, "max_position_embeddings", positions);
+    put_int(out, "seq_length", positions);
+    put_int(out, "padded_vocab_size", vocab_rows);
+    put_int(out, "tensor_model_parallel_size", 1);
+    put_int(out, "pipeline_model_parallel_size", 1);
+}
+
+void megatron_common_put(str *out, const json_t *config, int64_t vocab_rows) {
+    pickle_begin(out);
+    pickle_put(out, PUT_EMPTY_DICT);
+    pickle_put(out, PUT_MARK);
+    put_int(out, "iteration", 0);
+    put_real(out, "checkpoint_version", 3);
+    pickle_put_text(out, "args");
+    pickle_put_global(out, "argparse", "Namespace");
+    pickle_put(out, PUT_EMPTY_TUPLE);
+    pickle_put(out, PUT_NEWOBJ);
+    pickle_put(out, PUT_EMPTY_DICT);
+    pickle_put(out, PUT_MARK);
+    put_sizes(out, config, vocab_rows);
+    put_text(out, "position_embedding_type", "rope");
+    put_bool(out, "add_position_embedding", false);
+    put_bool(out, "use_rotary_position_embeddings", true);
+    put_real(out, "rotary_base", real_of(config, "rope_theta", 10000));
+    put_real(out, "rotary_percent", 1);
+    put_bool(out, "rotary_interleaved", false);
+    put_text(out, "normalization", "RMSNorm");
+    put_real(out, "norm_epsilon", real_of(config, "rms_norm_eps", 1e-6));
+    put_bool(out, "swiglu", true);
+    put_bool(out, "add_bias_linear", false);
+    put_bool(out, "untie_embeddings_and_output_weights",
+            !json_is_true(json_object_get(config, "tie_word_embeddings")));
+    put_text(out, "ckpt_format", "torch_dist");
+    pickle_put(out, PUT_SETITEMS);
+    pickle_put(out, PUT_BUILD);
+    pickle_put(out, PUT_SETITEMS);
+    pickle_end(out);
 }

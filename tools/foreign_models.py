@@ -93,3 +93,185 @@ def to_megatron_dist(tensors, c):
     if "lm_head.weight" in tensors:
         out["output_layer.weight"] = tensors["lm_head.weight"]
     return out
+
+
+def local_names(layer):
+    """The names of Megatron-Core's local spec, where norms are modules of their own."""
+    names = {"self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight", "mlp.linear_fc1.layer_norm_weight": "pre_mlp_layernorm.weight"}
+    return {names.get(name, name): w for name, w in layer.items()}
+
+
+def classic_names(layer):
+    """The names of Megatron-LM before Megatron-Core, and of NeMo 1."""
+    names = {"self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight", "self_attention.linear_qkv.weight": "self_attention.query_key_value.weight",
+             "self_attention.linear_proj.weight": "self_attention.dense.weight", "mlp.linear_fc1.layer_norm_weight": "post_attention_layernorm.weight",
+             "mlp.linear_fc1.weight": "mlp.dense_h_to_4h.weight", "mlp.linear_fc2.weight": "mlp.dense_4h_to_h.weight"}
+    return {names[name]: w for name, w in layer.items()}
+
+
+def tensor_part(name, w, rank, ranks):
+    """The part of a tensor of one layer that a tensor rank of Megatron holds."""
+    if "norm" in name:
+        return w
+    if "linear_proj" in name or "linear_fc2" in name or name.endswith(("dense.weight", "dense_4h_to_h.weight")):
+        return w.chunk(ranks, 1)[rank].clone()
+    if "linear_fc1" in name or "dense_h_to_4h" in name:  # of gate and of up
+        return torch.cat([half.chunk(ranks)[rank] for half in w.chunk(2)])
+    return w.chunk(ranks)[rank].clone()
+
+
+def megatron_args(c, padded, tensor, pipeline, **more):
+    import argparse
+    return argparse.Namespace(num_layers=c["num_hidden_layers"], hidden_size=c["hidden_size"], ffn_hidden_size=c["intermediate_size"],
+                              num_attention_heads=c["num_attention_heads"], group_query_attention=True, num_query_groups=c["num_key_value_heads"],
+                              kv_channels=c["head_dim"], padded_vocab_size=padded, max_position_embeddings=c["max_position_embeddings"],
+                              rotary_base=int(c["rope_theta"]), rotary_percent=1.0, norm_epsilon=c["rms_norm_eps"], swiglu=True, add_bias_linear=False,
+                              normalization="RMSNorm", position_embedding_type="rope", untie_embeddings_and_output_weights=not c["tie_word_embeddings"],
+                              tensor_model_parallel_size=tensor, pipeline_model_parallel_size=pipeline, params_dtype=torch.bfloat16, **more)
+
+
+def pad_rows(w, multiple):
+    return torch.cat([w, torch.zeros(-len(w) % multiple, w.shape[1], dtype=w.dtype)])
+
+
+def write_megatron(folder, tensors, c, tensor=2, pipeline=1, virtual=1, spec="te", args=True, iteration=7):
+    """mp_rank_TT[_PPP]/model_optim_rng.pt as megatron/training/checkpointing.py writes it. spec: te, local or classic."""
+    name_of = {"te": lambda layer: layer, "local": local_names, "classic": classic_names}[spec]
+    n, stages = c["num_hidden_layers"], pipeline * virtual
+    embedding, head = (pad_rows(tensors[k], 8 * tensor) if k in tensors else None for k in ("model.embed_tokens.weight", "lm_head.weight"))
+    folder = pathlib.Path(folder)
+    for t in range(tensor):
+        for p in range(pipeline):
+            state = {"checkpoint_version": 3.0, "iteration": iteration}
+            if args:
+                state["args"] = megatron_args(c, len(embedding), tensor, pipeline)
+            for v in range(virtual):
+                stage = v * pipeline + p
+                first = stage * n // stages
+                layers = {f"layers.{i - first}.{name}": tensor_part(name, w, t, tensor) for i in range(first, (stage + 1) * n // stages)
+                          for name, w in name_of(to_megatron_layer(tensors, c, i)).items()}
+                word, out = embedding.chunk(tensor)[t].clone(), (embedding if head is None else head).chunk(tensor)[t].clone()
+                if spec == "classic":
+                    encoder = layers | ({"final_layernorm.weight": tensors["model.norm.weight"]} if stage == stages - 1 else {})
+                    model = {"language_model": {"encoder": encoder}}
+                    if stage == 0:
+                        model["language_model"]["embedding"] = {"word_embeddings": {"weight": word}}
+                    if stage == stages - 1 and head is not None:
+                        model["language_model"]["output_layer"] = {"weight": out}
+                    elif stage == stages - 1 and stages > 1:
+                        model["word_embeddings_for_head"] = {"weight": out}
+                else:
+                    model = {f"decoder.{name}": w for name, w in layers.items()}
+                    if stage == 0:
+                        model["embedding.word_embeddings.weight"] = word
+                    if stage == stages - 1:
+                        model["decoder.final_layernorm.weight"] = tensors["model.norm.weight"]
+                        if head is not None or stages > 1:
+                            model["output_layer.weight"] = out
+                    if spec == "te":
+                        model["decoder.layers.0.mlp.linear_fc1._extra_state"] = None
+                state["model" if virtual == 1 else f"model{v}"] = model
+            place = folder / f"iter_{iteration:07d}" / (f"mp_rank_{t:02d}" + (f"_{p:03d}" if pipeline > 1 else ""))
+            place.mkdir(parents=True, exist_ok=True)
+            torch.save(state, place / "model_optim_rng.pt")
+    (folder / "latest_checkpointed_iteration.txt").write_text(str(iteration))
+
+
+# --- NxD: neuronx_distributed/scripts/checkpoint_converter.py and its trainer
+def nxd_query_order(w, c, copies):
+    """Heads of q, or of the columns of o_proj transposed, in the order of the ranks: rank r has heads of key r mod kv_heads."""
+    own = c["num_attention_heads"] // (c["num_key_value_heads"] * copies)
+    parts = w.reshape(-1, own * c["head_dim"], w.shape[1])
+    return torch.cat([parts[j * copies + i] for i in range(copies) for j in range(c["num_key_value_heads"])])
+
+
+def nxd_rank(tensors, c, t, ranks, copies, fused):
+    part = {}
+    for name, w in tensors.items():
+        if name.endswith(("q_proj.weight", "o_proj.weight")):
+            columns = name.endswith("o_proj.weight")
+            w = nxd_query_order(w.T if columns else w, c, copies).chunk(ranks)[t]
+            w = w.T.contiguous() if columns else w
+        elif name.endswith(("k_proj.weight", "v_proj.weight")):
+            w = w.repeat(copies, 1).chunk(ranks)[t].clone()
+        elif name.endswith("down_proj.weight"):
+            w = w.chunk(ranks, 1)[t].clone()
+        elif "norm" not in name:
+            w = w.chunk(ranks)[t].clone()
+        part[name] = w
+    out = {}
+    for name, w in part.items():
+        layer = name.rsplit(".", 3)[0]
+        if name.endswith("gate_proj.weight"):
+            out[name.replace("gate_proj", "gate_up_proj")] = torch.cat([w, part[name.replace("gate", "up")]])
+        elif name.endswith("q_proj.weight") and fused:
+            out[name.replace("q_proj.weight", "qkv_proj.weight_qkv")] = torch.cat([part[name.replace("q_proj", f"{x}_proj")] for x in "qkv"])
+        elif name.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight")):
+            if not fused:
+                out[name.replace(f"{name[-13]}_proj.weight", f"qkv_proj.weight_{name[-13]}")] = w
+        elif not name.endswith("up_proj.weight"):
+            out[name] = w
+    return out
+
+
+def on_stage(tensors, c, p, stages):
+    """The tensors of a pipeline stage, under the numbers that their layers have in the model."""
+    n = c["num_hidden_layers"]
+    mine = range(p * n // stages, (p + 1) * n // stages)
+    return {name: w for name, w in tensors.items() if (int(name.split(".")[2]) in mine if ".layers." in name else
+            p == (0 if "embed_tokens" in name else stages - 1))}
+
+
+def save_xser(state, path):
+    """torch_xla.utils.serialization: references in the file, tensors beside it. The class is a stand-in of the same name."""
+    import sys, types
+    module = sys.modules.setdefault("torch_xla.utils.serialization", types.ModuleType("torch_xla.utils.serialization"))
+    for parent in ("torch_xla", "torch_xla.utils"):
+        sys.modules.setdefault(parent, types.ModuleType(parent))
+    if not hasattr(module, "TensorReference"):
+        module.TensorReference = type("TensorReference", (), {"__module__": module.__name__, "__init__": lambda self, tid: setattr(self, "tid", tid)})
+    folder = pathlib.Path(f"{path}.tensors")
+    folder.mkdir()
+    out = {}
+    for tid, (name, w) in enumerate(state.items()):
+        torch.save(w, folder / f"tensor_{tid}.pt")
+        out[name] = module.TensorReference(tid)
+    torch.save(out, path)
+
+
+def write_nxd(folder, tensors, c, tensor=2, pipeline=1, copies=1, fused=False, xser=False, below="model"):
+    folder = pathlib.Path(folder) / below
+    folder.mkdir(parents=True)
+    for t in range(tensor):
+        part = nxd_rank(tensors, c, t, tensor, copies, fused)
+        for p in range(pipeline):
+            path = folder / f"dp_rank_00_tp_rank_{t:02d}_pp_rank_{p:02d}.pt"
+            (save_xser if xser else torch.save)(on_stage(part, c, p, pipeline), path)
+
+
+# --- neuronx-nemo-megatron: nemo/examples/nlp/language_modeling/checkpoint_conversion/convert_hf_checkpoint_to_nemo_llama*.py
+def write_nnm(folder, tensors, c, tensor=2, pipeline=1, split=False):
+    """Lightning checkpoints of ranks. split: query and key_value apart, as its older conversion for 70B has it."""
+    for t in range(tensor):
+        for p in range(pipeline):
+            n, prefix = c["num_hidden_layers"], "model.language_model."
+            first = p * n // pipeline
+            state = {}
+            for i in range(first, (p + 1) * n // pipeline):
+                layer = classic_names(to_megatron_layer(tensors, c, i))
+                if split:
+                    q, k, v = (tensors[f"model.layers.{i}.self_attn.{x}_proj.weight"] for x in "qkv")
+                    heads = c["num_key_value_heads"]
+                    del layer["self_attention.query_key_value.weight"]
+                    layer["self_attention.query.weight"] = q
+                    layer["self_attention.key_value.weight"] = torch.stack([k.view(heads, -1, k.shape[1]), v.view(heads, -1, k.shape[1])], 1).reshape(-1, k.shape[1])
+                state |= {f"{prefix}encoder.layers.{i - first}.{name}": tensor_part(name, w, t, tensor) for name, w in layer.items()}
+            if p == 0:
+                state[prefix + "embedding.word_embeddings.weight"] = tensors["model.embed_tokens.weight"].chunk(tensor)[t].clone()
+            if p == pipeline - 1:
+                state[prefix + "encoder.final_layernorm.weight"] = tensors["model.norm.weight"]
+                if "lm_head.weight" in tensors:
+                    state[prefix + "output_layer.weight"] = tensors["lm_head.weight"].chunk(tensor)[t].clone()
+            place = pathlib.Path(folder) / (f"tp_rank_{t:02d}_pp_rank_{p:03d}" if pipeline > 1 else f"mp_rank_{t:02d}")
+            place.mkdir(parents=True)
+            torch.save({"state_dict": state, "pytorch-lightning_version": "1.9.5", "epoch": 0, "global_step": 7}, place / "llm--step=7.ckpt")

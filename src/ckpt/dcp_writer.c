@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "ckpt/megatron_args.h"
 #include "ckpt/tensor_writer.h"
 #include "gguf/llama_names.h"
 #include "pickle/pickle_writer.h"
@@ -330,6 +331,22 @@ static void put_metadata(str *out, const chunk *chunks, int n_chunks) {
     pickle_end(out);
 }
 
+// The files by which Megatron-Core knows a checkpoint of its own, and the arguments of the run.
+static drv_status put_megatron(const dcp *job, const json_t *config, out_folder *o) {
+    static const char about[] =
+            "{\"sharded_backend\": \"torch_dist\", \"sharded_backend_version\": 1, "
+            "\"common_backend\": \"torch\", \"common_backend_version\": 1}";
+    const source_tensor *embedding = model_source_find(job->source, "model.embed_tokens.weight");
+    str common = {0}, file = {0};
+    megatron_common_put(&common, config, embedding ? embedding->rows : 0);
+    torch_object(&file, &common);
+    drv_status status = out_folder_put(o, "common.pt", file.p, file.n);
+    if (status == DRV_OK) status = out_folder_put(o, "metadata.json", about, sizeof about - 1);
+    str_free(&common);
+    str_free(&file);
+    return status;
+}
+
 drv_status dcp_write(arena *a, const model_source *s, const st_entry *list, int n, out_folder *o,
         const model_write_opts *opts) {
     dcp job = {.a = a, .source = s, .names = opts->dcp, .opts = opts};
@@ -337,6 +354,7 @@ drv_status dcp_write(arena *a, const model_source *s, const st_entry *list, int 
     str metadata = {0};
     DRV_TRY(s->reader->config(s, &config));
     drv_status status = foreign_sizes_read(s->path, config, &job.sizes);
+    if (status == DRV_OK && opts->dcp->stacked) status = put_megatron(&job, config, o);
     json_decref(config);
     DRV_TRY(status);
     DRV_TRY(list_chunks(&job, list, n));

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/str.h"
 #include "gguf/llama_names.h"
 
 #define LAYER "model.layers.%d."
@@ -51,17 +52,118 @@ static const foreign_name megatron[] = {
         ONE("output_layer.weight", "lm_head.weight"),
 };
 
-#define NAMES(list) list, sizeof(list) / sizeof *(list)
-const foreign_names foreign_name_sets[] = {{.name = "hf"},
-        {"torchtitan", NAMES(torchtitan), false, true},
-        {"torchtitan-main", NAMES(torchtitan_main), false, true},
-        {"megatron", NAMES(megatron), true, false}};
+// Names of the local spec, and of the classic GPTModel (Megatron-LM before Megatron-Core, NeMo 1).
+#define QKV(foreign, kind)                                                                         \
+    {                                                                                              \
+        foreign,                                                                                   \
+                {LAYER "self_attn.q_proj." kind, LAYER "self_attn.k_proj." kind,                   \
+                        LAYER "self_attn.v_proj." kind},                                           \
+                FOREIGN_QKV, 3                                                                     \
+    }
+static const foreign_name megatron_more[] = {
+        ONE(MLAYER "input_layernorm.weight", LAYER "input_layernorm.weight"),
+        ONE(MLAYER "pre_mlp_layernorm.weight", LAYER "post_attention_layernorm.weight"),
+};
+
+#define CLAYER "language_model.encoder.layers.%d."
+static const foreign_name classic[] = {
+        ONE("language_model.embedding.word_embeddings.weight", "model.embed_tokens.weight"),
+        ONE(CLAYER "input_layernorm.weight", LAYER "input_layernorm.weight"),
+        ONE(CLAYER "input_norm.weight", LAYER "input_layernorm.weight"),
+        QKV(CLAYER "self_attention.query_key_value.weight", "weight"),
+        QKV(CLAYER "self_attention.query_key_value.bias", "bias"),
+        ONE(CLAYER "self_attention.query.weight", LAYER "self_attn.q_proj.weight"),
+        {CLAYER "self_attention.key_value.weight",
+                {LAYER "self_attn.k_proj.weight", LAYER "self_attn.v_proj.weight"},
+                FOREIGN_KEY_VALUE, 2},
+        ONE(CLAYER "self_attention.dense.weight", LAYER "self_attn.o_proj.weight"),
+        ONE(CLAYER "post_attention_layernorm.weight", LAYER "post_attention_layernorm.weight"),
+        ONE(CLAYER "post_attention_norm.weight", LAYER "post_attention_layernorm.weight"),
+        {CLAYER "mlp.dense_h_to_4h.weight",
+                {LAYER "mlp.gate_proj.weight", LAYER "mlp.up_proj.weight"}, FOREIGN_GATE_UP, 2},
+        ONE(CLAYER "mlp.dense_4h_to_h.weight", LAYER "mlp.down_proj.weight"),
+        ONE("language_model.encoder.final_layernorm.weight", "model.norm.weight"),
+        ONE("language_model.encoder.final_norm.weight", "model.norm.weight"),
+        ONE("language_model.output_layer.weight", "lm_head.weight"),
+        ONE("word_embeddings_for_head.weight", "lm_head.weight"), // the last stage's own table
+        ONE("word_embeddings.weight", "lm_head.weight"),
+};
+
+// Our own names, and where NxD and Optimum Neuron join tensors.
+#define OURS(name) ONE(name, name)
+static const foreign_name ours[] = {OURS("model.embed_tokens.weight"),
+        OURS(LAYER "input_layernorm.weight"), OURS(LAYER "self_attn.q_proj.weight"),
+        OURS(LAYER "self_attn.k_proj.weight"), OURS(LAYER "self_attn.v_proj.weight"),
+        OURS(LAYER "self_attn.q_proj.bias"), OURS(LAYER "self_attn.k_proj.bias"),
+        OURS(LAYER "self_attn.v_proj.bias"), OURS(LAYER "self_attn.q_norm.weight"),
+        OURS(LAYER "self_attn.k_norm.weight"), OURS(LAYER "self_attn.o_proj.weight"),
+        OURS(LAYER "post_attention_layernorm.weight"), OURS(LAYER "mlp.gate_proj.weight"),
+        OURS(LAYER "mlp.up_proj.weight"), OURS(LAYER "mlp.down_proj.weight"),
+        OURS("model.norm.weight"), OURS("lm_head.weight"),
+        {LAYER "self_attn.qkv_proj.weight_q", {LAYER "self_attn.q_proj.weight"}, FOREIGN_QUERY, 1},
+        {LAYER "self_attn.qkv_proj.weight_k", {LAYER "self_attn.k_proj.weight"}, FOREIGN_COPIES, 1},
+        {LAYER "self_attn.qkv_proj.weight_v", {LAYER "self_attn.v_proj.weight"}, FOREIGN_COPIES, 1},
+        {LAYER "self_attn.qkv_proj.weight_qkv",
+                {LAYER "self_attn.q_proj.weight", LAYER "self_attn.k_proj.weight",
+                        LAYER "self_attn.v_proj.weight"},
+                FOREIGN_RANKS, 3},
+        {LAYER "self_attn.qkv_proj.weight",
+                {LAYER "self_attn.q_proj.weight", LAYER "self_attn.k_proj.weight",
+                        LAYER "self_attn.v_proj.weight"},
+                FOREIGN_RANKS, 3},
+        {LAYER "mlp.gate_up_proj.weight",
+                {LAYER "mlp.gate_proj.weight", LAYER "mlp.up_proj.weight"}, FOREIGN_GATE_UP, 2}};
+
+#define NAMES(list) .rows = list, .n = sizeof(list) / sizeof *(list)
+const foreign_names foreign_name_sets[] = {{.name = "hf",
+                                                   .more = ours,
+                                                   .n_more = sizeof ours / sizeof *ours},
+        {.name = "torchtitan", NAMES(torchtitan), .needs_head = true},
+        {.name = "torchtitan-main", NAMES(torchtitan_main), .needs_head = true},
+        {.name = "megatron",
+                NAMES(megatron),
+                .stacked = true,
+                .more = megatron_more,
+                .n_more = sizeof megatron_more / sizeof *megatron_more},
+        {.more = classic, .n_more = sizeof classic / sizeof *classic}};
 const int n_foreign_name_sets = sizeof foreign_name_sets / sizeof *foreign_name_sets;
 
 const foreign_names *foreign_names_find(const char *name) {
     for (int i = 0; i < n_foreign_name_sets; i++)
-        if (strcmp(foreign_name_sets[i].name, name) == 0) return &foreign_name_sets[i];
+        if (foreign_name_sets[i].name && strcmp(foreign_name_sets[i].name, name) == 0)
+            return &foreign_name_sets[i];
     return NULL;
+}
+
+// Returns whether `name` is `pattern` with a number for its "%d", or, where layers are stacked,
+// without that part.
+static bool matches(const char *name, const char *pattern, bool stacked, int *layer) {
+    const char *mark = strstr(pattern, "%d.");
+    *layer = -1;
+    if (!mark) return strcmp(name, pattern) == 0;
+    const size_t n = (size_t)(mark - pattern);
+    if (strncmp(name, pattern, n) != 0) return false;
+    if (stacked && strcmp(name + n, mark + 3) == 0) return true;
+    const char *p = name + n;
+    int number = 0, digits = 0;
+    for (; *p >= '0' && *p <= '9' && digits < 6; p++, digits++)
+        number = number * 10 + (*p - '0');
+    *layer = number;
+    return digits && (digits == 1 || name[n] != '0') && *p == '.' && strcmp(p + 1, mark + 3) == 0;
+}
+
+const foreign_name *foreign_name_of(const foreign_names *names, const char *foreign, int *layer) {
+    for (int i = 0; i < names->n; i++)
+        if (matches(foreign, names->rows[i].foreign, names->stacked, layer)) return &names->rows[i];
+    for (int i = 0; i < names->n_more; i++)
+        if (matches(foreign, names->more[i].foreign, names->stacked, layer)) return &names->more[i];
+    return NULL;
+}
+
+// Scales of fp8 and the like, of Transformer Engine; rotary frequencies, which follow from theta.
+bool foreign_name_is_ignored(const char *foreign) {
+    return strstr(foreign, "_extra_state") || str_ends(foreign, "rotary_emb.inv_freq") ||
+           str_ends(foreign, "rotary_pos_emb.inv_freq") || str_ends(foreign, "freqs_cis");
 }
 
 // --- sizes
@@ -90,6 +192,8 @@ drv_status foreign_sizes_read(const char *where, const json_t *config, foreign_s
     const json_t *head_dim = json_object_get(config, "head_dim");
     if (head_dim && !json_is_null(head_dim))
         DRV_TRY(read_size(where, config, "head_dim", &out->head_dim));
+    if (json_is_integer(json_object_get(config, "vocab_size")))
+        DRV_TRY(read_size(where, config, "vocab_size", &out->vocab));
     if (out->heads % out->kv_heads == 0 && out->head_dim % 2 == 0 && out->head_dim) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: %lld heads of %lld with %lld of keys, expected heads of an even size, and a "
@@ -110,6 +214,32 @@ static int64_t qkv_row(const foreign_sizes *s, int part, int64_t row) {
     return group * group_rows(s) + before + row % own;
 }
 
+// Places a row of q where there are copies of keys. Tensor ranks beyond the number of keys share a
+// key, and rank r has key r mod kv_heads: a part of the queries of that key.
+static int64_t query_row(const foreign_sizes *s, int64_t row) {
+    const int64_t copies = s->key_copies ? s->key_copies : 1, head = row / s->head_dim,
+                  own = s->heads / (s->kv_heads * copies), part = head / own;
+    if (s->copies_adjacent) return row;
+    const int64_t rank = part % copies * s->kv_heads + part / copies;
+    return (rank * own + head % own) * s->head_dim + row % s->head_dim;
+}
+
+static int64_t copy_row(const foreign_sizes *s, int64_t row) {
+    if (!s->copies_adjacent) return row; // the first copy of all heads
+    return row / s->head_dim * s->key_copies * s->head_dim + row % s->head_dim;
+}
+
+// Each rank has its rows of the parts one after the other.
+static int64_t ranks_row(const foreign_sizes *s, int part, int64_t row) {
+    const int64_t copies = s->key_copies ? s->key_copies : 1,
+                  queries = s->heads * s->head_dim / s->tensor_ranks,
+                  keys = copies * s->kv_heads * s->head_dim / s->tensor_ranks;
+    const int64_t place = part == 0 ? query_row(s, row) : copy_row(s, row),
+                  own = part == 0 ? queries : keys;
+    const int64_t before = part == 0 ? 0 : queries + (part - 1) * keys;
+    return place / own * (queries + 2 * keys) + before + place % own;
+}
+
 int64_t foreign_row_of(foreign_rows rows, const foreign_sizes *sizes, int part, int64_t row) {
     const int64_t own = sizes->intermediate / sizes->tensor_ranks;
     switch (rows) {
@@ -121,8 +251,37 @@ int64_t foreign_row_of(foreign_rows rows, const foreign_sizes *sizes, int part, 
         return qkv_row(sizes, part, row);
     case FOREIGN_GATE_UP:
         return (row / own * 2 + part) * own + row % own;
+    case FOREIGN_QUERY:
+        return query_row(sizes, row);
+    case FOREIGN_COPIES:
+        return copy_row(sizes, row);
+    case FOREIGN_RANKS:
+        return ranks_row(sizes, part, row);
+    case FOREIGN_KEY_VALUE:
+        return (row / sizes->head_dim * 2 + part) * sizes->head_dim + row % sizes->head_dim;
     }
     return row;
+}
+
+int64_t foreign_part_rows(foreign_rows rows, const foreign_sizes *sizes, int part) {
+    const int64_t queries = sizes->heads * sizes->head_dim,
+                  keys = sizes->kv_heads * sizes->head_dim;
+    switch (rows) {
+    case FOREIGN_GATE_UP:
+        return sizes->intermediate;
+    case FOREIGN_QUERY:
+        return queries;
+    case FOREIGN_COPIES:
+    case FOREIGN_KEY_VALUE:
+        return keys;
+    case FOREIGN_QKV:
+    case FOREIGN_RANKS:
+        return part == 0 ? queries : keys;
+    case FOREIGN_SAME:
+    case FOREIGN_ROTARY:
+        break;
+    }
+    return -1;
 }
 
 static int64_t qkv_back(const foreign_sizes *s, int64_t foreign, int *part) {
@@ -148,6 +307,8 @@ int64_t foreign_row_back(foreign_rows rows, const foreign_sizes *sizes, int64_t 
     case FOREIGN_GATE_UP:
         *part = (int)(foreign / own % 2);
         return foreign / own / 2 * own + foreign % own;
+    default: // not written
+        break;
     }
     return foreign;
 }

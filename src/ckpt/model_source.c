@@ -10,6 +10,9 @@
 #include "base/file.h"
 #include "base/hub_name.h"
 #include "base/json_python.h"
+#include "ckpt/rank_files.h"
+#include "ckpt/source_dcp.h"
+#include "ckpt/source_ranks.h"
 #include "model/family/model_files.h"
 #include "gguf/gguf.h"
 #include "pickle/torch_file.h"
@@ -87,7 +90,8 @@ static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
 } formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
-        {is_gguf_folder, open_gguf_folder}, {is_torch_folder, open_torch_folder},
+        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, source_open_dcp},
+        {rank_files_are_there, source_open_ranks}, {is_torch_folder, open_torch_folder},
         {model_source_is_meta_folder, model_source_open_meta}, {is_torch_file, open_torch_file}};
 
 // Files that people have and drover does not read, and what to do.
@@ -155,11 +159,16 @@ static drv_status refuse(arena *a, const char *path) {
     return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
 }
 
-drv_status model_source_open(arena *a, const char *path, model_source *out) {
-    *out = (model_source){.path = path};
+drv_status model_source_open_with(arena *a, const char *path, const char *config_file,
+        model_source *out) {
+    *out = (model_source){.path = path, .config_file = config_file};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (formats[i].recognises(a, path)) return formats[i].open(a, path, out);
     return refuse(a, path);
+}
+
+drv_status model_source_open(arena *a, const char *path, model_source *out) {
+    return model_source_open_with(a, path, NULL, out);
 }
 
 // Keeps the weights of a checkpoint's optimizer file, under their own names.

@@ -53,7 +53,8 @@ struct model_source {
     source_tensor *tensors; // in the order of the data
     int n;
     name_map by_name;
-    void *state; // the reader's own
+    void *state;             // the reader's own
+    const char *config_file; // config.json of a format that has none; NULL: not given
 };
 
 // Opens a model. `path`: a Hugging Face folder (a checkpoint is one) with safetensors or with
@@ -63,6 +64,9 @@ struct model_source {
 // or a broken one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 #define SOURCE_GGUF "model.gguf"
+// The same with the config.json of a checkpoint that has none; NULL: not given.
+DRV_CHECKED drv_status model_source_open_with(arena *a, const char *path, const char *config_file,
+        model_source *out);
 // Opens the tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out);

@@ -257,7 +257,7 @@ drv_status model_write(arena *a, const model_source *s, const st_entry *list, in
         typed[i] = list[i];
         typed[i].type = type_for(model_source_find(s, list[i].name), opts);
     }
-    *out = (model_written){.n_tensors = n, .type = main_type(typed, n), .is_dcp = opts->dcp};
+    *out = (model_written){.n_tensors = n, .type = main_type(typed, n)};
     for (int i = 0; i < n && !opts->keep_blocks; i++)
         out->bytes += st_entry_bytes(&typed[i]);
     if (opts->keep_blocks) out->bytes = file_size(s->path);

@@ -39,7 +39,6 @@ typedef struct model_written { // for a summary
     st_type type; // what config.json says
     int n_tensors;
     double seconds;
-    bool is_dcp;          // written for torch.distributed.checkpoint
     const char *unproved; // where it lies when it was not good; NULL: it is in place
 } model_written;
 

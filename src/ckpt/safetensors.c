@@ -253,20 +253,16 @@ static drv_status read_f64(const st_file *f, const st_tensor *t, int64_t first, 
     return DRV_OK;
 }
 
-// The bytes are read into the second half of `out` and widened from the front: element i is written
-// to bytes up to 4 i + 4, and the first one still to be read lies at 2 n + 2 i + 2, no nearer.
-static drv_status read_16(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
-        float *out) {
-    const char *raw = (const char *)out + 2 * n;
-    DRV_TRY(st_read_raw(f, t, 2 * first, 2 * n, (char *)out + 2 * n));
-    const bool bf16 = t->type == ST_BF16;
+// Widened from the front: element i is written to bytes up to 4 i + 4, and the first one still to
+// be read lies at 2 n + 2 i + 2, no nearer.
+void st_widen(st_type type, const void *halves, int64_t n, float *out) {
+    const char *raw = halves;
     for (int64_t i = 0; i < n; i++) {
         uint16_t half;
         memcpy(&half, raw + 2 * i, 2);
-        const float value = bf16 ? bf16_to_f32(half) : f16_to_f32(half);
+        const float value = type == ST_BF16 ? bf16_to_f32(half) : f16_to_f32(half);
         memcpy(&out[i], &value, 4);
     }
-    return DRV_OK;
 }
 
 drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int64_t n, float *out) {
@@ -278,7 +274,9 @@ drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int6
         return read_f64(f, t, first, n, out);
     case ST_BF16:
     case ST_F16:
-        return read_16(f, t, first, n, out);
+        DRV_TRY(st_read_raw(f, t, 2 * first, 2 * n, (char *)out + 2 * n));
+        st_widen(t->type, (char *)out + 2 * n, n, out);
+        return DRV_OK;
     case ST_OTHER:
         break;
     }

@@ -17,6 +17,8 @@ const char *st_type_name(st_type t); // "BF16"; not of ST_OTHER
 int64_t st_type_bytes(st_type t);    // of an element; not of ST_OTHER
 // "bf16", "f16", "f32", as options name them; also "fp16" and "fp32", as the config does.
 bool st_type_of(const char *name, st_type *out);
+// Widens n elements of F16 or BF16, whose bytes may be the second half of those of `out`.
+void st_widen(st_type type, const void *halves, int64_t n, float *out);
 
 typedef struct st_tensor {
     const char *name;

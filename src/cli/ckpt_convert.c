@@ -62,7 +62,7 @@ static void print_result(const char *out, const convert_result *r) {
     if (r->compared) ckpt_print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
-    if (!r->written.is_dcp) generation_print_hint(out);
+    generation_print_hint(out);
 }
 
 // --- verbs
@@ -132,8 +132,7 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     if (dcp) DRV_TRY(read_names(args, &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));
     if (gguf) return export_gguf(a, args, path, gguf);
-    drv_status status =
-            convert_export(a, path, out, &opts, !dcp && !cli_has(args, "--no-verify"), &result);
+    drv_status status = convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
     if (status == DRV_OK)
         print_result(out, &result);
     else if (result.compared)

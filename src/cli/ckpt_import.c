@@ -71,8 +71,8 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, &opts));
     DRV_TRY(model_write_check(in, out, opts.force));
-    const char *key = cli_get(args, "--key", NULL);
-    DRV_TRY(key ? model_open_key(a, in, key, &source) : model_open(a, in, &source));
+    const char *key = cli_get(args, "--key", NULL), *config = cli_get(args, "--config", NULL);
+    DRV_TRY(key ? model_open_key(a, in, key, &source) : model_open_with(a, in, config, &source));
     const char *kept = opts.keep_blocks ? model_main_tensor(&source)->type_name : NULL;
     drv_status status = kept ? check_blocks(&source) : DRV_OK;
     result.compared = false;

@@ -159,6 +159,7 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
+        {"--config", "FILE", "the config.json of a checkpoint that has none"},
         KEY_OPTION,
         {"--keep-blocks", NULL,
                 "keep the GGUF file as it is in the folder, to tune it in its blocks"},
@@ -170,6 +171,7 @@ static const cli_option import_options[] = {
 
 static const cli_rule import_rules[] = {
         {.option = "--keep-blocks", .excludes = "--dtype --max-shard-size"},
+        {.option = "--key", .excludes = "--config"},
 };
 
 static const cli_option json_options[] = {CLI_JSON};
@@ -237,7 +239,7 @@ static const verb subverbs[] = {
                 .name = "import",
                 .summary = "make a Hugging Face folder from what others have written",
                 .usage =
-                        "FILE.gguf|HF_DIR --out DIR [--dtype bf16|f16|f32]\nFILE.gguf --out DIR --keep-blocks\nFILE.pt --out DIR [--key KEY] [--dtype bf16|f16|f32]",
+                        "FILE.gguf|FOLDER --out DIR [--dtype bf16|f16|f32] [--config FILE]\nFILE.gguf --out DIR --keep-blocks\nFILE.pt --out DIR [--key KEY] [--dtype bf16|f16|f32]",
                 .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
                         "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
                         "generation_config.json. The folder appears complete or not at all. Memory is bounded\n"
@@ -257,6 +259,11 @@ static const verb subverbs[] = {
                         "PyTorch: reads a file of torch.save (.bin, .pt, .pth, .ckpt) beside config.json and the\n"
                         "tokenizer. It is the dict of the model's tensors, or has it under KEY, as model or\n"
                         "state_dict. Nothing of it is run, and names that tensors do not need are refused.\n"
+                        "\n"
+                        "Checkpoints of torch.distributed.checkpoint (.metadata: PyTorch, torchtitan, Megatron-Core) are\n"
+                        "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes are\n"
+                        "those of config.json in the folder, or of --config (docs/foreign-checkpoints.md). So are the\n"
+                        "files of ranks of Megatron-LM, NeMo 1, NxD, neuronx-nemo-megatron and Optimum Neuron.\n"
                         "\n"
                         "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
                         "them, both models are run and compared as by export. verify.json has the result.",

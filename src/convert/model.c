@@ -42,6 +42,11 @@ drv_status model_open(arena *a, const char *path, model *out) {
     return complete(model_source_open(a, path, &out->source), a, path, out);
 }
 
+drv_status model_open_with(arena *a, const char *path, const char *config_file, model *out) {
+    *out = (model){0};
+    return complete(model_source_open_with(a, path, config_file, &out->source), a, path, out);
+}
+
 drv_status model_open_key(arena *a, const char *path, const char *key, model *out) {
     *out = (model){0};
     return complete(model_source_open_torch(a, path, key, &out->source), a, path, out);

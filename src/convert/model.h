@@ -27,6 +27,9 @@ typedef struct model { // single owner
 // Everything is checked but the values: DRV_E_DATA when config.json is not that of a Llama that
 // drover supports, or the tensors are not exactly its own.
 DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
+// The same with the config.json of a checkpoint that has none; NULL: not given.
+DRV_CHECKED drv_status model_open_with(arena *a, const char *path, const char *config_file,
+        model *out);
 // The same of a file of torch.save, of the dict that `key` leads to (model_source_open_torch).
 DRV_CHECKED drv_status model_open_key(arena *a, const char *path, const char *key, model *out);
 // The same with the fp32 weights that lie beside the model file of a checkpoint, where there are

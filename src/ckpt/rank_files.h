@@ -1,0 +1,29 @@
+// The files that the tensor and pipeline ranks of a trainer wrote, found by their names:
+//
+//   Megatron-LM   [latest_checkpointed_iteration.txt
+//   iter_NNNNNNN/]mp_rank_TT[_PPP]/model_optim_rng.pt NeMo 1 (neuronx-nemo-megatron)
+//   mp_rank_TT/NAME.ckpt, tp_rank_TT_pp_rank_PPP/NAME.ckpt NxD, NxD Training
+//   [model/]dp_rank_00_tp_rank_TT_pp_rank_PP.pt Optimum Neuron
+//   shards/model/dp_rank_00_tp_rank_TT_pp_rank_PP.pt
+//
+// With xser (torch_xla.utils.serialization) a file has references, and FILE.tensors/tensor_K.pt the
+// tensors.
+#pragma once
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+typedef struct rank_files {
+    const char *folder;   // that they lie in
+    const char **file;    // of tensor rank t and pipeline rank p at p * tensor + t
+    int tensor, pipeline; // how many
+    bool is_megatron;     // mp_rank_..: has the arguments of the run
+} rank_files;
+
+// Returns the folder of the iteration that a Megatron checkpoint's tracker names; else `path`.
+const char *rank_files_iteration(arena *a, const char *path);
+// Returns whether a folder has such files; their names are parsed, nothing is opened.
+bool rank_files_are_there(arena *a, const char *path);
+// DRV_E_DATA: a rank's file is missing.
+DRV_CHECKED drv_status rank_files_find(arena *a, const char *path, rank_files *out);

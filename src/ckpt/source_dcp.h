@@ -1,0 +1,8 @@
+// Checkpoints of torch.distributed.checkpoint as sources: a folder with .metadata, or one with
+// weights/.metadata. The names of the tensors are those of foreign_names.h.
+#pragma once
+#include "ckpt/model_source.h"
+
+bool source_is_dcp(arena *a, const char *path);
+// `out` has the config_file that was given, if any.
+DRV_CHECKED drv_status source_open_dcp(arena *a, const char *path, model_source *out);

@@ -1,0 +1,7 @@
+// Checkpoints that each tensor and pipeline rank wrote a file of, as sources (rank_files.h): of
+// Megatron-LM, NeMo 1 and neuronx-nemo-megatron, NxD and NxD Training, Optimum Neuron.
+#pragma once
+#include "ckpt/model_source.h"
+
+// `out` has the config_file that was given, if any.
+DRV_CHECKED drv_status source_open_ranks(arena *a, const char *path, model_source *out);

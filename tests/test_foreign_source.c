@@ -1,0 +1,234 @@
+// Checkpoints of other trainers as sources, against the Hugging Face folder that they were made
+// from (tools/golden_foreign.py), and what is wrong with them.
+//
+// Legend: s a source
+#include "harness.h"
+
+#include "ckpt/model_source.h"
+#include "pickle/dcp_metadata.h"
+
+static char *golden(arena *a, const char *name) {
+    return arena_printf(a, "%s/golden/foreign/%s", TEST_DIR, name);
+}
+
+// --- what the readers give
+static void check_tensor(arena *a, const model_source *s, const model_source *model,
+        const source_tensor *expected) {
+    const source_tensor *t = model_source_find(s, expected->name);
+    if (!t) fail_msg("%s has no %s", s->path, expected->name);
+    assert_int_equal(t->type, expected->type);
+    assert_int_equal(t->n_dims, expected->n_dims);
+    assert_memory_equal(t->dim, expected->dim, sizeof *t->dim * (size_t)t->n_dims);
+    const size_t n = (size_t)(t->rows * t->row_bytes);
+    char *x = arena_alloc(a, n), *y = arena_alloc(a, n);
+    float *f = ARENA_ARRAY(a, float, t->rows * t->cols),
+          *g = ARENA_ARRAY(a, float, t->rows * t->cols);
+    OK(source_read_raw(model, expected, 0, t->rows, y));
+    OK(source_read_f32(model, expected, 0, t->rows, g));
+    for (int64_t n_rows = 1; n_rows <= 3; n_rows++) { // by pieces that fit no chunk
+        for (int64_t row = 0, k; row < t->rows; row += k) {
+            k = t->rows - row < n_rows ? t->rows - row : n_rows;
+            OK(source_read_raw(s, t, row, k, x + row * t->row_bytes));
+            OK(source_read_f32(s, t, row, k, f + row * t->cols));
+        }
+        if (memcmp(x, y, n) != 0) fail_msg("%s: %s differs", s->path, t->name);
+        assert_memory_equal(f, g, sizeof *f * (size_t)(t->rows * t->cols));
+    }
+}
+
+static void check_model(const char *name, const char *config) {
+    arena *a = arena_new("foreign");
+    model_source s, model;
+    OK(model_source_open(a, golden(a, "model"), &model));
+    OK(model_source_open_with(a, golden(a, name), config ? golden(a, config) : NULL, &s));
+    assert_int_equal(s.n, model.n);
+    for (int i = 0; i < model.n; i++)
+        check_tensor(a, &s, &model, &model.tensors[i]);
+    model_source_close(&s);
+    model_source_close(&model);
+    arena_free(a);
+}
+
+static void models_are_the_same(void **state) {
+    (void)state;
+    check_model("dcp", NULL);
+    check_model("dcp", "model/config.json");
+    check_model("mcore", "model/config.json");
+    check_model("mcore/iter_0000007", "model/config.json");
+    check_model("classic", "model/config.json");
+    check_model("nxd", "model/config.json");
+    check_model("nxd/model", "model/config.json");
+    check_model("xser", "model/config.json");
+    check_model("nnm", "model/config.json");
+}
+
+// Megatron's arguments are a config.json, but for the size of the vocabulary before it was padded.
+static void arguments_are_a_config(void **state) {
+    (void)state;
+    arena *a = arena_new("arguments");
+    model_source s;
+    json_t *config;
+    OK(model_source_open(a, golden(a, "mcore"), &s));
+    OK(s.reader->config(&s, &config));
+    char *text = json_dumps(config, JSON_SORT_KEYS | JSON_COMPACT);
+    assert_string_equal(text,
+            "{\"architectures\":[\"LlamaForCausalLM\"],\"head_dim\":4,\"hidden_act\":\"silu\","
+            "\"hidden_size\":16,\"intermediate_size\":24,\"max_position_embeddings\":64,"
+            "\"model_type\":\"llama\",\"num_attention_heads\":4,\"num_hidden_layers\":2,"
+            "\"num_key_value_heads\":2,\"rms_norm_eps\":1.0000000000000001e-5,\"rope_theta\":10000.0,"
+            "\"tie_word_embeddings\":false,\"vocab_size\":32}");
+    free(text);
+    json_decref(config);
+    assert_int_equal(model_source_find(&s, "lm_head.weight")->rows, 32);
+    model_source_close(&s);
+    FAILS(model_source_open(a, golden(a, "classic"), &s), DRV_E_DATA, "without a config.json");
+    arena_free(a);
+}
+
+// --- .metadata
+static void metadata_is_checked(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *error;
+    } cases[] = {
+            {"good", NULL},
+            {"overlap", "\"tok_embeddings.weight\" has chunks that overlap"},
+            {"missing_chunk", "\"tok_embeddings.weight\" has chunks of 4 elements, expected 8"},
+            {"beyond", "has a chunk that reaches beyond it"},
+            {"no_place", "has a chunk that no file has"},
+            {"no_such_chunk", "has a place for a chunk that it has not"},
+            {"two_places", "has a place for a chunk that it has not"},
+            {"other_folder", "lies in \"../x\", expected a file of the folder"},
+            {"dimensions", "has a chunk without offsets and sizes of its dimensions"},
+            {"complex", "torch.complex64"},
+            {"of_nothing", "a place belongs to no tensor (\"norm.weight\")"},
+            {"compressed", "was transformed as it was written"},
+            {"huge", "has too many elements"},
+            {"no_dict", "has no dict state_dict_metadata"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("metadata");
+        dcp_metadata m;
+        char *bytes;
+        size_t n;
+        OK(file_read(a, golden(a, arena_printf(a, "bad/%s.metadata", cases[i].file)), &bytes, &n));
+        if (cases[i].error)
+            FAILS(dcp_metadata_parse(a, "m", bytes, n, &m), DRV_E_DATA, cases[i].error);
+        else
+            OK(dcp_metadata_parse(a, "m", bytes, n, &m));
+        for (size_t k = 0; k < n; k++) // cut anywhere
+            FAILS(dcp_metadata_parse(a, "m", bytes, k, &m), DRV_E_DATA, "m: ");
+        arena_free(a);
+    }
+}
+
+// --- harmed folders
+static const char *copy_of(arena *a, const char *name) {
+    const char *dir = temporary_dir(a);
+    char **names;
+    int n;
+    OK(dir_list(a, golden(a, name), &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *bytes;
+        size_t n_bytes;
+        OK(file_read(a, path_join(a, golden(a, name), names[i]), &bytes, &n_bytes));
+        OK(file_write_atomic(path_join(a, dir, names[i]), bytes, n_bytes));
+    }
+    return dir;
+}
+
+static void replace(arena *a, const char *file, const char *from, const char *to) {
+    char *bytes;
+    size_t n;
+    str out = {0};
+    OK(file_read(a, file, &bytes, &n));
+    str_replace(&out, bytes, n, from, to);
+    OK(file_write_atomic(file, out.p, out.n));
+    str_free(&out);
+}
+
+// The files of two tensor ranks, harmed in one.
+static void ranks_that_disagree(void **state) {
+    (void)state;
+    static const struct {
+        const char *rank, *from, *to, *error;
+    } cases[] = {
+            {"mp_rank_01", "", NULL, "lacks the file of tensor rank 0 and pipeline rank 0"},
+            {"mp_rank_01", "final_layernorm", "final_layernorn",
+                    "has no tensor \"language_model.encoder.final_layernorm.weight\""},
+            {"mp_rank_00", "final_layernorm", "final_layernorn", "none of a Llama's"},
+            {"mp_rank_00", "_rebuild_tensor_v2", "_rebuild_tensor_v9", "_rebuild_tensor_v9"},
+            {"mp_rank_01", "BFloat16Storage", "HalfStorage", "mp_rank_01"},
+            {"mp_rank_01", "PK\x01\x02", "PK\x01\x03", "mp_rank_01"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("ranks");
+        const char *dir = temporary_dir(a), *rank = path_join(a, dir, cases[i].rank);
+        model_source s;
+        for (int k = 0; k < 2; k++) {
+            char *bytes, *of = arena_printf(a, "mp_rank_%02d", k);
+            size_t n;
+            OK(file_read(a,
+                    golden(a, arena_printf(a, "classic/iter_0000007/%s/model_optim_rng.pt", of)),
+                    &bytes, &n));
+            OK(dir_make(path_join(a, dir, of)));
+            OK(file_write_atomic(arena_printf(a, "%s/%s/model_optim_rng.pt", dir, of), bytes, n));
+        }
+        if (cases[i].to)
+            replace(a, path_join(a, rank, "model_optim_rng.pt"), cases[i].from, cases[i].to);
+        else
+            OK(dir_remove(path_join(a, dir, "mp_rank_00")));
+        FAILS(model_source_open_with(a, dir, golden(a, "model/config.json"), &s), DRV_E_DATA,
+                cases[i].error);
+        arena_free(a);
+    }
+}
+
+static void harm_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *from, *to; // no `from`: cut in the middle; no `to`: removed
+        const char *error;
+    } cases[] = {
+            {"__1_0.distcp", NULL, NULL, "is it truncated?"},
+            {"__1_0.distcp", "", NULL, "names \"__1_0.distcp\", which is not there"},
+            {"__1_0.distcp", "BFloat16Storage", "HalfStorage", "__1_0.distcp"},
+            {"__1_0.distcp", "_rebuild_tensor_v2", "_rebuild_tensor_v9", "_rebuild_tensor_v9"},
+            {".metadata", "ChunkStorageMetadata", "ChunkStorageMetadatb", "ChunkStorageMetadatb"},
+            {".metadata", "feed_forward.w1.weight", "feed_forward.w9.weight",
+                    "tensor \"layers.0.feed_forward.w9.weight\" is none of a Llama's"},
+            {".metadata", "tok_embeddings.weight", "tok_embeddingz.weight",
+                    "no tensor is the embedding of a Llama"},
+            {".metadata", "layers.1.", "layers.2.", "of another number of layers than 2"},
+            {"config.json", "", NULL, "without a config.json"},
+            {"config.json", "\"num_attention_heads\": 4", "\"num_attention_heads\": 0",
+                    "\"num_attention_heads\" is missing or no size"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("harm");
+        const char *dir = copy_of(a, "dcp");
+        char *file = path_join(a, dir, cases[i].file), *bytes;
+        size_t n;
+        model_source s;
+        OK(file_read(a, file, &bytes, &n));
+        if (!cases[i].from)
+            OK(file_write_atomic(file, bytes, n / 2));
+        else if (!cases[i].to)
+            OK(dir_remove(file));
+        else
+            replace(a, file, cases[i].from, cases[i].to);
+        FAILS(model_source_open(a, dir, &s), DRV_E_DATA, cases[i].error);
+        arena_free(a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(models_are_the_same),
+            cmocka_unit_test(arguments_are_a_config),
+            cmocka_unit_test(metadata_is_checked),
+            cmocka_unit_test(ranks_that_disagree),
+            cmocka_unit_test(harm_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -108,6 +108,118 @@ static void slots_are_of_one_micro_batch(void **state) {
         }
 }
 
+// --- the pool of what micro-batches in flight have
+typedef struct pool_case {
+    pipeline_shape shape;
+    int layers[4]; // by chunk: pieces
+} pool_case;
+enum { MAX_ITEMS = 4096, MAX_PIECES = 4 };
+
+// Bytes of a chunk: an input of the forward pass, and of each layer what the backward pass reads
+// and, if weight gradients are split off, what they read.
+static void fill_bytes(const pool_case *from, int64_t *bytes) {
+    for (int v = 0; v < from->shape.chunks; v++)
+        for (int piece = 0; piece <= from->layers[v]; piece++) {
+            int64_t *spans = &bytes[(v * MAX_PIECES + piece) * PIPELINE_SPANS];
+            spans[pipeline_span(0, 0)] = piece ? 0 : 64;
+            spans[pipeline_span(0, 1)] = piece ? 640 : 128;
+            if (from->shape.kind != PIPELINE_ZB_H1) continue;
+            spans[pipeline_span(0, 2)] = piece ? 448 : 64;
+            spans[pipeline_span(1, 2)] = piece ? 320 : 128;
+        }
+}
+
+// Returns when a rank does a part of a micro-batch.
+static int time_of(const pipeline_schedule *s, int rank, int chunk, int micro_batch, int part) {
+    static const int parts[N_WORKS] = {0, 1, 1, 2};
+    int i = 0;
+    while (s->order[rank][i].chunk != chunk || s->order[rank][i].micro_batch != micro_batch ||
+            parts[s->order[rank][i].work] != part)
+        i++;
+    return i;
+}
+
+typedef struct placed_item {
+    int64_t begin, end;
+    int first, last;
+} placed_item;
+
+static int list_placed(const pipeline_schedule *s, int rank, const int64_t *bytes,
+        const pipeline_pool *pool, placed_item *out) {
+    const int m = s->shape.micro_batches, n_spans = MAX_PIECES * PIPELINE_SPANS;
+    int n = 0;
+    for (int i = 0; i < s->shape.chunks * m * n_spans; i++) {
+        const int v = i / n_spans / m, k = i / n_spans % m, span = i % n_spans % PIPELINE_SPANS;
+        const int64_t size = bytes[v * n_spans + i % n_spans],
+                      begin = pipeline_offsets(s, pool, v, k)[i % n_spans];
+        if (size == 0) continue;
+        assert_true(n < MAX_ITEMS && begin >= 0 && begin + size <= pool->bytes);
+        out[n++] = (placed_item){begin, begin + size, time_of(s, rank, v, k, span / PIPELINE_PARTS),
+                time_of(s, rank, v, k, span % PIPELINE_PARTS)};
+    }
+    return n;
+}
+
+// No two spans that are alive at a time overlap, each pair looked at; there is little more memory
+// than is alive at once.
+static void check_pool(const pool_case *from, int rank) {
+    static placed_item items[MAX_ITEMS];
+    int64_t bytes[4 * MAX_PIECES * PIPELINE_SPANS] = {0}, most = 0;
+    arena *a = arena_new("test");
+    pipeline_schedule schedule;
+    OK(pipeline_build(a, &from->shape, &schedule));
+    fill_bytes(from, bytes);
+    const pipeline_pool pool = pipeline_place(a, &schedule, rank, MAX_PIECES, bytes);
+    const int n = list_placed(&schedule, rank, bytes, &pool, items);
+    for (int t = 0; t < schedule.n_tasks; t++) {
+        int64_t alive = 0;
+        for (int i = 0; i < n; i++)
+            if (items[i].first <= t && t <= items[i].last) alive += items[i].end - items[i].begin;
+        if (alive > most) most = alive;
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++)
+            if (items[i].first <= items[k].last && items[k].first <= items[i].last &&
+                    items[i].begin < items[k].end && items[k].begin < items[i].end)
+                fail_msg("%s, rank %d: spans overlap", pipeline_kind_name(from->shape.kind), rank);
+    if (pool.bytes < most || (double)pool.bytes > 1.05 * (double)most)
+        fail_msg("%s, rank %d: a pool of %lld bytes, %lld alive at once",
+                pipeline_kind_name(from->shape.kind), rank, (long long)pool.bytes, (long long)most);
+    arena_free(a);
+}
+
+static void micro_batches_share_a_pool(void **state) {
+    (void)state;
+    static const pool_case cases[] = {{{PIPELINE_GPIPE, 4, 1, 6, 0, false}, {2}},
+            {{PIPELINE_1F1B, 4, 1, 8, 0, false}, {3}},
+            {{PIPELINE_INTERLEAVED, 4, 3, 8, 0, false}, {1, 2, 3}},
+            {{PIPELINE_INTERLEAVED, 3, 4, 9, 0, false}, {3, 2, 3, 2}},
+            {{PIPELINE_ZB_H1, 4, 1, 8, 0, false}, {2}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int rank = 0; rank < cases[i].shape.ranks; rank++)
+            check_pool(&cases[i], rank);
+}
+
+// Llama 3.1 405B on 8 stages of 8 chunks: the first rank has 71 forwards before their backwards,
+// where slots of each chunk apart would be 96.
+static void chunks_share_a_pool(void **state) {
+    (void)state;
+    const pipeline_shape shape = {PIPELINE_INTERLEAVED, 8, 8, 64, 0, false};
+    arena *a = arena_new("test");
+    pipeline_schedule schedule;
+    int64_t bytes[8 * PIPELINE_SPANS] = {0};
+    int apart = 0;
+    OK(pipeline_build(a, &shape, &schedule));
+    for (int v = 0; v < shape.chunks; v++)
+        bytes[v * PIPELINE_SPANS + pipeline_span(0, 1)] = 64;
+    const pipeline_slots slots = pipeline_find_slots(a, &schedule, 0);
+    for (int v = 0; v < shape.chunks; v++)
+        apart += slots.n[v];
+    assert_int_equal(pipeline_place(a, &schedule, 0, 1, bytes).bytes, 71 * 64);
+    assert_int_equal(apart, 96);
+    arena_free(a);
+}
+
 // A group larger than the number of ranks (arXiv:2407.21783, section 3.3.2): 10 micro-batches on 4
 // ranks in groups of 5 have the formula's bubble.
 static void free_group(void **state) {
@@ -213,8 +325,10 @@ static void refuses_shapes_that_do_not_exist(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(published_formulas),
-            cmocka_unit_test(slots_are_of_one_micro_batch), cmocka_unit_test(free_group),
-            cmocka_unit_test(random_shapes), cmocka_unit_test(refuses_broken_tables),
+            cmocka_unit_test(slots_are_of_one_micro_batch),
+            cmocka_unit_test(micro_batches_share_a_pool), cmocka_unit_test(chunks_share_a_pool),
+            cmocka_unit_test(free_group), cmocka_unit_test(random_shapes),
+            cmocka_unit_test(refuses_broken_tables),
             cmocka_unit_test(refuses_sends_that_wait_for_each_other),
             cmocka_unit_test(refuses_shapes_that_do_not_exist)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,7 +91,9 @@ static drv_status check(const pipeline_shape *shape) {
     return DRV_OK;
 }
 
-drv_status pipeline_build(arena *a, const pipeline_shape *shape, pipeline_schedule *out) {
+// Builds the orders of ranks [first, end).
+static drv_status build(arena *a, const pipeline_shape *shape, int first, int end,
+        pipeline_schedule *out) {
     pipeline_shape s = *shape;
     if (s.kind != PIPELINE_INTERLEAVED) s.group = 1; // one chunk: a group is a micro-batch
     if (s.group == 0) s.group = s.ranks;
@@ -100,12 +102,21 @@ drv_status pipeline_build(arena *a, const pipeline_shape *shape, pipeline_schedu
     const int works = s.forward_only ? 1 : s.kind == PIPELINE_ZB_H1 ? 3 : 2;
     *out = (pipeline_schedule){.shape = s, .n_tasks = works * s.chunks * s.micro_batches};
     out->order = ARENA_ARRAY(a, pipeline_task *, s.ranks);
-    for (int rank = 0; rank < s.ranks; rank++) {
+    for (int rank = first; rank < end; rank++) {
         out->order[rank] = ARENA_ARRAY(a, pipeline_task, out->n_tasks);
         const int n = fill(&out->shape, rank, out->order[rank]);
         DRV_ASSERT(n == out->n_tasks, "rank %d has %d tasks of %d", rank, n, out->n_tasks);
     }
     return DRV_OK;
+}
+
+drv_status pipeline_build(arena *a, const pipeline_shape *shape, pipeline_schedule *out) {
+    return build(a, shape, 0, shape->ranks, out);
+}
+
+drv_status pipeline_build_rank(arena *a, const pipeline_shape *shape, int rank,
+        pipeline_schedule *out) {
+    return build(a, shape, rank, rank + 1, out);
 }
 
 bool pipeline_receives(const pipeline_shape *shape, int rank, const pipeline_task *task) {

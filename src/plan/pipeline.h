@@ -47,16 +47,52 @@ typedef struct pipeline_schedule {
 DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
         pipeline_schedule *out);
 
+// Builds the order of one rank alone.
+DRV_CHECKED drv_status pipeline_build_rank(arena *a, const pipeline_shape *shape, int rank,
+        pipeline_schedule *out);
+
 // Returns the work after which a rank no longer needs the kept values of a micro-batch.
 pipeline_work pipeline_last_work(const pipeline_shape *shape);
 
-// The slots in which a rank keeps values from the forward to the backward of a micro-batch. Each
-// model chunk has as many slots as it needs at a time. Lives in `a`.
+// Numbers the micro-batches that a rank has in flight. Each model chunk has as many slots as it
+// has micro-batches in flight at a time. Lives in `a`.
 typedef struct pipeline_slots {
     int *n;  // by chunk
     int *of; // by chunk x micro_batches + micro-batch
 } pipeline_slots;
 pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank);
+
+// A span: the values of a micro-batch in a chunk that a rank needs from one part of the work to
+// another one, both included: forward, backward and, if they are split off, weight gradients.
+enum { PIPELINE_PARTS = 3, PIPELINE_SPANS = PIPELINE_PARTS * PIPELINE_PARTS };
+static inline int pipeline_span(int first_part, int last_part) {
+    return first_part * PIPELINE_PARTS + last_part;
+}
+
+// The memory that all micro-batches in all chunks of a rank share.
+typedef struct pipeline_pool {
+    int64_t bytes;
+    int n_spans;               // of a micro-batch in a chunk
+    const int64_t *span_bytes; // by chunk and span, as pipeline_place was told
+    int64_t *offset;           // see pipeline_offsets
+} pipeline_pool;
+// Places what a micro-batch in a chunk holds by its lifetime over the whole table of a rank.
+// Element (chunk * n_pieces + piece) * PIPELINE_SPANS + span of `bytes` is the size of one span of
+// a piece. Pieces of equal sizes, as layers are, leave no gaps. The offsets live in `a`, `bytes`
+// must live as long.
+pipeline_pool pipeline_place(arena *a, const pipeline_schedule *schedule, int rank, int n_pieces,
+        const int64_t *bytes);
+// Returns the offsets in the pool of the spans of a micro-batch in a chunk, by
+// piece * PIPELINE_SPANS + span.
+static inline const int64_t *pipeline_offsets(const pipeline_schedule *schedule,
+        const pipeline_pool *pool, int chunk, int micro_batch) {
+    return &pool->offset[(chunk * schedule->shape.micro_batches + micro_batch) * pool->n_spans];
+}
+
+// Counts the micro-batches that hold each span of each chunk, by chunk * PIPELINE_SPANS + span,
+// when a rank holds most of `weight`, which has the same order.
+void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int *weight,
+        int *count);
 
 // Returns the stage of the model to which a task of a rank belongs.
 static inline int pipeline_stage(const pipeline_shape *shape, int rank, const pipeline_task *item) {

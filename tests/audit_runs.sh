@@ -36,7 +36,7 @@ expect 1 "step 5 differs: gradient of model.layers.1.mlp.down_proj.weight (matmu
 expect 1 "step 5 differs: gradient of model.layers.1.mlp.down_proj.weight (matmul): " ranks 2 audit bad2 --steps 5 --set parallel.zero=2
 
 # --- refused
-expect 2 'is no run directory: there is no config.yaml' audit data --steps 1
+expect 2 'is not a run directory: it has no config.yaml' audit data --steps 1
 expect 2 "run/hashes.jsonl has 1 to 6" audit run --steps 4:9
 expect 2 '--steps is "0:3"' audit run --steps 0:3
 expect 2 "it would not be the same run; expected the layout" audit run --set training.seed=7

@@ -16,9 +16,9 @@ def check(text, good, detail=""):
         print(f"FAILED: {text}", *([f"    {detail}"] if detail != "" else []), sep="\n")
 
 
-def bench(*args, code=0, before=()):
-    run = subprocess.run([*before, drover, "bench", "step", *TINY, *args], capture_output=True, text=True)
-    check(f"bench step {' '.join(args)} exits {code}", run.returncode == code, run.stdout + run.stderr)
+def bench(*args, code=0, before=(), verb="step"):
+    run = subprocess.run([*before, drover, "bench", verb, *TINY, *args], capture_output=True, text=True)
+    check(f"bench {verb} {' '.join(args)} exits {code}", run.returncode == code, run.stdout + run.stderr)
     return run.stdout, run.stderr
 
 
@@ -94,6 +94,26 @@ def on_ranks():
     check("tensor ranks too", re.search(r"^ranks +all_reduce|^ranks +reduce_scatter", out, re.M), out)
     _, err = bench("--profile", "--set", "parallel.tensor=3", before=two, code=2)
     check("a layout that does not divide is refused once", err.count("expected a multiple of tensor 3") == 1, err)
+    device_of_ranks()
+
+
+def planned(*args):
+    run = subprocess.run([drover, "plan", "--json", *args, *TINY[2:]], capture_output=True, text=True)
+    check(f"plan {' '.join(args)}", run.returncode == 0, run.stdout + run.stderr)
+    return json.loads(run.stdout)["terms"]
+
+
+def device_of_ranks():
+    """The profile that ranks measure together: the plan of their layout waits for them as its links say."""
+    for n, layout in (2, ()), (4, ("--set", "parallel.tensor=2")):
+        before = ("mpirun", "--oversubscribe", "-n", str(n))
+        bench("--out", "here.yaml", *layout, "--set", "training.micro_batch_size=1", before=before, verb="device")
+        terms = planned("--ranks", str(n), "--device", "here.yaml", *layout, "--set", "training.micro_batch_size=1")
+        check(f"{n} ranks have links", terms["data"] > 0 and (not layout or terms["tensor"] > 0), terms)
+        check(f"{n} ranks compute", min(terms[term] for term in ("products", "attention", "memory", "update")) > 0, terms)
+    for axis in "pipeline", "context":
+        _, err = bench("--set", f"parallel.{axis}=2", before=("mpirun", "--oversubscribe", "-n", "2"), verb="device", code=2)
+        check(f"{axis} ranks measure no device", err.count(f"parallel.{axis} is 2, expected 1") == 1, err)
 
 
 with tempfile.TemporaryDirectory() as folder:

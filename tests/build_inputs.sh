@@ -69,7 +69,7 @@ refuses foreign.tar-gz "is a tar archive"
 refuses foreign.pdf "is PDF"
 refuses foreign.png "is a PNG image"
 ok "a folder with one" build --input mixed
-ok "it is skipped by name" says "skipped: .*b.txt.*is no text by its first bytes"
+ok "it is skipped by name" says "skipped: .*b.txt.*is not text by its first bytes"
 ok "the other is read" documents 1
 rm set.*
 

@@ -22,6 +22,7 @@ echo 1 2 3 >ids
 arguments() {
     case "$1 $2" in
     "compile --max-"*) echo --evict; return ;;
+    "bench device --from") echo; return ;;
     "doctor --seconds" | "doctor --hosts") echo --node; return ;;
     "plan --nodes" | "compile --nodes") echo run.yaml --elastic; return ;;
     "plan --ranks-per-node" | "compile --ranks-per-node") echo run.yaml --elastic --nodes 2; return ;;

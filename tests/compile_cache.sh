@@ -14,7 +14,7 @@ list
 says "0 programs" "in $kept"
 expect 0 "removed 0 programs" "$drover" compile --evict --cache "$kept"
 expect 2 "the compile cache is \"none\"" "$drover" compile run.yaml --list --set pjrt.cache=none
-expect 2 'the compile cache "run.yaml" is no folder' "$drover" compile --list --cache run.yaml
+expect 2 'the compile cache "run.yaml" is not a folder' "$drover" compile --list --cache run.yaml
 expect 2 "--set without CONFIG" "$drover" compile --list --set pjrt.cache="$kept"
 expect 2 "CONFIG is missing" "$drover" compile
 expect 2 "exclude each other" "$drover" compile --list --evict
@@ -23,7 +23,7 @@ expect 2 "--max-age needs --evict" "$drover" compile --list --max-age 3
 # --- what is kept, the last used one first; the config's folder is the same
 expect 0 "Total successful: 2" compile --explain
 grep '^  ' out >made
-says "fused attention: 0 calls, expected 0" "gradients of weights that are no matrix products: 0" "copies of whole weights: "
+says "fused attention: 0 calls, expected 0" "gradients of weights that are not matrix products: 0" "copies of whole weights: "
 check "products: $(grep matrix made)" [ "$(grep -c 'matrix products: \([0-9]*\), written as \1; ' made)" = 2 ]
 expect 0 "2 of 2 from the cache" compile --explain
 check "what is kept says something else of the programs" cmp -s made <(grep '^  ' out)

@@ -75,6 +75,7 @@ expect 0 "step-000002" "$drover" train "$tree/examples/continue.yaml" $small
 expect 0 "weights: load" "$drover" config "$tree/examples/continue.yaml"
 expect 0 '"tok"' "$drover" config "$tree/examples/llama-135m.yaml"
 # Each is in the program as it lies there, and is accepted.
+export DROVER_PEAK_FLOPS=1e6
 "$drover" examples >list
 for example in "$tree"/examples/*.yaml; do
     name=$(basename "$example" .yaml)
@@ -89,7 +90,6 @@ expect 2 '"tiney" is not an example, expected one of ' "$drover" examples tiney
 
 # --- what train refuses, plan does: with the same error after the plan, and as a warning for a job elsewhere
 given=(--set model.preset=tiny --set model.vocab_size=500)
-export DROVER_PEAK_FLOPS=1e6
 expect 1 "fits          yes" "$drover" plan "${given[@]}" --set data.train=nowhere/set
 says "train would refuse this run: --set: data.train: " "nowhere/set"
 expect 1 '"refused": "--set: data.train: ' "$drover" plan "${given[@]}" --set data.train=nowhere/set --json

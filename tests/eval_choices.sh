@@ -1,5 +1,5 @@
 #!/bin/bash
-# Multiple choice as a user runs it: both accuracies, as a line and as JSON, what is cut said; lines that are no records
+# Multiple choice as a user runs it: both accuracies, as a line and as JSON, what is cut said; lines that are not records
 # named one by one; Ctrl-C with what was scored; no memory, another context, options that exclude each other.
 # usage: eval_choices.sh DROVER
 tests=$(realpath "$(dirname "$0")")
@@ -44,9 +44,9 @@ tokens_of() { "$drover" eval $golden --choices "$1" 2>&1 | grep -o '[0-9]* token
 check "two choices read $(tokens_of two.jsonl) tokens, twelve $(tokens_of twelve.jsonl)" \
     [ "$(tokens_of twelve.jsonl)" -le $(($(tokens_of two.jsonl) + 6 * 10 * 2)) ]
 
-# --- lines that are no records
+# --- lines that are not records
 printf '%s\n' '{"context": "a", "choices": ["a", "b"], "gold": 1}' '{"context": "a"' '' '{"context": "a", "choices": ["a"], "gold": 0}' >bad.jsonl
-expect 1 "bad.jsonl: 2 of 3 lines are no records" "$drover" eval $golden --choices bad.jsonl
+expect 1 "bad.jsonl: 2 of 3 lines are not records" "$drover" eval $golden --choices bad.jsonl
 says "bad.jsonl:2: not valid JSON" 'bad.jsonl:4: "choices" is a list of fewer than 2'
 sed -i 2d bad.jsonl
 expect 1 'bad.jsonl:3: "choices" is a list of fewer than 2' "$drover" eval $golden --choices bad.jsonl

@@ -24,9 +24,10 @@ check "JSON lines are as they are" eval "echo '{\"text\": 1}' | '$drover' tokeni
 says "standard input: JSON lines, taken as they are; --json-key"
 
 # --- folders with a tokenizer of another form
-mkdir sp spiece none && touch sp/tokenizer.model spiece/m.model
-expect 1 'no tokenizer.json, but tokenizer.model: transformers makes one' "$drover" tokenizer encode --tokenizer sp
-expect 1 'no tokenizer.json, but m.model: ' "$drover" tokenizer encode --tokenizer spiece
+mkdir sp spiece none wordpiece && touch sp/tokenizer.model wordpiece/vocab.json && echo hello >spiece/m.model
+expect 1 'sp/tokenizer.model: a model of sentencepiece without pieces' "$drover" tokenizer encode --tokenizer sp
+expect 1 'spiece/m.model: not a model of sentencepiece: byte ' "$drover" tokenizer encode --tokenizer spiece
+expect 1 'no tokenizer.json, but vocab.json: transformers makes one' "$drover" tokenizer encode --tokenizer wordpiece
 expect 1 '"none" has no tokenizer.json' "$drover" tokenizer encode --tokenizer none
 
 # --- the key that named the thing

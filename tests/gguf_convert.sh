@@ -111,17 +111,17 @@ expect 2 "drover ckpt import bpe.gguf --out DIR" "$drover" plan --set model.from
 mkdir pickle meta full
 cp bpe/config.json pickle && touch pickle/pytorch_model.bin
 touch meta/consolidated.00.pth meta/params.json full/mine
-expect 1 "consolidated.00.pth\" is Meta's own layout" "$drover" ckpt import meta/consolidated.00.pth --out refused
-expect 1 "Meta's own layout" "$drover" generate meta --prompt x
+expect 1 "is one of Meta's own files; drover ckpt import FOLDER" "$drover" ckpt import meta/consolidated.00.pth --out refused
+expect 1 "meta/params.json" "$drover" generate meta --prompt x
 expect 1 "pytorch_model.bin: is not a file of torch.save" "$drover" ckpt import pickle --out none
-expect 1 "Meta's own layout" "$drover" ckpt import meta --out none
+expect 1 "meta/params.json" "$drover" ckpt import meta --out none
 expect 2 "full\" has files in it, as \"mine\"" "$drover" ckpt import bpe.gguf --out full
 check "the folder is as it was" untouched full mine
 expect 0 "in a config: model: {from:" "$drover" ckpt import bpe.gguf --out full --force
 check "--force keeps other files" test -e full/mine -a -e full/model.safetensors
 expect 2 "bpe.gguf\" is there already; --force replaces it" "$drover" ckpt export bpe --gguf bpe.gguf
 expect 2 "expected f32, f16, bf16, q8_0 or q4_k" "$drover" ckpt export bpe --gguf new.gguf --type q5_k
-expect 0 "rows are no multiple of 256 numbers, a block of Q4_K: they are Q8_0 or F16" "$drover" ckpt export "$golden/tied" --gguf narrow.gguf --type q4_k
+expect 0 "rows are not a multiple of 256 numbers, a block of Q4_K: they are Q8_0 or F16" "$drover" ckpt export "$golden/tied" --gguf narrow.gguf --type q4_k
 head -c 1000 bpe.gguf >cut.gguf
 expect 1 "is it truncated?" "$drover" ckpt import cut.gguf --out none
 sed 's/llama/gemma/' bpe.gguf >other.gguf

@@ -174,7 +174,7 @@ one_line() { check "$1: one line" test "$(wc -l <out)" = 1; }
 echo 4711 >sbatch.out
 expect 0 "submitted as job 4711" "$drover" launch slurm run.yaml --nodes 4 --instance cpu --submit --out slurm
 for kind in slurm mpi-operator; do
-    rubbish="printed what is no JSON"
+    rubbish="printed text that is not JSON"
     [ $kind != slurm ] || rubbish='squeue printed "'
     for verb in status logs stop "clean --yes"; do
         # shellcheck disable=SC2086

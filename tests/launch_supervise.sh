@@ -32,7 +32,7 @@ wrong() { # TEXT ARGUMENT...
     check "one line" [ "$(wc -l <out)" = 1 ]
 }
 wrong "--min-nodes 5, expected at most the 4 nodes" --min-nodes 5 --max-restarts 3
-wrong "--min-nodes 4, expected at most the 3 nodes that are no spare ones" --min-nodes 4 --spare-nodes 1 --max-restarts 3
+wrong "--min-nodes 4, expected at most the 3 nodes that are not spare" --min-nodes 4 --spare-nodes 1 --max-restarts 3
 wrong "--spare-nodes 4, expected fewer than the 4 nodes" --spare-nodes 4 --max-restarts 3
 wrong "--restart-window is \"1y\", expected a time" --restart-window 1y --max-restarts 3
 wrong "--grow-after is \"-1s\", expected a time" --grow-after -1s --max-restarts 3

@@ -31,7 +31,7 @@ DROVER_PJRT_PLUGIN=./text.so refused 1 'could not open "./text.so": it is not a 
 mkdir folder.so && mkfifo pipe.so && : >none.so
 refused 1 'could not open "./folder.so": it is a folder, expected a shared library' --set pjrt.plugin=folder.so
 refused 1 'plugin "../": could not open "../": it is a folder' --set pjrt.plugin=../
-refused 1 'could not open "./pipe.so": it is no regular file, expected a shared library' --set pjrt.plugin=./pipe.so
+refused 1 'could not open "./pipe.so": it is not a regular file, expected a shared library' --set pjrt.plugin=./pipe.so
 refused 1 'could not open "./none.so": it is not a 64-bit shared library' --set pjrt.plugin=./none.so
 head -c 100 /dev/urandom >plugins/cpu/text.so
 refused 1 "could not open \"$PWD/plugins/cpu/text.so\""

@@ -85,7 +85,7 @@ for name, text in {"refuses": "the server refuses the token of KUBEFLOW_TRAINER_
                    "breaks": "the server answered 500", "redirects": "the server answered 302",
                    "stranger": "SSL peer certificate", "gone": "Couldn't connect to server",
                    "silent": "Timeout was reached", "half": "KUBEFLOW_TRAINER_SERVER_CA_CERT is not set",
-                   "plain": "KUBEFLOW_TRAINER_SERVER_URL is no https://"}.items():
+                   "plain": "KUBEFLOW_TRAINER_SERVER_URL is not https://"}.items():
     run = runs[name]
     run.wait(run.warnings, "a warning")
     before = run.steps()

@@ -11,8 +11,9 @@ says "wall time" "validation loss" "Plan and measurement" "memory of the rank wi
     "schedule.warmup_steps      5 (default:" "optimizer.lr" "sample 2" "speed-up and efficiency: against the first run" "efficiency"
 says 'model.vocab_size  ' 'data.sequence_length  ' 'tokenizer  ' '[90, 10, 0]'
 check "no key that was left alone" test "$(grep -c 'training.seed' out)" = 0
-# The peak of the tests is 1e11: steps planned at 75 % of it, by the run's own share of it.
-check "step time, planned and measured" grep -qE 'step time .* [0-9]+\.[0-9]+ s +[0-9]+\.[0-9]+ s' out
+check "step time, planned and measured" grep -qE 'step time .* [0-9]+\.[0-9]+ s +[0-9]+\.[0-9]+ s +[0-9]+\.[0-9]+' out
+check "attention, planned and measured" grep -qE 'attention .* [0-9]+\.[0-9]+ s +[0-9]+\.[0-9]+ s +[0-9]+\.[0-9]+' out
+says "the largest difference; a step takes "
 check "memory, planned and measured" grep -qE 'memory of the rank with most.* [0-9.]+ MiB +[0-9.]+ MiB' out
 cp out first
 expect 0 "sample 2" "$drover" report one two --samples 2
@@ -27,6 +28,17 @@ says "<h3>Samples</h3>" "<h3>Plan and measurement</h3>" "speed-up and efficiency
 "$drover" top one --json >top.json
 sanitized || check "held within the plan" python3 -c 'import json
 for row in json.load(open("top.json"))["runs"][0]["ranks"]: assert 0 < row["resident_bytes"] <= row["planned_bytes"], row'
+# The second plan has the terms of the run from which its device was learned.
+expect 0 "learned: reached.products" "$drover" bench device --from one --out mine.yaml
+"$drover" plan run.yaml --device mine.yaml --json >plan.json
+check "what was learned" python3 -c 'import json
+planned, measured = json.load(open("plan.json"))["terms"], json.load(open("top.json"))["runs"][0]["terms"]["measured_s"]
+for terms in ["products", "head"], ["attention"], ["memory", "update"], ["launches"]:
+    one, other = (sum(of[term] for term in terms) for of in (planned, measured))
+    assert other < 0.01 * measured["step"] or abs(one / other - 1) < 0.03, (terms, one, other)'
+mkdir few && cp one/config.yaml one/status.json few
+expect 1 "has no terms of two steps" "$drover" bench device --from few
+expect 2 '"none" is not a run directory' "$drover" bench device --from none
 # Names that a terminal would obey: the escape sequences of C1, marks that turn the order of letters.
 cp -r one odd
 python3 -c 'import json

@@ -354,7 +354,7 @@ static drv_status ones_but_one(void *ctx, const char *source, int64_t first, int
     return DRV_OK;
 }
 
-// A value that is no finite number, wherever it is, in either type of file; the largest is one.
+// A value that is not finite, wherever it is, in either type of file; the largest is one.
 static void what_is_no_number_is_not_saved(void **state) {
     (void)state;
     enum { ROWS = 7, COLUMNS = 11, N = ROWS * COLUMNS };
@@ -379,7 +379,7 @@ static void what_is_no_number_is_not_saved(void **state) {
         if (fits)
             OK(ckpt_wait(s));
         else
-            FAILS(ckpt_wait(s), DRV_E_DATA, "\"w\" has a value that is no finite number");
+            FAILS(ckpt_wait(s), DRV_E_DATA, "\"w\" has a value that is not finite");
         ckpt_saver_free(s);
         OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
         assert_int_equal(ckpt_step_of(path), fits ? step : 1);

@@ -212,7 +212,7 @@ static void a_stopped_rank_is_found(void **state) {
     const char *text = said_by_all(a, dir, out);
     static const char *const said[] = {"rank 2 (", "holds up the others",
             "all_reduce over all ranks", "the others wait for this one", "rank 2 continues",
-            "stopped answering, last heard of at step"};
+            "stopped answering, last heard of at step", "waits in all_reduce over all ranks"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);
     assert_int_not_equal(status, 0);

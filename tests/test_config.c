@@ -234,7 +234,7 @@ static void model_from_a_folder_that_is_none(void **state) {
                     "m.gguf --out DIR"},
             {folder_with(a, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
                      "{}"),
-                    "Meta's own format"},
+                    "Meta's own files"},
             {pickled, "/last.ckpt --out DIR"},
             {path_join(a, pickled, "last.ckpt"), "/last.ckpt --out DIR"},
             {folder_with(a, (const char *const[]){"config.json", NULL}, "{\"vocab_size\": \"x\"}"),

@@ -164,7 +164,7 @@ static void proof_without_the_adapter(void **state) {
     base.adapter = &ad;
     OK(compare_models(a, &base, &other, true, &c));
     assert_non_null(c.problem);
-    assert_non_null(strstr(c.problem, "lm_head.weight, which is no weight of the model"));
+    assert_non_null(strstr(c.problem, "lm_head.weight, which is not a weight of the model"));
     adapter_close(&ad);
     model_close(&base);
     model_close(&other);

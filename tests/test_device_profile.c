@@ -1,7 +1,10 @@
 // Profiles of devices: those that ship, fields that are replaced, and what is refused.
 #include "harness.h"
 
+#include <math.h>
+
 #include "launch/jobs/instance_types.h"
+#include "search/device_learn.h"
 #include "search/device_measure.h"
 
 static void shipped_ones_are_read(void **state) {
@@ -196,10 +199,52 @@ static void of_a_measured_step(void **state) {
     arena_free(a);
 }
 
+// A run on a device of known speeds, of which a plan for another device is learned: the second plan
+// takes what the run took, term by term.
+static void of_a_finished_run(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    const char *sets[] = {"model.preset=tiny", "data.pack=stream", "training.global_batch_size=16",
+            "parallel.data=2", "parallel.tensor=2"};
+    run_config cfg;
+    run_plan planned;
+    device_profile truth, guess;
+    step_cost took, again;
+    const char *learned, *left;
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+    OK(config_set_ranks(&cfg, 4));
+    OK(run_plan_make(a, &cfg, &planned));
+    OK(device_profile_read(a,
+            "h100,links.ranks_per_host=2,reached.products=0.31,reached.attention=0.07,"
+            "reached.memory=0.5,launch_us=11,links.inside_gb_s=30,links.between_gb_s=0.5",
+            &truth));
+    OK(device_profile_read(a, "h100,links.ranks_per_host=2", &guess));
+    OK(run_plan_cost(a, &planned, &truth, &took));
+    OK(device_profile_learn(a, &planned, took.term, &guess, &learned, &left));
+    OK(run_plan_cost(a, &planned, &guess, &again));
+    for (step_term t = 0; t < N_STEP_TERMS; t++)
+        if (again.term[t] < 0.98 * took.term[t] || again.term[t] > 1.02 * took.term[t])
+            fail_msg("%s: %g s, expected %g; learned: %s; left: %s", step_term_name(t),
+                    again.term[t], took.term[t], learned, left);
+    assert_non_null(
+            strstr(learned, "reached.products, reached.attention, launch_us, reached.memory"));
+    assert_non_null(strstr(learned, "reached.inside, reached.between"));
+    // What was not measured stays as it was, and is named.
+    double some[N_STEP_TERMS];
+    for (int i = 0; i < N_STEP_TERMS; i++)
+        some[i] = (double)NAN;
+    some[TERM_ATTENTION] = 2 * took.term[TERM_ATTENTION];
+    OK(device_profile_learn(a, &planned, some, &guess, &learned, &left));
+    assert_string_equal(learned, "reached.attention");
+    assert_non_null(strstr(left, "reached.products (not measured)"));
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped_ones_are_read),
             cmocka_unit_test(machines_have_profiles), cmocka_unit_test(shares_not_given),
             cmocka_unit_test(hosts_divide_the_ranks), cmocka_unit_test(what_is_refused),
-            cmocka_unit_test(files_that_are_refused), cmocka_unit_test(of_a_measured_step)};
+            cmocka_unit_test(files_that_are_refused), cmocka_unit_test(of_a_measured_step),
+            cmocka_unit_test(of_a_finished_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,6 +197,29 @@ static void what_would_fit_is_really_planned(void **state) {
     arena_free(a);
 }
 
+// Where rows and recomputation are not enough, data ranks share more: the lowest level that fits.
+static void data_ranks_share_more(void **state) {
+    (void)state;
+    arena *a = arena_new("levels");
+    const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=1",
+            "training.global_batch_size=8", "data.sequence_length=64", "training.recompute=full",
+            "parallel.data=8"};
+    static const char *const want[] = {"", "", "--set parallel.zero=2", "--set parallel.zero=3"};
+    run_config cfg;
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+    for (int level = 2; level <= 3; level++) {
+        run_config other = cfg;
+        const char *keys;
+        other.zero = level;
+        OK(config_set_ranks(&other, 8));
+        const memory_limit limit = {16 * GIB, needed(&other), "free in this test"};
+        OK(fit_suggest(a, &cfg, &limit, &keys));
+        if (!keys || strcmp(keys, want[level]) != 0)
+            fail_msg("\"%s\", expected \"%s\"", keys ? keys : "nothing", want[level]);
+    }
+    arena_free(a);
+}
+
 static void a_run_that_does_not_fit_is_refused(void **state) {
     (void)state;
     arena *a = arena_new("fit");
@@ -279,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_least_limit_counts),
             cmocka_unit_test(ulimit_counts), cmocka_unit_test(less_is_what_is_not_done),
             cmocka_unit_test(what_would_fit_is_really_planned),
+            cmocka_unit_test(data_ranks_share_more),
             cmocka_unit_test(a_run_that_does_not_fit_is_refused),
             cmocka_unit_test(batches_are_planned), cmocka_unit_test(a_published_layout_fits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

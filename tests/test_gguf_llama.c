@@ -8,7 +8,7 @@
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_meta.h"
 #include "gguf/llama_names.h"
-#include "gguf/score_merges.h"
+#include "tok/score_merges.h"
 #include "gguf/vocabulary.h"
 
 // --- rotary scaling

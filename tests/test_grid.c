@@ -47,7 +47,7 @@ static const grid_axis grid[N_GRID] = {
         [G_SEQUENCE] = {"parallel.sequence", 2, {"true", "false"}},
         [G_SCHEDULE] = {"parallel.schedule", 4, {"1f1b", "gpipe", "interleaved", "zb-h1"}},
         [G_TIED] = {"model.tie_word_embeddings", 2, {"true", "false"}},
-        [G_PRECISION] = {"training.precision", 2, {"bf16", "fp32"}},
+        [G_PRECISION] = {"training.precision", 3, {"bf16", "fp32", "fp8"}},
         [G_FAMILY] = {"model", 5,
                 {"qk_norm=false", "qk_norm=true", "qkv_bias=true", "sliding_window=7",
                         "no_rope_layer_interval=3"}}, // what it adds

@@ -154,7 +154,7 @@ static void other_layouts_are_refused(void **state) {
     } cases[] = {{"pytorch_model.bin", "is not a file of torch.save"},
             {"model-00001-of-00002.pt", "model-00001-of-00002.pt --out DIR"},
             {"pytorch_model.bin.index.json", "weight_map is not an object"},
-            {"consolidated.00.pth", "convert_llama_weights_to_hf.py"},
+            {"params.json", "consolidated.00.pth, are not there"},
             {"consolidated.safetensors", "Mistral's own layout"},
             {"adapter_config.json", "drover ckpt merge BASE ADAPTER"},
             {"config.json", "has neither model.safetensors nor its index"}};

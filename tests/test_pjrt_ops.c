@@ -106,6 +106,20 @@ static void compare(const backend_opts *opts, op_kind op, int which, dtype dt) {
     run_close(&want);
 }
 
+static bool depends_on_dtype(op_kind op, int which) {
+    arena *a = arena_new("texts");
+    str text[2] = {{0}};
+    for (int dt = DT_F32; dt <= DT_BF16; dt++) {
+        example e = {.g = graph_new(a, "example"), .dt = (dtype)dt};
+        op_rows[op]->examples[which](&e);
+        graph_print(e.g, &text[dt == DT_BF16]);
+    }
+    const bool differ = text[0].n != text[1].n || memcmp(text[0].p, text[1].p, text[0].n) != 0;
+    str_free(&text[0]), str_free(&text[1]);
+    arena_free(a);
+    return differ;
+}
+
 // One client for all examples of an op: opening one for each took longer than running them, and a
 // single one would keep the programs of all ops.
 static void every_example(void **state) {
@@ -115,7 +129,7 @@ static void every_example(void **state) {
         OK(device_pool_open(a, &opts, 1, &opts.pool));
         for (int which = 0; which < MAX_EXAMPLES && op_rows[op]->examples[which]; which++) {
             compare(&opts, (op_kind)op, which, DT_F32);
-            compare(&opts, (op_kind)op, which, DT_BF16);
+            if (depends_on_dtype((op_kind)op, which)) compare(&opts, (op_kind)op, which, DT_BF16);
         }
         device_pool_close(opts.pool);
         arena_free(a);
@@ -178,11 +192,11 @@ static void fp8_needs_a_device_that_has_it(void **state) {
 }
 
 // Rows of five tokens in blocks of 1 .. 4: three and fewer pairs are written out, more are a loop;
-// the last block is shorter.
+// the last block is shorter. In bf16, where the casts are others, of 2 (a loop) and 4 (written out).
 static void attention_in_blocks(void **state) {
     for (lowered_with.attention_block = 1; lowered_with.attention_block <= 4;
             lowered_with.attention_block++)
-        for (int dt = DT_F32; dt <= DT_BF16; dt++) {
+        for (int dt = DT_F32; dt <= (lowered_with.attention_block % 2 ? DT_F32 : DT_BF16); dt++) {
             compare(*state, OP_attention, 0, (dtype)dt);
             compare(*state, OP_attention_grad, 0, (dtype)dt);
         }

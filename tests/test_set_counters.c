@@ -298,7 +298,7 @@ static void nothing_is_believed(void **state) {
     (void)state;
     static const struct {
         const char *text, *says;
-    } cases[] = {{"{}", "\"sets\" is no array"}, {"[1]", "\"sets\"[0] is no object"},
+    } cases[] = {{"{}", "\"sets\" is not an array"}, {"[1]", "\"sets\"[0] is not an object"},
             {"[{}]", "\"sets\"[0] has 0 rows"},
             {"[{\"idx_xxh3\": 1}]", "key \"idx_xxh3\" is 1, expected a string"},
             {"[{\"idx_xxh3\": \"0\", \"row_tokens\": 0, \"rows\": 1, \"taken\": 0, \"blended\": 0}]",

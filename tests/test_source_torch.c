@@ -1,10 +1,11 @@
 // Models in files of torch.save (tools/golden_torch.py): a folder with an index, checkpoints of
-// trainers, an adapter.
+// trainers, an adapter; and Meta's own files (tools/golden_meta.py).
 // Legend: s the source.
 #include "harness.h"
 
 #include "base/json.h"
 #include "ckpt/adapter.h"
+#include "infer/resolve.h"
 
 static const char *folder(arena *a, const char *name) {
     return golden_path(a, arena_printf(a, "torch_save/%s", name));
@@ -18,9 +19,9 @@ static float *read_all(arena *a, const model_source *s, const source_tensor *t) 
 }
 
 // Every tensor has the bits of the truth, or with `sign` -1 all of them but the sign's.
-static void is_the_model(arena *a, const model_source *s, float sign) {
+static void is_model(arena *a, const model_source *s, const char *path, float sign) {
     st_file truth;
-    OK(st_open(a, folder(a, "index/truth.safetensors"), &truth));
+    OK(st_open(a, path, &truth));
     assert_int_equal(s->n, truth.n);
     for (int i = 0; i < truth.n; i++) {
         const st_tensor *expected = &truth.tensors[i];
@@ -40,6 +41,10 @@ static void is_the_model(arena *a, const model_source *s, float sign) {
         if (sign > 0) assert_memory_equal(raw, stored, (size_t)expected->bytes);
     }
     st_close(&truth);
+}
+
+static void is_the_model(arena *a, const model_source *s, float sign) {
+    is_model(a, s, folder(a, "index/truth.safetensors"), sign);
 }
 
 static void a_folder_with_an_index(void **state) {
@@ -141,12 +146,120 @@ static void an_index_that_lies(void **state) {
     arena_free(a);
 }
 
+// Shards by columns of the table, by rows with heads of keys in several, and one file alone.
+static void files_of_meta(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t kv_heads;
+        bool tied;
+        double factor;
+    } cases[] = {{"columns", 2, false, 0}, {"rows", 2, true, 4}, {"one", 4, false, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("meta");
+        const char *path = golden_path(a, arena_printf(a, "meta/%s", cases[i].name));
+        model_source s;
+        json_t *config;
+        OK(model_source_open(a, path, &s));
+        is_model(a, &s, path_join(a, path, "truth.safetensors"), 1);
+        OK(s.reader->config(&s, &config));
+        assert_int_equal(json_integer_value(json_object_get(config, "num_key_value_heads")),
+                cases[i].kv_heads);
+        assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 48);
+        assert_int_equal(json_integer_value(json_object_get(config, "vocab_size")), 48);
+        assert_int_equal(json_is_true(json_object_get(config, "tie_word_embeddings")),
+                cases[i].tied);
+        const json_t *scaling = json_object_get(config, "rope_scaling");
+        assert_true(json_number_value(json_object_get(scaling, "factor")) == cases[i].factor);
+        json_decref(config);
+        model_source_close(&s);
+        arena_free(a);
+    }
+}
+
+static void copy_file(arena *a, const char *from, const char *dir, const char *to) {
+    char *bytes;
+    size_t n;
+    OK(file_read(a, from, &bytes, &n));
+    OK(file_write_atomic(path_join(a, dir, to), bytes, n));
+}
+
+// Copies a file of the golden folders of Meta to another name in `dir`.
+static void copy_shard(arena *a, const char *dir, const char *from, const char *to) {
+    copy_file(a, golden_path(a, arena_printf(a, "meta/%s", from)), dir, to);
+}
+
+// Verbs that use a model take these files as they are: a folder is made for them.
+static void models_that_are_used_as_they_are(void **state) {
+    (void)state;
+    arena *a = arena_new("views");
+    const char *meta = temporary_dir(a), *trainer = temporary_dir(a);
+    const char *checkpoint = path_join(a, trainer, "last.ckpt");
+    model_ref ref;
+    model_source s;
+    copy_shard(a, meta, "columns/consolidated.00.pth", "consolidated.00.pth");
+    copy_shard(a, meta, "columns/consolidated.01.pth", "consolidated.01.pth");
+    copy_shard(a, meta, "columns/params.json", "params.json");
+    FAILS(model_resolve(a, meta, NULL, &ref), DRV_E_DATA, "has no tokenizer");
+    OK(file_write_atomic(path_join(a, meta, "tokenizer.json"), "{}", 2));
+    OK(model_resolve(a, arena_printf(a, "%s/", meta), NULL, &ref));
+    assert_true(file_exists(path_join(a, ref.folder, "config.json")));
+    OK(model_source_open(a, ref.folder, &s));
+    is_model(a, &s, golden_path(a, "meta/columns/truth.safetensors"), 1);
+    model_source_close(&s);
+    copy_file(a, folder(a, "trainer/last.ckpt"), trainer, "last.ckpt");
+    copy_file(a, folder(a, "trainer/config.json"), trainer, "config.json");
+    OK(file_write_atomic(path_join(a, trainer, "tokenizer.json"), "{}", 2));
+    OK(model_resolve(a, checkpoint, NULL, &ref));
+    OK(model_source_open(a, ref.folder, &s));
+    is_the_model(a, &s, 1);
+    model_source_close(&s);
+    arena_free(a);
+}
+
+static void files_of_meta_that_do_not_fit(void **state) {
+    (void)state;
+    static const struct {
+        const char *params, *second, *says;
+    } cases[] = {{"{}", "columns/consolidated.01.pth", "params.json: \"dim\" is missing"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 3, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "do not divide one another"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 0}",
+                    "columns/consolidated.01.pth", "\"norm_eps\" is missing"},
+            {"{\"dim\": 16, \"n_layers\": 1, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "has no place in a Llama of 1 layers"},
+            {"{\"dim\": 16, \"n_layers\": 3, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "layers.2.attention_norm.weight\" is missing"},
+            {"{\"dim\": 16, \"n_layers\": 2000000000, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "columns/consolidated.01.pth", "n_layers is 2000000000"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 1e-5, \"moe\": {}}",
+                    "columns/consolidated.01.pth", "is a model with experts"},
+            {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 1e-5}",
+                    "rows/consolidated.01.pth", "has another shape than in"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("meta");
+        const char *dir = temporary_dir(a);
+        model_source s;
+        copy_shard(a, dir, "columns/consolidated.00.pth", "consolidated.00.pth");
+        copy_shard(a, dir, cases[i].second, "consolidated.01.pth");
+        OK(file_write_atomic(path_join(a, dir, "params.json"), cases[i].params,
+                strlen(cases[i].params)));
+        const drv_status status = model_source_open(a, dir, &s);
+        if (status != DRV_E_DATA || !strstr(drv_message(), cases[i].says))
+            fail_msg("case %zu: %s", i, drv_message());
+        arena_free(a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_folder_with_an_index),
             cmocka_unit_test(checkpoints_of_trainers),
             cmocka_unit_test(an_adapter),
             cmocka_unit_test(an_index_that_lies),
+            cmocka_unit_test(files_of_meta),
+            cmocka_unit_test(files_of_meta_that_do_not_fit),
+            cmocka_unit_test(models_that_are_used_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,8 +85,8 @@ static void broken_files_are_named(void **state) {
             {"{} {}", "tokenizer_config.json:1:4: not valid JSON"},
             {"[]", "tokenizer_config.json: expected a JSON object"},
             {"{\"eos_token\": \"</s>\", ", "tokenizer_config.json:1:22: not valid JSON"},
-            {"{\"added_tokens_decoder\": {\"x\": {\"content\": \"y\"}}}", "\"x\" is no id"},
-            {"{\"added_tokens_decoder\": {\"3\": {}}}", "\"3\" is no id with a token"}};
+            {"{\"added_tokens_decoder\": {\"x\": {\"content\": \"y\"}}}", "\"x\" is not an id"},
+            {"{\"added_tokens_decoder\": {\"3\": {}}}", "\"3\" is not an id with a token"}};
     arena *a = arena_new("roles");
     const char *dir = temporary_dir(a);
     put(a, dir, "tokenizer.json", arena_printf(a, model, "null", "null"));

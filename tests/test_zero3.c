@@ -125,10 +125,56 @@ static void memory_and_wire(void **state) {
     }
 }
 
+// --- who is waited for
+static drv_status wait_for_layers(comm *self, arena *a, const char *dir) {
+    static const char *const sets[] = {"model.preset=tiny", "data.sequence_length=40",
+            "training.global_batch_size=2", "training.micro_batch_size=1", ZERO3};
+    enum { PATIENCE = 20000 }; // milliseconds
+    rank_run mine;
+    double loss;
+    rank_view other = {.op = ""};
+    DRV_TRY(comm_record(self, dir));
+    DRV_TRY(rank_run_open(self, a, sets, N_OF(sets), "cpu", NULL, &mine));
+    stepper steps = stepper_new(a, &mine.built, self, &mine.ranks);
+    const batch whole = make_batch(a, &mine.cfg, 0), share = share_of_batch(a, &mine.cfg, &whole);
+    const char *table = "gather_weight of model.embed_tokens";
+    for (int i = 0; comm_rank(self) == 1 && i < PATIENCE && !str_starts(other.op, table); i++) {
+        usleep(1000);
+        comm_look(self, 0, &other);
+    }
+    if (comm_rank(self) == 1 && !str_starts(other.op, table))
+        return drv_fail(DRV_E_DATA, "rank 0 is in \"%s\", expected %s", other.op, table);
+    DRV_TRY(stepper_gradients(&steps, &share, &loss));
+    backend_close(mine.device);
+    return DRV_OK;
+}
+
+static drv_status waiting_rank(comm *self, void *ctx) {
+    arena *a = arena_new("waiting");
+    const drv_status status = wait_for_layers(self, a, ctx);
+    arena_free(a);
+    return status;
+}
+
+// The operation in which a rank waits has the name of the weights that the others owe it; the
+// record of its last operations says the layers.
+static void waits_name_what_is_waited_for(void **state) {
+    (void)state;
+    arena *a = arena_new("record");
+    const char *dir = temporary_dir(a);
+    char *text;
+    size_t n;
+    OK(comm_run_threads(2, 1, NULL, waiting_rank, (void *)(uintptr_t)dir));
+    OK(file_read(a, path_join(a, dir, "rank-00000.txt"), &text, &n));
+    if (!memmem(text, n, "gather_weight, layer 0 ", 23)) fail_msg("no layer in: %s", text);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(on_any_ranks),
             cmocka_unit_test(with_recomputation), cmocka_unit_test(beside_other_axes),
             cmocka_unit_test(beside_context_ranks), cmocka_unit_test(low_rank_branches),
-            cmocka_unit_test(with_muon), cmocka_unit_test(memory_and_wire)};
+            cmocka_unit_test(with_muon), cmocka_unit_test(memory_and_wire),
+            cmocka_unit_test(waits_name_what_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ for type in q8_0 q4_k; do
     echo "-- $type"
     expect 0 "proved" "$drover" ckpt export $base --gguf $type.gguf --type $type
     says "same likeliest token"
-    check "$type: all rows are whole blocks" eval '! out_has "no multiple of"'
+    check "$type: all rows are whole blocks" eval '! out_has "not a multiple of"'
     expect 0 "proved: all weights are equal to the bit" "$drover" ckpt import $type.gguf --out $type --keep-blocks
     says "model: {from: $type, base_dtype: gguf}"
     check "the file is as it was" cmp $type.gguf $type/model.gguf

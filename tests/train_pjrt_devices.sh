@@ -16,6 +16,10 @@ for run in d8 t2d4 t2; do
     check "$run: losses of one device" near 1e-5 $run one
     expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000010
 done
+for layout in one tensor=2 context=2; do # ranks find the scale of a tensor together
+    expect 0 "step 1" train fp8-$layout $pjrt --set training.precision=fp8 --set training.steps=1 $([ $layout = one ] || echo --set parallel.$layout)
+    check "fp8, $layout: the loss of one device" near 5e-6 fp8-$layout fp8-one
+done
 check "rank 0 alone has a log" [ -z "$(ls t2d4/ranks | grep log)" ]
 check "each checkpoint is told once" [ "$(grep -c 'checkpoint: ' d8/log.txt)" = 2 ]
 

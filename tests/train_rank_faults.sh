@@ -83,7 +83,7 @@ PY
 # ZeRO 0, where nobody else has that weight: with ZeRO the next update would mend it.
 starts nan $settings parallel.zero=0
 spoil nan
-PRELOAD= ends nan "$on_rank_1: after step [0-9]+ .*no finite number" # before a save that would find it too
+PRELOAD= ends nan "$on_rank_1: after step [0-9]+ .*has a value that is not finite" # before a save that would find it too
 rm bytes
 export FAULT_NUMBER=0.5
 starts number $settings parallel.zero=0 parallel.check_every=1

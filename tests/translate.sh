@@ -357,8 +357,8 @@ says "precision: bf16 " "state_dtype: bf16 " "without fp32 masters"
 expect 0 "master_dtype: fp32 " $args -- trl sft --max_steps 10 --dtype bfloat16 --use_peft
 expect 0 "dtype (command line): is that of the model's files" $args -- python $clm --torch_dtype auto
 expect 2 "accept it by --accept dtype" $args -- trl sft --max_steps 10 --dtype float16
-expect 2 '"foo" is no option, and no option'"'s value" $args -- python train.py foo --max_steps 5
-expect 2 '"args.json" is no option' $args -- trl sft args.json --max_steps 5
+expect 2 '"foo" is neither an option nor an option'"'s value" $args -- python train.py foo --max_steps 5
+expect 2 '"args.json" is neither an option' $args -- trl sft args.json --max_steps 5
 expect 0 "the last batch of an epoch may be short there" $args --data data/set -- python run_clm.py --num_train_epochs 3 --block_size 64
 
 # --- Optimum Neuron: the words of its example and of HyperPod's

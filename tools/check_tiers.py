@@ -2,8 +2,9 @@
 """Holds the tiers of tests to their budgets: adds up what tests/times.txt records for the tests of a tier (tests/CMakeLists.txt says which
 those are), and refuses a tier that is over its budget, a test of it without a time, and a time without a test. A test that would push a
 tier over its budget has to displace another one, or goes to a part of the full tier. `tools/time_tests.py -R '^NAME$'` records a time.
-A part of tests/parts.ini that leaves out a test which it would not run is refused, too."""
-import configparser, pathlib, re, sys
+A part of tests/parts.ini that leaves out a test which it would not run is refused, too, and so is a promise of docs/what-holds.md without a
+test, or with a test whose tier is another than the page says: "(full)" behind it, or nothing for quick and gate."""
+import configparser, fnmatch, pathlib, re, sys
 
 # Seconds of processor time on the machine that tests/times.txt names. All tests and the build take 7 minutes on two cores of it, and took
 # 20 on two cores of Zen 3: there quick should end within two minutes, and gate with the build within ten.
@@ -41,6 +42,17 @@ for part in parts.sections():  # what a part leaves out of its labels has one of
             if not re.search(labels, tier_of.get(name, "quick")) or name not in known:
                 print(f'tests/parts.ini: part {part} leaves out "{name}", which is no test of {labels}')
                 bad += 1
+page = (root / "docs/what-holds.md").read_text().split("\n## Where it has run")[0]
+for promise in re.findall(r"^\| (?!promise|---)(.*)", page, re.M):
+    named = re.findall(r"`tests/(?:clusters/)?([\w*]*)(?:\.c|\.sh)?`( \(full\))?", promise)
+    if not named:
+        print(f'docs/what-holds.md: "{promise.split(" |")[0]}" names no test')
+        bad += 1
+    for stem, marked in named:
+        fitting = fnmatch.filter(members["gate"], stem.removeprefix("test_"))
+        if bool(fitting) == bool(marked):
+            print(f'docs/what-holds.md: "{stem}" is {"in" if fitting else "not in"} quick or gate, expected {"no " if marked else ""}"(full)" behind it')
+            bad += 1
 sums = {tier: sum(times.get(name, 0) for name in members[tier]) for tier in BUDGET}
 for tier, budget in BUDGET.items():
     if sums[tier] > budget:

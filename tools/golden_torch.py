@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes tests/golden/torch_save: files of torch.save in both forms and every protocol (NAME.pt), and what torch's own weights_only
 reader makes of each (NAME.safetensors), which tests/test_torch_file.c holds drover against; and for tests/test_source_torch.c a small
-Llama as pytorch_model.bin in two files, as a checkpoint of a trainer, and an adapter as adapter_model.bin.
+Llama as pytorch_model.bin in two files, as a checkpoint of a trainer, and an adapter as adapter_model.bin; and the corpora of
+tests/fuzz/fuzz_pickle.c and fuzz_torch_file.c.
 
     pip install torch transformers safetensors numpy; tools/golden_torch.py
 """
-import argparse, collections, json, pathlib, shutil
+import argparse, collections, json, pathlib, pickle, shutil
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -89,6 +90,23 @@ def write_models(generator):
     torch.save(load_file(adapter / "adapter_model.safetensors"), OUT / "adapter/adapter_model.bin")
 
 
+def write_corpus():
+    """Small files to begin with, for tests/fuzz: pickles of every kind of value, and torch files of one and of two tensors."""
+    corpus = OUT.parent.parent / "corpus"
+    for folder in "pickle", "torch_file":
+        (corpus / folder).mkdir(exist_ok=True)
+    shared = ["x"]
+    values = {"none": None, "yes": True, "ints": [0, 300, -70000, 1 << 40, 1 << 70], "real": 0.5, "bytes": b"ab", "tuple": (1, (2,), ()),
+              "set": {3}, "shared": [shared, shared], "ordered": collections.OrderedDict(a={"b": [torch.float32]}),
+              "arguments": argparse.Namespace(size=torch.Size([2])), 5: "key"}
+    for protocol in range(1, 6):
+        (corpus / f"pickle/protocol_{protocol}").write_bytes(pickle.dumps(values, protocol=protocol))
+    tensor = torch.arange(6, dtype=torch.int16).reshape(2, 3)
+    torch.save({"model": {"w": tensor, "t": tensor.t()}}, corpus / "torch_file/zip")
+    torch.save({"w": tensor, "t": tensor.t()}, corpus / "torch_file/old", _use_new_zipfile_serialization=False)
+    torch.save(torch.zeros(2).to(torch.float8_e5m2), corpus / "torch_file/float8")
+
+
 if __name__ == "__main__":
     OUT.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(1)
@@ -99,3 +117,4 @@ if __name__ == "__main__":
     write("old_protocol_4", state(generator, TYPES), pickle_protocol=4, _use_new_zipfile_serialization=False)
     write("tensor", numbers(generator, (4, 3), torch.bfloat16).t())
     write_models(generator)
+    write_corpus()

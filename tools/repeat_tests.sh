@@ -1,7 +1,9 @@
 #!/bin/bash
-# Whether tests depend on luck: repeat_tests.sh SELECTION N [BUSY] runs a label of ctest (quick, gate), or the tests whose names
-# match a regular expression, N times beside BUSY busy loops (6). Prints what each failure said, and at last runs and failures;
-# exit status 1 where a run failed. BUILD: the build folder (build).
+# Whether tests depend on luck: repeat_tests.sh SELECTION N [BUSY] runs tests N times beside BUSY busy loops (6). SELECTION is `gate` (all
+# that `make test` runs), another label of ctest, or a regular expression of names. Of a label only the tests with the label `timed` are
+# run more than twice: tests/CMakeLists.txt says which those are; the others do the same whenever they run.
+# Each failure is a line with the log that has what was said; exit status 1 where there was one. A call that was interrupted goes on with
+# the round that it was in, when it is made again and the program is the same. BUILD: the build folder (build); the logs are in BUILD/repeat.
 if ! [[ $# -ge 2 && $# -le 3 && $2 =~ ^[1-9][0-9]*$ && ${3:-6} =~ ^[0-9]+$ ]]; then
     echo "usage: $0 SELECTION N [BUSY]" >&2
     exit 2
@@ -11,16 +13,24 @@ if [ -z "$REPEAT_TESTS_STARTED" ]; then exec env --default-signal REPEAT_TESTS_S
 unset REPEAT_TESTS_STARTED
 cd "$(dirname "$0")/.." || exit 2
 selection=$1 runs=$2 busy=${3:-6} build=${BUILD:-build} self=$$
-by=-R
-ctest --test-dir "$build" --print-labels | grep -qxF "  $selection" && by=-L
-if ctest --test-dir "$build" $by "$selection" -N | grep -qx "Total Tests: 0"; then
+all=(-R "$selection") timed=(-R "$selection")
+[ "${selection,,}" != gate ] || selection="quick|gate"
+if [ "$selection" = "quick|gate" ] || ctest --test-dir "$build" --print-labels | grep -qxF "  $selection"; then
+    all=(-L "^($selection)\$") timed=(-L "^($selection)\$" -L '^timed$')
+fi
+if ctest --test-dir "$build" "${all[@]}" -N | grep -qx "Total Tests: 0"; then
     echo "no test of \"$build\" has the label or the name \"$selection\"" >&2
     exit 2
 fi
 
+# What is there of an earlier call with these words: a file `done.N` for each round that has ended, with its lines.
+folder=$build/repeat/$(printf '%s' "$1-$runs-$busy" | tr -c 'A-Za-z0-9_-' _)
+program=$(cat "$build"/drover "$build"/tests/CTestTestfile.cmake | sha256sum)
+if [ -e "$folder/done.$runs" ] || [ "$(cat "$folder/program" 2>/dev/null)" != "$program" ]; then rm -rf "$folder"; fi
+mkdir -p "$folder" && echo "$program" >"$folder/program"
+
 # Each loop looks whether this script is still there: so it ends with it, however that ends.
-output=$(mktemp)
-trap 'kill -KILL $loops 2>/dev/null; kill -TERM $tests 2>/dev/null; rm -f "$output"' EXIT
+trap 'kill -KILL $loops 2>/dev/null; kill -TERM $tests 2>/dev/null' EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -31,17 +41,25 @@ for ((i = 0; i < busy; i++)); do
     disown # its end is nothing to tell of
 done
 
-failures=0
 for ((run = 1; run <= runs; run++)); do
-    # Beside this script, so that a signal is heeded at once; that it ignores some as a job of the background is put right.
-    env --default-signal ctest --test-dir "$build" $by "$selection" -j "$(nproc)" --output-on-failure >"$output" 2>&1 &
-    tests=$!
-    if ! wait $tests; then
-        failures=$((failures + 1))
-        echo "--- run $run of $runs failed:"
-        cat "$output"
+    log=$folder/round-$run.log begin=$SECONDS
+    if [ ! -e "$folder/done.$run" ]; then
+        which=("${timed[@]}")
+        [ $run -gt 2 ] || which=("${all[@]}")
+        # Beside this script, so that a signal is heeded at once; that it ignores some as a job of the background is put right.
+        env --default-signal ctest --test-dir "$build" "${which[@]}" -j "${TEST_JOBS:-$((2 * $(nproc) + 2))}" --output-on-failure >"$log" 2>&1 &
+        tests=$!
+        wait $tests
+        code=$?
+        tests=
+        sed -nE "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*\*\*\*(Failed|Timeout|Exception[^ ]*|Not Run) *([0-9.]* sec)?.*/round $run of $runs: \1 failed (\2 \3): ${log//\//\\/}/p" "$log" >"$folder/ended"
+        [ $code = 0 ] || [ -s "$folder/ended" ] || echo "round $run of $runs: ctest ended with $code: $log" >"$folder/ended"
+        [ -s "$folder/ended" ] || rm "$log"
+        mv "$folder/ended" "$folder/done.$run"
+        echo "round $run of $runs: $((SECONDS - begin)) s"
     fi
-    tests=
+    cat "$folder/done.$run"
 done
-echo "$selection: $runs runs beside $busy busy loops, $failures failed"
-[ $failures = 0 ]
+failures=$(cat "$folder"/done.* | wc -l)
+echo "$1: $runs rounds beside $busy busy loops, $failures failures"
+[ "$failures" = 0 ]

@@ -40,12 +40,12 @@ void file_map_close(file_map *m);
 // Writes all bytes to the descriptor.
 DRV_CHECKED drv_status file_write_all(int fd, const char *path, const void *p, size_t n);
 
-// The same at a place of its own in the file.
+// Does the same at an offset in the file.
 DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, size_t n,
         int64_t offset);
 
-// Opens a file on a disk for appending, made if it is not there. Anything else in its place is
-// refused at once, by what it is, a link too; nobody has to read a pipe first.
+// Opens a file on a disk for appending; creates it if it does not exist. Refuses at once, by its
+// kind, anything else at this path (a pipe, a link).
 DRV_CHECKED drv_status file_append(const char *path, int *fd);
 
 // Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old

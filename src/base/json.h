@@ -1,4 +1,4 @@
-// Reading JSON files with jansson: errors name the file, the line, the key and what was expected.
+// Reads JSON files with jansson: errors name the file, the line, the key and the expected value.
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 
 typedef struct json_cursor {
     const char *p, *end;
-    const char *error;      // what was wrong at p; NULL so far
+    const char *error;      // the fault at p; NULL: none so far
     int64_t bad_surrogates; // \u escapes that are not characters: read as U+FFFD
 } json_cursor;
 

@@ -26,6 +26,6 @@ DRV_CHECKED drv_status json_lines_open(const char *path, bool regular, json_line
 // that is too long, or when until_s is over. What is appended later is found by the next call; a
 // last line without a line feed is left for then.
 json_t *json_lines_next(json_lines *self);
-// Returns whether the file at `path` is another one by now, or shorter than what was read of it.
+// Returns whether the file at `path` was replaced, or is shorter than the part that was read.
 bool json_lines_replaced(const json_lines *self);
 void json_lines_close(json_lines *self); // fine when all is 0 but fd, -1

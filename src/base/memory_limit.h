@@ -1,5 +1,5 @@
-// Finds the memory that this process may use: what is free on the machine, limited by its control
-// groups and ulimit.
+// Finds the memory that this process may use: the free memory of the machine, limited by its
+// control groups and ulimit.
 #pragma once
 #include <stdint.h>
 

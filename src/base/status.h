@@ -5,13 +5,13 @@
 typedef enum drv_status {
     DRV_OK = 0,
     DRV_E_USAGE,  // wrong command line or configuration: exit 2
-    DRV_E_DATA,   // bytes from outside are not what they should be
+    DRV_E_DATA,   // input that is malformed or inconsistent
     DRV_E_IO,     // the operating system refused
     DRV_E_DEVICE, // the back end refused
     // Another try of the same command may heal these (exit_status.h):
     DRV_E_PEER,  // another rank failed
     DRV_E_FULL,  // no space is left where a file is to go
-    DRV_E_BUSY,  // what it needs is held by another, or has not come in time
+    DRV_E_BUSY,  // a resource is held by another process, or did not arrive in time
     DRV_E_FAULT, // a device failed that had worked
     DRV_STOPPED, // a signal asked for it; saved and resumable: exit 3 (docs/adr/0006)
 } drv_status;
@@ -32,7 +32,7 @@ const char *drv_message(void);
 // thread. The message of DRV_OK is "".
 typedef struct drv_saved {
     drv_status status;
-    char message[2048]; // what is longer is cut off
+    char message[2048]; // longer ones are truncated
 } drv_saved;
 
 // Keeps a status with this thread's last message.

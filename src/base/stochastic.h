@@ -56,8 +56,8 @@ static inline uint32_t rounding_word2(const rounding *r, uint32_t word1) {
     return mix32(word1 + r->b);
 }
 
-// x rounded by the lower 16 bits of `bits`. What would become infinite is cut off instead; what is
-// not finite stays what it is.
+// x rounded by the lower 16 bits of `bits`. A value that would become infinite is
+// truncated instead; infinity and NaN are unchanged.
 static inline uint16_t f32_to_bf16_by(float x, uint32_t bits) {
     uint32_t u;
     memcpy(&u, &x, 4);

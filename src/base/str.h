@@ -10,6 +10,11 @@ typedef struct str {
     size_t n, cap;
 } str;
 
+typedef struct str_view { // bytes that belong to someone else; no NUL ends them
+    const char *p;
+    size_t n;
+} str_view;
+
 void str_add(str *s, const void *bytes, size_t n);
 void str_reserve(str *s, size_t more); // room after the last byte
 void str_puts(str *s, const char *text);

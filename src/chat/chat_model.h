@@ -9,8 +9,7 @@ typedef struct chat_model {
     special_text *specials; // every ..._token of tokenizer_config.json and, where that has no
                             // added_tokens_decoder, before it of special_tokens_map.json
     int n_specials;
-    bool built_in; // the text gets what the tokenizer puts in front of texts, which a template of a
-                   // model writes itself
+    bool built_in; // the text gets the tokenizer's BOS, which a model's own template writes itself
 } chat_model;
 
 // Puts the built-in template "alpaca" in the place of the folder's.

@@ -17,11 +17,10 @@ DRV_CHECKED drv_status chat_template_open(arena *a, const char *name, const char
         chat_template **out);
 
 const char *chat_template_name(const chat_template *t);
-// Returns whether the template says itself which of its text is the assistant's, by {% generation
-// %} blocks.
+// Returns whether the template marks the assistant's text by {% generation %} blocks.
 bool chat_template_marks(const chat_template *t);
-// Returns whether it asks what kind of content a message has, or goes through its parts; another
-// takes content for a text.
+// Returns whether it checks the type of a message's content, or iterates over its parts; any other
+// template takes content for a text.
 bool chat_template_reads_parts(const chat_template *t);
 
 typedef struct special_text { // a special token that the template sees under its role
@@ -35,7 +34,7 @@ typedef struct chat_input {
     bool add_generation_prompt;
     const special_text *specials;
     int n_specials;
-    struct tm now; // what strftime_now tells (chat_date)
+    struct tm now; // the time that strftime_now returns (chat_date)
 } chat_input;
 
 typedef struct chat_span { // code points [begin, end) of the text
@@ -49,13 +48,13 @@ typedef struct chat_output {
 } chat_output;
 
 // Renders a conversation. DRV_E_DATA: the template failed (with its line), refused the conversation
-// (its own words), or took more than a template may have: 5 million steps, 64 MiB, 16 MiB of text.
+// (with its own message), or exceeded a limit: 5 million steps, 64 MiB, 16 MiB of text.
 DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
         chat_output *out);
 
-// Reads the time that templates are told: `text` as 2026-11-22 or 2026-11-22T10:30:00; NULL: that
+// Reads the time that templates see: `text` as 2026-11-22 or 2026-11-22T10:30:00; NULL: that
 // of SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) where it is set, else
-// now. DRV_E_USAGE: the text is no date.
+// now. DRV_E_USAGE: the text is not a date.
 DRV_CHECKED drv_status chat_date(const char *text, struct tm *out);
 // Returns whether the template asks for the time, so that what it writes differs from day to day.
 bool chat_template_asks_date(const chat_template *t);

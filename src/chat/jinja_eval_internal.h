@@ -54,9 +54,9 @@ struct value_function {
     loop_state *loop; // of the variable `loop`
 };
 
-// DRV_E_DATA: a function, generator or range, whose text no template can want.
+// DRV_E_DATA: a function, generator or range, which have no text worth printing.
 DRV_CHECKED drv_status jinja_printable(const value *v);
-// Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
+// Counts steps, so that no template runs for ever. DRV_E_DATA: the limit is exceeded.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
 // Counts the steps of a filter or method that goes through a text once.
 static inline int64_t jinja_text_steps(const value *v) {
@@ -71,7 +71,7 @@ DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
 DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over);
-// loop.name; *found false: there is none. DRV_E_DATA names what Jinja has and we refuse.
+// loop.name; *found false: there is none. DRV_E_DATA: Jinja has it, but it is not supported.
 DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *c, loop_state *loop, const value *name,
         bool *found, value *out);
 // Runs a body with its text caught in *out.

@@ -10,7 +10,7 @@ DRV_CHECKED drv_status filter_whole(const value *v, const char *what, int64_t *i
 // Finds an attribute by a dotted path, as map, selectattr, sort and join take it.
 DRV_CHECKED drv_status filter_by_path(jinja_context *c, const value *v, const value *path,
         value *out);
-// Makes a list of its own with the same items.
+// Copies a list.
 DRV_CHECKED drv_status filter_new_list(jinja_context *c, const value_list *items, value *out);
 // Lists the (key, value) pairs of a mapping.
 DRV_CHECKED drv_status filter_pairs(jinja_context *c, const value *v, value *out);

@@ -5,7 +5,7 @@
 #include "chat/jinja_value.h"
 
 typedef enum token_kind {
-    TOKEN_TEXT, // what is printed as it lies
+    TOKEN_TEXT, // is printed unchanged
     TOKEN_PRINT_BEGIN,
     TOKEN_PRINT_END, // {{ }}
     TOKEN_BLOCK_BEGIN,

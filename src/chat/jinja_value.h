@@ -71,8 +71,7 @@ struct value_dict {
     value_list keys, values;
 };
 
-// The memory that values live in while a template is rendered, and how much of the machine it may
-// take.
+// The memory of values while a template is rendered, and the limits of the template.
 typedef struct value_memory {
     arena *a;
     size_t bytes, max_bytes;
@@ -81,7 +80,7 @@ typedef struct value_memory {
 
 enum { VALUE_MAX_TEXT = 16 << 20 }; // bytes: a value that prints as more is cut off after them
 
-// DRV_E_DATA when the template wants more than it may have.
+// DRV_E_DATA: the template exceeds its limit.
 DRV_CHECKED drv_status value_alloc(value_memory *m, size_t bytes, void **out);
 DRV_CHECKED drv_status value_list_add(value_memory *m, value_list *l, value v);
 // DRV_E_DATA: a list or dict as the key.

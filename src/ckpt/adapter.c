@@ -79,8 +79,8 @@ static drv_status add_module(arena *a, adapter *ad, const char *module,
     return DRV_OK;
 }
 
-// Checks a tensor that is no A: it must be B, or a copy of the base's weight, of a module that has
-// an A.
+// Checks a tensor that is not an A: it must be B, or a copy of the base's weight, of a module that
+// has an A.
 static drv_status check_other(arena *a, const adapter *ad, const source_tensor *t) {
     const char *module = module_of(a, t->name, SUFFIX_B);
     if (!module) module = module_of(a, t->name, SUFFIX_COPY);

@@ -17,7 +17,8 @@ bool block_bytes_fit(int64_t bytes);
 DRV_CHECKED drv_status block_count(const char *path, int64_t file_bytes, int64_t block_bytes,
         int64_t *out);
 // Returns the block size of new checkpoints: the usual one, or DROVER_CKPT_BLOCK_BYTES, with which
-// small models of tests have files of many blocks. DRV_E_USAGE: it is no multiple of 64 up to 2^30.
+// small models of tests have files of many blocks. DRV_E_USAGE: it is not a multiple of 64 up to
+// 2^30.
 DRV_CHECKED drv_status block_bytes_of_new(int64_t *out);
 
 typedef struct block_digest { // canonical: the most significant byte first

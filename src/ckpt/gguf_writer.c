@@ -65,7 +65,7 @@ typedef struct writing {
     json_t *generation; // generation_config.json; NULL: there is none
     float *divisors;    // rope_freqs.weight; NULL: none
     planned *list;
-    int n, n_wider; // of these, matrices whose rows are no whole blocks of the type
+    int n, n_wider; // of these, matrices whose rows are not whole blocks of the type
     const char *path, *tmp;
     int fd;
     int64_t done;
@@ -202,7 +202,7 @@ static drv_status put_tokenizer(writing *out) {
 }
 
 // --- tensors
-// Rows that are no whole blocks of the type asked for are written in one that has room for them.
+// Rows that are not whole blocks of the type asked for are written in one that has room for them.
 static quant_id type_for(writing *w, const source_tensor *t) {
     const bool is_output =
             strcmp(t->name, w->meta->tied ? "model.embed_tokens.weight" : "lm_head.weight") == 0;

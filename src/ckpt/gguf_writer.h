@@ -9,7 +9,7 @@ typedef struct gguf_write_opts {
     const char *name; // general.name; NULL: the source's last part
     bool has_type;    // otherwise the source's own: F32, F16 or BF16
     // F32, F16, BF16, Q8_0 or Q4_K, which the output weight has Q8_0 with; a matrix whose rows are
-    // no whole blocks (32, 256) has Q8_0 or F16.
+    // not whole blocks (32, 256) has Q8_0 or F16.
     quant_id type;
     bool force;                 // replace a file
     const model_change *change; // as of model_write_opts; NULL: none
@@ -21,7 +21,7 @@ typedef struct gguf_written { // for a summary
     int64_t bytes;
     quant_id type;
     int n_tensors;
-    int n_wider; // of these, matrices in Q8_0 or F16, as their rows are no whole blocks of `type`
+    int n_wider; // of these, matrices in Q8_0 or F16, as their rows are not whole blocks of `type`
     double seconds;
 } gguf_written;
 

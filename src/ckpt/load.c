@@ -92,9 +92,9 @@ static int64_t elements_in(const filling *f, const ckpt_tensor *t, int64_t row, 
 }
 
 static float *room(float *p, int64_t *cap, int64_t n) {
-    if (n <= *cap) return p;
-    *cap = n;
-    return mem_realloc(p, sizeof *p * (size_t)n);
+    if (p && n <= *cap) return p;
+    *cap = n > 0 ? n : 1; // never NULL, to which C adds nothing, not even 0
+    return mem_realloc(p, sizeof *p * (size_t)*cap);
 }
 
 // Packs a rank's part of the rows that were read, piece by piece.
@@ -108,7 +108,7 @@ static float *pack(const filling *f, const ckpt_tensor *t, int64_t row, int64_t 
             if (run > part.n - i) run = part.n - i;
             memcpy(to + i, f->rows + element - row * columns, sizeof *to * (size_t)run);
         }
-        if (part.n > 0) to += part.n; // NULL where nothing of it is here
+        to += part.n;
     }
     return to;
 }

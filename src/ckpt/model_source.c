@@ -73,8 +73,10 @@ static drv_status open_torch_folder(arena *a, const char *path, model_source *ou
 }
 
 static bool is_torch_file(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
     (void)a;
-    return !file_is_dir(path) && torch_is_file(path);
+    return !file_is_dir(path) && !str_starts(slash ? slash + 1 : path, "consolidated.") &&
+           torch_is_file(path);
 }
 
 static drv_status open_torch_file(arena *a, const char *path, model_source *out) {
@@ -86,18 +88,18 @@ static const struct {
     drv_status (*open)(arena *a, const char *path, model_source *out);
 } formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
         {is_gguf_folder, open_gguf_folder}, {is_torch_folder, open_torch_folder},
-        {is_torch_file, open_torch_file}};
+        {model_source_is_meta_folder, model_source_open_meta}, {is_torch_file, open_torch_file}};
 
 // Files that people have and drover does not read, and what to do.
 static const struct {
     const char *file, *advice;
 } refused[] = {
         {"consolidated.00.pth",
-                "Meta's own layout; transformers' convert_llama_weights_to_hf.py makes a Hugging Face folder of it"},
+                "one of Meta's own files; drover ckpt import FOLDER --out DIR makes a Hugging Face folder of theirs"},
         {"consolidated.safetensors",
                 "Mistral's own layout; the same model is published as model.safetensors"},
         {"params.json",
-                "Meta's own layout; transformers' convert_llama_weights_to_hf.py makes a Hugging Face folder of it"},
+                "one of Meta's own files; their weights, consolidated.00.pth, are not there"},
         {"adapter_config.json",
                 "an adapter without its base; drover ckpt merge BASE ADAPTER --out DIR makes a model of it"},
 };

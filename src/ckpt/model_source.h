@@ -57,9 +57,10 @@ struct model_source {
 };
 
 // Opens a model. `path`: a Hugging Face folder (a checkpoint is one) with safetensors or with
-// pytorch_model.bin, a file of torch.save beside a config.json, a GGUF file, or a folder that has
-// one by the name of SOURCE_GGUF instead of safetensors. The source lives in `a`, but is closed by
-// hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a broken one.
+// pytorch_model.bin, a file of torch.save beside a config.json, Meta's own files, a GGUF file, or a
+// folder that has one by the name of SOURCE_GGUF instead of safetensors. The source lives in `a`,
+// but is closed by hand. DRV_E_DATA: a format that drover does not read (named, with what to do),
+// or a broken one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 #define SOURCE_GGUF "model.gguf"
 // Opens the tensors of WHICH.safetensors, or of the files of its index, in a folder.
@@ -73,6 +74,18 @@ bool model_source_is_torch_folder(arena *a, const char *path, const char *which)
 // NULL: the file is that dict, or one dict in it. config.json and the tokenizer lie beside it.
 DRV_CHECKED drv_status model_source_open_torch(arena *a, const char *path, const char *key,
         model_source *out);
+// Opens Meta's own files in a folder: consolidated.NN.pth and params.json.
+DRV_CHECKED drv_status model_source_open_meta(arena *a, const char *path, model_source *out);
+bool model_source_is_meta_folder(arena *a, const char *path);
+// Serve readers of torch's files: a type as safetensors have it; rows as fp32, which `read`
+// reads as stored.
+typedef struct torch_type torch_type;
+st_type source_torch_type(const torch_type *type);
+DRV_CHECKED drv_status source_widen(const model_source *s, const source_tensor *t, int64_t row,
+        int64_t n,
+        drv_status (*read)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+                void *out),
+        float *out);
 // Lists those of ckpt_carried_names that a folder has, in `a`.
 DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
 // Adds the tensors of `more`, which must be of a folder too, that `s` has none of the same name of;

@@ -123,8 +123,7 @@ static drv_status check_finite(const shared_file *f, const char *name, int64_t n
     for (; i < n; i++)
         bad |= full_exponent(&f->scratch[i]);
     if (!(bad >> 31)) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "\"%s\" has a value that is no finite number, which is not saved",
-            name);
+    return drv_fail(DRV_E_DATA, "\"%s\" has a value that is not finite, which is not saved", name);
 }
 
 // Elements [first, last) of the tensor, as far as they are in the piece. `at`: of element 0, in the
@@ -225,7 +224,7 @@ static drv_status place_runs(shared_file *f) {
         if (left >= 0) memcpy(&head, f->in.p + i, sizeof head);
         if (left < head.bytes || (int64_t)head.at + head.bytes > f->block_bytes)
             return drv_fail(DRV_E_DEVICE,
-                    "\"%s\": what other ranks have sent is no part of a block", f->path);
+                    "\"%s\": what other ranks have sent is not part of a block", f->path);
         memcpy(f->block + head.at, f->in.p + i + sizeof head, head.bytes);
         f->filled += head.bytes;
         i += (int64_t)sizeof head + head.bytes;

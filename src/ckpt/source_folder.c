@@ -198,7 +198,8 @@ drv_status model_source_open_folder(arena *a, const char *path, const char *whic
 void model_source_join(arena *a, model_source *s, const model_source *more) {
     folder *files = s->state;
     source_tensor *all = ARENA_ARRAY(a, source_tensor, s->n + more->n + 1);
-    DRV_ASSERT(more->reader == &folder_reader && !files->joined, "\"%s\" is no folder", more->path);
+    DRV_ASSERT(more->reader == &folder_reader && !files->joined, "\"%s\" is not a folder",
+            more->path);
     files->joined = more->state;
     for (int i = 0; i < s->n; i++)
         all[i] = s->tensors[i];

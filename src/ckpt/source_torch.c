@@ -31,14 +31,16 @@ static drv_status read_raw(const model_source *s, const source_tensor *t, int64_
     return torch_read(from->file, from->tensor, row * t->cols, n * t->cols, out);
 }
 
-static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+drv_status source_widen(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        drv_status (*read)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+                void *out),
         float *out) {
-    if (t->type == ST_F32) return read_raw(s, t, row, n, out);
+    if (t->type == ST_F32) return read(s, t, row, n, out);
     if (t->type == ST_OTHER)
         return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64",
                 t->file, t->name, t->type_name);
     unsigned char *raw = mem_alloc((size_t)(n * t->row_bytes) + 1);
-    const drv_status status = read_raw(s, t, row, n, raw);
+    const drv_status status = read(s, t, row, n, raw);
     for (int64_t i = 0; status == DRV_OK && i < n * t->cols; i++) {
         uint16_t half;
         double wide;
@@ -52,6 +54,11 @@ static drv_status read_f32(const model_source *s, const source_tensor *t, int64_
     }
     free(raw);
     return status;
+}
+
+static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        float *out) {
+    return source_widen(s, t, row, n, read_raw, out);
 }
 
 static drv_status read_config(const model_source *s, json_t **out) {
@@ -77,7 +84,7 @@ static const source_reader torch_reader = {.format = "a file of torch.save",
         .close = close_torch};
 
 // --- tensors
-static st_type type_of(const torch_type *type) {
+st_type source_torch_type(const torch_type *type) {
     static const st_type types[] = {ST_F32, ST_F64, ST_F16, ST_BF16};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(st_type_name(types[i]), type->st_name) == 0) return types[i];
@@ -90,7 +97,7 @@ static source_tensor as_source(arena *a, const torch_file *file, const torch_ten
     source_tensor out = {.name = t->name,
             .file = file->part.path,
             .type_name = t->type->st_name,
-            .type = type_of(t->type),
+            .type = source_torch_type(t->type),
             .n_dims = t->n_dims,
             .rows = t->n_dims ? t->dim[0] : 1,
             .origin = origin};
@@ -263,12 +270,7 @@ static drv_status open_files(torch_source *torch, const char *which) {
     arena *a = torch->a;
     const char *one = arena_printf(a, "%s/%s.bin", torch->folder, which);
     const char *index = arena_printf(a, "%s/%s.bin.index.json", torch->folder, which);
-    if (file_exists(one)) {
-        torch->files = ARENA_NEW(a, torch_file);
-        DRV_TRY(torch_open(a, one, NULL, torch->files));
-        torch->n = 1;
-        return DRV_OK;
-    }
+    if (file_exists(one)) return open_file(torch, one, NULL);
     json_t *root;
     DRV_TRY(json_read_file(index, &root));
     drv_status status = open_indexed(torch, index, root);

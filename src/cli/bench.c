@@ -138,7 +138,11 @@ static const cli_rule step_rules[] = {
 static const cli_option device_options[] = {
         CLI_SET,
         {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
+        {"--from", "RUN_DIR", "learn from the steps of a run instead of timing some"},
         {"--out", "FILE", "write the profile there instead of printing it"},
+};
+static const cli_rule device_rules[] = {
+        {.option = "--from", .excludes = "--set --repeats"},
 };
 static const cli_option attention_options[] = {
         CLI_SET,
@@ -193,13 +197,18 @@ static const verb subverbs[] = {
         {
                 .name = "device",
                 .summary = "the profile of this machine, for drover plan --device",
-                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--out FILE]",
+                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--out FILE]\n"
+                         "--from RUN_DIR [--out FILE]",
                 .help = "Times the ops of a training step and writes what this machine reaches of its peaks as a\n"
                         "profile: a plan of the same step then takes as long as the step did. Without CONFIG:\n"
-                        "llama-135m. Under mpirun a rank is what one of them has, and the links are measured.\n"
+                        "llama-135m. Under mpirun a rank is what one of them has, and the links of data and tensor\n"
+                        "ranks are measured.\n"
+                        "--from changes the profile that a run was planned with (its key device) until the plan of\n"
+                        "its steps takes, term by term, what they took, and says which fields that determines.\n"
                         "Example: drover bench device --out mine.yaml\n"
                         "         drover plan run.yaml --ranks 8 --device mine.yaml",
                 CLI_OPTIONS(device_options),
+                CLI_RULES(device_rules),
                 .max_positional = 1,
                 .run = bench_step,
         },

@@ -201,6 +201,17 @@ static drv_status write_device(arena *a, const step_report *r, const char *file)
     return status;
 }
 
+// Pipeline ranks wait outside of ops, as launches do, and context ranks inside of attention: the
+// times of a step tell neither from the other.
+static drv_status check_device_layout(const run_config *cfg) {
+    const bool pipeline = cfg->pipeline_parallel > 1;
+    if (!pipeline && cfg->context_parallel == 1) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "bench device: parallel.%s is %lld, expected 1: its waiting cannot be told from computing; data and tensor ranks measure links",
+            pipeline ? "pipeline" : "context",
+            (long long)(pipeline ? cfg->pipeline_parallel : cfg->context_parallel));
+}
+
 // --- measuring
 // Alone whatever layout the config asks for; under mpirun or srun one of its ranks.
 static drv_status set_up(this_rank *r, run_config *cfg) {
@@ -260,6 +271,7 @@ static drv_status run_bench(this_rank *r, const cli_args *args, run_config *cfg)
         return drv_fail(DRV_E_USAGE, "bench step: --out is \"%s\", expected a name ending in .svg",
                 file);
     DRV_TRY(set_up(r, cfg));
+    if (of_device) DRV_TRY(ranks_together(r, check_device_layout(cfg)));
     if (of_device || cli_has(args, "--profile")) of_step.profile = ARENA_NEW(r->a, step_profile);
     DRV_TRY(measure(r, repeats, &of_step));
     if (!r->leads) return DRV_OK;
@@ -272,6 +284,8 @@ static drv_status run_bench(this_rank *r, const cli_args *args, run_config *cfg)
 }
 
 drv_status bench_step(arena *a, const cli_args *args) {
+    if (strcmp(args->verb->name, "device") == 0 && cli_has(args, "--from"))
+        return bench_learn(a, args);
     run_config *cfg = ARENA_NEW(a, run_config);
     const drv_status loaded = bench_load(a, args, cfg);
     if (loaded != DRV_OK) return train_refuse(a, loaded);

@@ -28,7 +28,7 @@ static drv_status find_folder(arena *a, const cli_args *args, const char **dir,
     if (strcmp(*dir, "none") == 0)
         return drv_fail(DRV_E_USAGE, "compile: the compile cache is \"none\", expected a folder");
     if (file_exists(*dir) && !file_is_dir(*dir))
-        return drv_fail(DRV_E_USAGE, "compile: the compile cache \"%s\" is no folder", *dir);
+        return drv_fail(DRV_E_USAGE, "compile: the compile cache \"%s\" is not a folder", *dir);
     return DRV_OK;
 }
 

@@ -56,10 +56,3 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
         printf("cost          %.2f, at %g an hour for each rank\n",
                 hours * ranks * d->device.price_per_hour, d->device.price_per_hour);
 }
-
-json_t *step_terms_json(const step_cost *cost) {
-    json_t *terms = json_object();
-    for (step_term t = 0; t < N_STEP_TERMS; t++)
-        json_object_set_new(terms, step_term_name(t), json_real(cost->term[t]));
-    return terms;
-}

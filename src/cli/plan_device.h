@@ -23,5 +23,3 @@ DRV_CHECKED drv_status device_plan_make(arena *a, const char *device, const run_
 void device_plan_print(const device_plan *d, int ranks, int64_t steps);
 // Prints the terms that take more than a twentieth of a percent of the step.
 void step_terms_print(const step_cost *cost);
-// Returns the same as an object, {"products": seconds, ...}.
-json_t *step_terms_json(const step_cost *cost);

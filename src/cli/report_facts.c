@@ -19,7 +19,6 @@ report_facts report_facts_find(arena *a, const char *run_dir) {
     str_free(&text);
     run_plan made;
     if (run_plan_make(a, &cfg, &made) != DRV_OK) return facts;
-    facts.work = 1 + made.recomputed_per_token / made.flops_per_token;
     facts.rank_bytes = (double)run_plan_needs(&made);
     facts.sent_bytes = made.sent;
     if (made.is_pipeline) facts.bubble = made.stages.result.bubble;

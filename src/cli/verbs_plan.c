@@ -14,6 +14,7 @@
 #include "cli/plan_stages.h"
 #include "programs/fit.h"
 #include "search/run_plan.h"
+#include "search/step_terms.h"
 #include "train/run_inputs.h"
 #include "weights/lora_state.h"
 

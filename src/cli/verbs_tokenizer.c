@@ -249,6 +249,7 @@ const verb verb_tokenizer = {
         .name = "tokenizer",
         .summary = "train a BPE tokenizer, encode and decode",
         .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
-                "the sentencepiece style (Llama-2). Ids and text are the same as there.",
+                "the sentencepiece style (Llama-2); reads tokenizer.model of sentencepiece (BPE, unigram) and\n"
+                "ranks of tiktoken, too. Ids and text are the same as there.",
         CLI_SUBVERBS(subverbs),
 };

@@ -103,14 +103,17 @@ static void fail(struct ring *r, failure_kind kind, int rank, const char *text) 
 
 // --- receiving
 // "rank 2 (node7, process 4711) died, last heard of at step 12, step: in all_reduce over data":
-// what it told at its last beat, since when it may have begun another step.
+// what it told at its last beat, since when it may have begun another step. If this rank waits, the
+// text ends with the operation in which it does: "; rank 0 waits in gather_weight, layer 3 ...".
 static void describe(const struct ring *r, int rank, const char *what, char *text, size_t bytes) {
     const comm *c = r->c;
-    const rank_status *s = &r->of[rank].status;
-    snprintf(text, bytes, "rank %d (%s, process %d) %s at step %lld, %s%s%s", rank,
+    const rank_status *s = &r->of[rank].status, mine = comm_status_now(r->c);
+    const int n = snprintf(text, bytes, "rank %d (%s, process %d) %s at step %lld, %s%s%s", rank,
             c->info[rank].host, c->info[rank].pid, what, (long long)s->step,
             *s->program ? s->program : "start", *s->op ? ": in " : ": ",
             *s->op ? s->op : "computing");
+    if (*mine.op && n > 0 && (size_t)n < bytes)
+        snprintf(text + n, bytes - (size_t)n, "; rank %d waits in %s", c->rank, mine.op);
 }
 
 static void lost(struct ring *r, neighbour *l, const char *how) {

@@ -61,8 +61,10 @@ static drv_status check_folder(arena *a, const run_config *cfg) {
                         from));
     if (file_exists(path_join(a, from, "params.json")))
         return refuse_from(cfg,
-                "which has params.json but no config.json: Meta's own format, expected Hugging "
-                "Face's");
+                arena_printf(a,
+                        "which has Meta's own files; make a Hugging Face folder of them first: drover "
+                        "ckpt import %s --out DIR",
+                        from));
     return refuse_from(cfg, "which has no config.json, expected a Hugging Face folder");
 }
 

@@ -171,7 +171,9 @@ static drv_status apply(arena *a, run_config *cfg) {
     DRV_TRY(apply_given(a, 0, n_sources, cfg));
     DRV_TRY(config_base_model(a, cfg));
     DRV_TRY(apply_given(a, n_sources, key_count(), cfg));
-    if (!*cfg->tokenizer && *cfg->from && file_exists(path_join(a, cfg->from, "tokenizer.json")))
+    if (!*cfg->tokenizer && *cfg->from &&
+            (file_exists(path_join(a, cfg->from, "tokenizer.json")) ||
+                    file_exists(path_join(a, cfg->from, "tokenizer.model"))))
         cfg->tokenizer = cfg->from;
     config_choose_ids(cfg);
     if (cfg->sequence_length == 0) {

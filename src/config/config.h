@@ -82,7 +82,7 @@ typedef struct pjrt_config {
     const char *cache;
     double cache_gib;     // limit for all programs in the cache; 0: none
     int64_t compile_jobs; // at a time; 0: auto
-    double compile_gib;   // of the host's memory for them; 0: what is free
+    double compile_gib;   // of the host's memory for them; 0: three quarters of the free memory
     double give_up_s;     // a device that does not answer for this long has failed
 } pjrt_config;
 
@@ -163,7 +163,8 @@ typedef struct run_config {
     double checkpoint_give_up_minutes;         // saves may fail for so long
     double checkpoint_minutes;                 // 0: steps alone
     const char *backend;
-    pjrt_config pjrt; // of backend pjrt
+    const char *device; // profile for plans (search/device_profile.h); "" = not given
+    pjrt_config pjrt;   // of backend pjrt
     const char *run_dir;
     const struct given_keys *given; // the keys that were given, for config_where; NULL: none
 } run_config;

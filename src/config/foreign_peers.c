@@ -77,7 +77,8 @@ const foreign_key foreign_peers[] = {
                 "each matrix of the model is orthogonalised by itself and whole, on any layout"),
         HINT("muon_coefficient_type ns_coefficients", NULL, "the quintic of torch.optim.Muon"),
         HINT("muon_fp32_matmul_prec", "training.precision", "its products follow it"),
-        HINT("muon_scalar_optimizer scalar_opt", NULL, "what is no matrix of a layer is AdamW's"),
+        HINT("muon_scalar_optimizer scalar_opt", NULL,
+                "AdamW updates everything but the matrices of layers"),
         HINT("lr_scheduler_type lr_decay_style lr_scheduler scheduler_type decay_type scheduler "
              "lr_schedule sched decay_lr",
                 "schedule.type", NULL),

@@ -20,7 +20,7 @@ typedef struct key key;
 
 // `base` is the struct to which the key's offset applies. parse allocates in `a`.
 typedef struct key_type {
-    // DRV_E_USAGE with place, key, value and what was expected.
+    // DRV_E_USAGE with place, key, value and the expected values.
     drv_status (*parse)(arena *a, const key *k, const value *v, void *base);
     void (*print)(const key *k, const void *base, str *out); // as YAML
     json_t *(*json)(const key *k, const void *base);         // as config.json; NULL: left out

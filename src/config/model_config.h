@@ -33,7 +33,7 @@ typedef struct model_config {
     int n_eos;
 } model_config;
 
-// Returns the defaults of LlamaConfig in transformers, for what config.json leaves out; no shape.
+// Returns the defaults of LlamaConfig in transformers, for fields that config.json omits; no shape.
 model_config model_config_defaults(void);
 
 extern const int n_model_presets;
@@ -41,9 +41,9 @@ const char *model_preset_name(int i);
 // Shapes alone: token ids come from the run's tokenizer.
 bool model_preset(const char *name, model_config *out);
 
-// Reads config.json (or the folder that holds it) of a model of any family. Refuses what is none,
-// by name of the field and with what differs. DRV_E_IO: it cannot be read; DRV_E_DATA: it says what
-// drover does not do, or something wrong.
+// Reads config.json (or the folder that holds it) of a model of any family. Refuses other models,
+// by the name of the field that differs. DRV_E_IO: it cannot be read; DRV_E_DATA: a field is
+// invalid or not supported.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
 // The same for config.json that was read already; `path` is for messages.
 DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json,

@@ -78,7 +78,7 @@ static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_
 
 static const key run_keys[] = {
         {KEY("tokenizer", text, tokenizer), .initial_note = "model.from, if it has a tokenizer",
-                .help = "folder with tokenizer.json, carried into checkpoints; its bos and eos are "
+                .help = "folder with tokenizer.json or tokenizer.model, or such a file, carried into checkpoints; its bos and eos are "
                         "the run's"},
         {KEY("data.train", sources, train), COUNT(n_train), .initial = "[]",
                 .help = "data sets that `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},
@@ -318,6 +318,9 @@ static const key run_keys[] = {
                         "room again before"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
                 .help = "back end that computes; pjrt: an accelerator, or anything else with a PJRT plugin"},
+        {KEY("device", text, device), .initial = "",
+                .help = "profile of a rank's device, as of drover plan --device: the plan that reports show beside the "
+                        "measured steps; nothing: one by the measured peak"},
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
                 .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
                         "or the first that drover devices lists"},

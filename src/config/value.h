@@ -14,7 +14,7 @@ typedef enum value_kind { VALUE_NULL, VALUE_TEXT, VALUE_LIST, VALUE_MAP } value_
 typedef struct value {
     value_kind kind;
     const char *path;  // "optimizer.betas[0]", "data.train[1].prefix"
-    const char *name;  // the last part of the path, of what lies in a map
+    const char *name;  // of a member of a map: the last part of its path
     const char *where; // "run.yaml:12", "--set", or the path of a config.json
     const char *text;  // VALUE_TEXT
     bool string;       // JSON's "5", which is not a number
@@ -40,6 +40,6 @@ DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *w
 // Writes text as a double-quoted scalar that YAML readers turn back into the same bytes (UTF-8).
 void yaml_quote(const char *text, str *out);
 
-// Returns a JSON value as one of these; an object is a map, and what lies deeper than four levels
-// is left out.
+// Converts a JSON value; an object becomes a map, and values nested deeper than four levels are
+// omitted.
 value value_of_json(arena *a, const char *where, const char *path, const json_t *json);

@@ -6,5 +6,5 @@
 
 #include "base/status.h"
 
-// `file` NULL: the text of a --set. What is no YAML at all is left to who reads it. DRV_E_USAGE.
+// `file` NULL: the text of a --set. Text that is not YAML at all is left to the reader. DRV_E_USAGE.
 DRV_CHECKED drv_status yaml_check(const char *file, const char *text, size_t n);

@@ -127,7 +127,7 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
     return status;
 }
 
-// --- what rounding does to this model
+// --- the amplification of rounding in this model
 // The rule above holds where errors of many weights average out and logits do not cancel; a narrow
 // or an ill-conditioned model amplifies as it likes. Where it is exceeded, the amplification is
 // measured: to first order the logits move by J e, with J their derivative by the weights and
@@ -269,7 +269,7 @@ drv_status compare_models(arena *a, const model *model_a, const model *model_b, 
     }
     difference = left_out(model_a);
     if (difference) {
-        out->problem = arena_printf(a, "the adapter changes %s, which is no weight of the model",
+        out->problem = arena_printf(a, "the adapter changes %s, which is not a weight of the model",
                 difference);
         return DRV_OK;
     }

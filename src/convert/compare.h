@@ -1,5 +1,5 @@
-// Decides whether one model may stand for another: the same prompts through both, logits held
-// against each other within what rounding the weights explains.
+// Decides whether two models are equivalent: runs the same prompts through both and compares the
+// logits, within the error that rounding the weights explains.
 #pragma once
 #include "convert/replay.h"
 

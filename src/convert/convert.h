@@ -1,5 +1,5 @@
-// Models in and out: a folder that other tools read, written piece by piece and proved to be the
-// model that it was made from.
+// Imports and exports models: writes a folder that other tools read, piece by piece, and proves
+// that it is the model that it was made from.
 #pragma once
 #include "ckpt/model_writer.h"
 #include "convert/compare.h"

@@ -4,8 +4,8 @@
 #include "ckpt/ckpt.h"
 #include "model/parameters.h"
 
-// Errors as rounding might have made them: each weight plus or minus `relative` of itself and
-// `floor`, by signs that its name, place and `seed` decide. Of no size: none.
+// Artificial rounding errors: adds or subtracts `relative` of each weight and `floor`, with signs
+// that depend on its name, place and `seed`. Both 0: no errors.
 typedef struct disturbance {
     double relative, floor;
     uint64_t seed;
@@ -32,7 +32,7 @@ DRV_CHECKED drv_status model_open_key(arena *a, const char *path, const char *ke
 // The same with the fp32 weights that lie beside the model file of a checkpoint, where there are
 // some.
 DRV_CHECKED drv_status model_open_masters(arena *a, const char *path, model *out);
-void model_close(model *m); // fine when opening failed
+void model_close(model *m); // also after model_open has failed
 
 // Returns the type that most bytes of the weights are stored in.
 const source_tensor *model_main_tensor(const model *m);

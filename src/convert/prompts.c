@@ -1,4 +1,4 @@
-// The prompts of a replay: what models are for, and tokens from all of the vocabulary.
+// The prompts of a replay: usual texts, and tokens from the whole vocabulary.
 #include "convert/replay.h"
 
 #include <string.h>

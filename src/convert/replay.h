@@ -1,6 +1,7 @@
-// Fixed prompts through a model that stays on disk: weights come by pieces of 16 MiB, so a model of
-// any size needs the memory of one piece and of the prompts' activations. Everything is computed in
-// fp32 by the engine's own ops, so equal weights give equal bits, for any number of threads.
+// Runs fixed prompts through a model that stays on disk: weights are read in pieces of 16 MiB, so a
+// model of any size needs the memory of one piece and of the prompts' activations. Everything is
+// computed in fp32 by the engine's own ops, so equal weights give equal bits, for any number of
+// threads.
 //
 // Legend: N tokens of all prompts, H hidden_size, V vocab_size.
 #pragma once
@@ -16,8 +17,8 @@ typedef struct replay_prompts {
 // Short texts through the tokenizer (NULL: none) and sequences that are drawn from the vocabulary
 // by a fixed rule: every model has some of the same.
 void replay_prompts_make(arena *a, const tokenizer *t, const model_config *m, replay_prompts *out);
-// Returns the first token that the two do not have alike, or a text of the prompts that they cut
-// into other tokens, in words; NULL: none.
+// Describes the first token in which two tokenizers differ, or a prompt that they split
+// differently; NULL: none.
 const char *replay_tokenizer_difference(arena *a, const tokenizer *t, const tokenizer *other);
 
 typedef struct replay replay; // single owner

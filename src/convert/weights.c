@@ -28,7 +28,7 @@ double weights_floor(const char *type) {
     return (strstr(type, "_K") ? 63 * 31 : 127) * 0x1p-25;
 }
 
-// --- what rounding explains
+// --- the differences that rounding explains
 // Twice the roundoff, since other programs cut instead of rounding to nearest, and twice the floor
 // of what lies below the normal range. Sums in another order, as W + scale B A by PEFT, err
 // relative to their terms, which cancel: by so many root mean squares of their row.

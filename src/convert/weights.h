@@ -1,5 +1,5 @@
-// Weights of two models, value by value: prompts cannot show a harmed row of a token that is not
-// among them, and the bound of their logits is wider than a wrong norm.
+// Compares the weights of two models, value by value: prompts cannot reveal a damaged row of a
+// token that they do not contain, and the bound on logits is wider than a wrong norm.
 #pragma once
 #include "convert/model.h"
 

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/name_map.h"
 #include "base/status.h"
+#include "base/str.h"
 #include "kernels/blocks/quants.h"
 
 typedef enum gguf_type { // numbers of the format
@@ -43,10 +44,7 @@ typedef struct gguf_value { // one entry of the metadata
     const unsigned char *p; // the first element; not aligned
 } gguf_value;
 
-typedef struct gguf_text { // in the metadata: no NUL ends it
-    const char *p;
-    size_t n;
-} gguf_text;
+typedef str_view gguf_text; // in the metadata
 
 enum { MAX_GGUF_DIMS = 4 };
 

@@ -7,7 +7,7 @@
 
 // The caller owns the value.
 DRV_CHECKED drv_status llama_generation_json(const gguf_file *f, const llama_meta *m, json_t **out);
-// The other way. What does not count where do_sample is not true is left out.
+// Converts in the other direction. Omits the settings that have no effect unless do_sample is true.
 void llama_generation_put(const json_t *generation, gguf_builder *out);
 // Names the keys of a config whose value another one has not, in that order: "top_p 0.9,
 // eos_token_id [2, 0] becomes 2"; NULL: none. Lives in `a`.

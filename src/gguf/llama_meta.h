@@ -1,5 +1,5 @@
-// Reads what the metadata of a GGUF file say of a Llama or a relative, and makes the config.json
-// and generation_config.json that say the same.
+// Reads the metadata of a GGUF file that holds a Llama or a related model, and makes the equivalent
+// config.json and generation_config.json.
 #pragma once
 #include "base/json.h"
 #include "model/family/model_family.h"

@@ -16,5 +16,5 @@ const pre_type *pre_type_of(const char *name);
 const char *pre_type_names(void);
 // "pre_tokenizer" of tokenizer.json; the caller owns the value.
 json_t *pre_type_json(const pre_type *type);
-// Returns the type that means what tokenizer.json says; NULL: none does.
+// Returns the type that corresponds to tokenizer.json; NULL: none does.
 const pre_type *pre_type_of_json(const json_t *pre_tokenizer, bool ignore_merges);

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "gguf/llama_meta.h"
-#include "gguf/score_merges.h"
+#include "tok/score_merges.h"
 
 enum { MAX_TOKENS = 1 << 24 };
 
@@ -165,7 +165,7 @@ static drv_status mark_controls(const gguf_file *f, vocabulary *v) {
         if (n_marked++ == 0) first = i;
     }
     if (n_marked > 0 && gguf_find(f, KEY("token_type")))
-        log_warn("%s: token %lld \"%.*s\" and %d more are no control tokens by their type; they are taken for such, "
+        log_warn("%s: token %lld \"%.*s\" and %d more are not control tokens by their type; they are taken for control tokens, "
                  "as llama.cpp takes them",
                 f->path, (long long)first, (int)v->tokens[first].n, v->tokens[first].p,
                 n_marked - 1);

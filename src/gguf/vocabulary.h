@@ -50,8 +50,8 @@ typedef struct vocabulary {
     int64_t context; // tokens
 } vocabulary;
 
-// Lives in `a` and in the file's metadata. *found is false where the file has no tokenizer.
-// DRV_E_DATA: a kind that is not read, by name, or something wrong.
+// Lives in `a` and in the file's metadata. *found is false if the file has no tokenizer.
+// DRV_E_DATA: a kind that is not supported, by its name, or invalid metadata.
 DRV_CHECKED drv_status vocabulary_read(arena *a, const gguf_file *f, vocabulary *out, bool *found);
 
 // Appends the texts of the files.

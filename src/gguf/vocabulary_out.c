@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "gguf/score_merges.h"
+#include "tok/score_merges.h"
 #include "gguf/vocabulary.h"
 #include "tok/tokenizer.h"
 

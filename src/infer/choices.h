@@ -19,7 +19,7 @@ enum { MAX_BAD_LINES = 10 };
 typedef struct choice_set {
     const char *path;
     choice_record *record;
-    int64_t n, n_bad;               // n_bad: lines that are no records
+    int64_t n, n_bad;               // n_bad: lines that are not records
     const char *bad[MAX_BAD_LINES]; // what is wrong with the first of them
 } choice_set;
 
@@ -29,7 +29,7 @@ typedef struct choice_set {
 //   ARC: {"question", "choices": {"text": [...], "label": [...]}, "answerKey"}
 // HellaSwag's and ARC's records become the texts that lm-evaluation-harness makes of them.
 // DRV_E_DATA: a line is wrong (the message names file, line, value and what was expected), or there
-// is no record. If several lines are wrong, a warning names each of the first ones.
+// is not a record. If several lines are wrong, a warning names each of the first ones.
 DRV_CHECKED drv_status choices_read(arena *a, const char *path, choice_set *out);
 // The same from n_bytes bytes; `path` is for messages.
 DRV_CHECKED drv_status choices_parse(arena *a, const char *path, const char *bytes, size_t n_bytes,

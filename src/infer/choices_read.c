@@ -232,7 +232,7 @@ static bool is_blank(const char *p, size_t n) {
     return true;
 }
 
-// Keeps the message of a line that is no record.
+// Keeps the message of a line that is not a record.
 static void note_bad(arena *a, const char *path, int64_t line, choice_set *out) {
     if (out->n_bad < MAX_BAD_LINES)
         out->bad[out->n_bad] = arena_printf(a, "%s:%lld: %s", path, (long long)line, drv_message());
@@ -273,6 +273,6 @@ drv_status choices_read(arena *a, const char *path, choice_set *out) {
     if (out->n_bad <= 1) return status;
     for (int64_t i = 0; i < out->n_bad && i < MAX_BAD_LINES; i++)
         log_warn("%s", out->bad[i]);
-    return drv_fail(DRV_E_DATA, "%s: %lld of %lld lines are no records", path,
+    return drv_fail(DRV_E_DATA, "%s: %lld of %lld lines are not records", path,
             (long long)out->n_bad, (long long)(out->n + out->n_bad));
 }

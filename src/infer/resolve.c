@@ -11,8 +11,9 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/model_source.h"
 #include "config/config.h"
-#include "infer/gguf_view.h"
+#include "infer/model_view.h"
 #include "pickle/torch_file.h"
+#include "tok/model_file.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
     DRV_TRY(ckpt_newest_weights(a, dir, folder));
@@ -82,9 +83,10 @@ static drv_status base_of(arena *a, const char *folder, const char **out) {
 
 drv_status model_resolve(arena *a, const char *name, const char *beside, model_ref *out) {
     *out = (model_ref){NULL, ""};
-    const bool gguf = name && str_ends(name, ".gguf") && file_exists(name) && !file_is_dir(name);
+    const bool view = name && model_view_is_for(a, name);
     if (name)
-        DRV_TRY(gguf ? gguf_view_make(a, name, &out->folder) : ckpt_resolve(a, name, &out->folder));
+        DRV_TRY(view ? model_view_make(a, name, &out->folder)
+                     : ckpt_resolve(a, name, &out->folder));
     if (name && adapter_is_folder(a, out->folder)) {
         if (beside)
             return drv_fail(DRV_E_USAGE,
@@ -105,6 +107,6 @@ drv_status model_resolve(arena *a, const char *name, const char *beside, model_r
 }
 
 const char *model_tokenizer_folder(arena *a, const char *folder, const char *beside) {
-    const bool own = beside && *beside && file_exists(path_join(a, beside, "tokenizer.json"));
+    const bool own = beside && *beside && tokenizer_file_of(a, beside);
     return own ? beside : folder;
 }

@@ -90,7 +90,8 @@
 #define MATMUL_ATTRS(X, g)                                                                         \
     X(g, int, ta) /* transpose a */                                                                \
     X(g, int, tb)                                                                                  \
-    X(g, int, fp8)        /* fp8_use: how both operands are rounded before they are multiplied */
+    X(g, int, fp8)        /* fp8_use: how both operands are rounded before they are multiplied */  \
+    X(g, int, fp8_axes)   /* of ranks that may have other parts of them, bits 1 << axis */
 #define WHOLE_ATTRS(X, g) /* zeros, gather_weight: of the result */                                \
     X(g, int, rows)                                                                                \
     X(g, int, columns) /* 0: it is a vector */                                                     \

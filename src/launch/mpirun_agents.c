@@ -64,7 +64,7 @@ static drv_status send_command(arena *a, mpirun_agent *agent, const attempt_node
         if (strcmp(said->field[0], of->members[of->nodes[place]].label) == 0)
             node = of->nodes[place];
     if (!node)
-        return drv_fail(DRV_E_DATA, "mpirun starts a daemon on \"%s\", which is no node",
+        return drv_fail(DRV_E_DATA, "mpirun starts a daemon on \"%s\", which is not a node",
                 said->field[0]);
     if (of->members[node].place <
             0) // it was lost; if it is here again, it waits for the next attempt

@@ -55,7 +55,7 @@ static void run_measurement(head *self) {
     attempt_end end;
     node_result *results;
     const char *why;
-    // A node that stands out is no failure for mpirun to tell of: Open MPI 4, and PRRTE of 5.
+    // A node that stands out is not a failure for mpirun to report: Open MPI 4, and PRRTE of 5.
     setenv("OMPI_MCA_orte_execute_quiet", "1", 1);
     setenv("PRTE_MCA_prte_execute_quiet", "1", 1);
     log_info("measuring %d nodes for about %g s", self->attempt.n_nodes, self->job->check_s);

@@ -289,7 +289,7 @@ drv_status nodes_discover(arena *a, const char *const *environment, node_placeme
     int size = 0;
     if (has(&self, "OMPI_COMM_WORLD_SIZE"))
         DRV_TRY(get_number(&self, "OMPI_COMM_WORLD_SIZE", 1, 1 << 24, &size));
-    // A step of Slurm with PMIx may have one task a node, which is no rank yet.
+    // A step of Slurm with PMIx may have one task a node, which is not a rank yet.
     out->is_rank = size > 1 || (!has(&self, "SLURM_STEP_ID") &&
                                        ((has(&self, "PMIX_RANK") && has(&self, "PMIX_NAMESPACE")) ||
                                                (has(&self, "PMI_RANK") && has(&self, "PMI_SIZE"))));

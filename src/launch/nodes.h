@@ -44,7 +44,7 @@ const char *nodes_words(arena *a, const node_placement *found, int ranks);
 // Splits "HOST:PORT" or "HOST" (port -1); "[::1]:5" is refused, since ranks meet by IPv4.
 DRV_CHECKED drv_status nodes_split_address(arena *a, const char *text, const char *by,
         const char **host, int *port);
-// Returns the first host of a Slurm host list: "n[03-10,12],m1" is n03. NULL: it is no host list.
+// Returns the first host of a Slurm host list: "n[03-10,12],m1" is n03. NULL: it is not a host list.
 const char *nodes_first_host(arena *a, const char *list);
 // Refuses a process that would train alone where it is one of several nodes.
 DRV_CHECKED drv_status nodes_check_alone(const char *const *environment, const char *config);

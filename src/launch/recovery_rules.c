@@ -19,7 +19,7 @@ drv_status recovery_rules_check(const recovery_rules *self, int n_nodes) {
     if (self->rules.min_nodes > full)
         return drv_fail(DRV_E_USAGE, "--min-nodes %d, expected at most the %d node%s%s",
                 self->rules.min_nodes, full, str_plural(full),
-                self->n_spares ? " that are no spare ones" : "");
+                self->n_spares ? " that are not spare" : "");
     return DRV_OK;
 }
 

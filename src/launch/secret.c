@@ -115,7 +115,7 @@ bool launch_find_secret(arena *a, const char *address, int port, job_secret *out
 // --- the environment of Open MPI's programs
 extern char **environ;
 
-// Returns whether a variable is of whatever has started this process, which is no rank: mpirun
+// Returns whether a variable belongs to the launcher of this process, which is not a rank: mpirun
 // would take itself for one, or would ask Slurm for its nodes. SLURM_JOB_ID and the like stay, for
 // those who read logs.
 static bool is_foreign(const char *variable) {

@@ -41,12 +41,20 @@ static void sum_over_tokens(const builder *b, op_attrs *attrs) {
     attrs->sum.dw_ranks = b->l->mesh.size[AXIS_TENSOR];
 }
 
+// The axes whose ranks may hold other rows or columns of an operand.
+static int axes_of_operands(const builder *b) {
+    int axes = 0;
+    if (b->l->mesh.size[AXIS_TENSOR] > 1) axes |= 1 << AXIS_TENSOR;
+    if (b->l->mesh.size[AXIS_CONTEXT] > 1) axes |= 1 << AXIS_CONTEXT;
+    return axes;
+}
+
 // Sets the reduction blocks of sums over dimensions that tensor ranks split: in y over the columns
 // of x; in dx over the columns of y, where a block has some columns of each part of the weight; in
 // the gradient of the weight over tokens (docs/adr/0012).
 static tensor *times_weight_in(builder *b, tensor *x_NK, const param *w_OK, fp8_use fp8) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
-    op_attrs attrs = {.matmul.tb = 1, .matmul.fp8 = fp8};
+    op_attrs attrs = {.matmul = {.tb = 1, .fp8 = fp8, .fp8_axes = fp8 ? axes_of_operands(b) : 0}};
     const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, blocks = b->l->all_blocks > 1;
     if (w_OK->split == SPLIT_COLUMNS && blocks) {
         attrs.sum.blocks = b->l->blocks;

@@ -256,7 +256,7 @@ static drv_status op_tuple(machine *m, int arg) {
             if (i >= m->n_stack || !m->stack[m->n_stack - 1 - i])
                 return bad(m, "takes a value where the stack has none");
         m->n_stack -= n;
-        items = m->stack + m->n_stack;
+        items = n ? m->stack + m->n_stack : NULL;
     }
     DRV_TRY(make(m, PICKLE_TUPLE, &v));
     v->list = (pickle_list){ARENA_ARRAY(m->a, pickle_value *, n + 1), n, n};

@@ -56,7 +56,7 @@ static drv_status check(const bounds *b, pickle_value *v, int depth) {
         }
         v->height = height;
     }
-    if (depth + v->height - 1 <= b->max_depth) return DRV_OK;
+    if (depth <= b->max_depth && depth + v->height - 1 <= b->max_depth) return DRV_OK;
     return drv_fail(DRV_E_DATA, "%s: byte %lld: the pickle nests values more than %d deep", b->path,
             (long long)v->at, b->max_depth);
 }

@@ -53,8 +53,8 @@ pipeline_pool pipeline_place(arena *a, const pipeline_schedule *schedule, int ra
 void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int *weight,
         int *count) {
     const int n = schedule->shape.chunks * PIPELINE_SPANS;
-    arena *scratch = arena_new("pipeline_count_alive");
-    int *now = ARENA_ARRAY(scratch, int, n), held = 0, most = 0;
+    arena *a = arena_new("pipeline_count_alive");
+    int *now = ARENA_ARRAY(a, int, n), held = 0, most = 0;
     for (int i = 0; i < schedule->n_tasks; i++) {
         const pipeline_task *task = &schedule->order[rank][i];
         int *spans = &now[task->chunk * PIPELINE_SPANS];
@@ -70,5 +70,5 @@ void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int
             held -= heavy[pipeline_span(first, part)];
         }
     }
-    arena_free(scratch);
+    arena_free(a);
 }

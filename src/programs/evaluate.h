@@ -1,4 +1,4 @@
-// Mean loss over validation rows, and what is to be known of pairs.
+// Computes the mean loss over validation rows, and the figures of preference pairs.
 #pragma once
 #include "comm/comm.h"
 #include "programs/step.h"

@@ -54,6 +54,8 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
         str_printf(&keys, " --set training.recompute=%s", recompute_name(other->recompute));
     if (other->precision != cfg->precision)
         str_printf(&keys, " --set training.precision=%s", precision_name(other->precision));
+    if (other->zero != cfg->zero)
+        str_printf(&keys, " --set parallel.zero=%lld", (long long)other->zero);
     if (other->lora.rank != cfg->lora.rank)
         str_printf(&keys, " --set lora.rank=%lld%s", (long long)other->lora.rank,
                 config_loads_weights(cfg) ? "" : " (adapters for a model that model.from loads)");
@@ -62,7 +64,10 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
     return text;
 }
 
-// The change that costs least time, from rows and recomputation to what changes the arithmetic.
+enum { MOST_ZERO = 3 }; // of parallel.zero
+
+// Finds the change that costs least time: first rows and recomputation, then changes of the
+// arithmetic.
 static drv_status suggest(arena *a, const run_config *cfg, const run_config *base,
         const memory_limit *limit, const char **keys) {
     static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_GATHERS, RECOMPUTE_SELECTIVE,
@@ -92,12 +97,31 @@ static drv_status suggest(arena *a, const run_config *cfg, const run_config *bas
     return DRV_OK;
 }
 
+// The lowest level of ZeRO above the config's at which the run fits as it is.
+static drv_status suggest_zero(arena *a, const run_config *cfg, const memory_limit *limit,
+        const char **keys) {
+    const int64_t shared = cfg->data_ranks * cfg->context_parallel,
+                  ranks = shared * cfg->tensor_parallel * cfg->pipeline_parallel;
+    run_config other = *cfg;
+    memory_plan planned;
+    while (shared > 1 && ++other.zero <= MOST_ZERO) {
+        if (config_set_ranks(&other, ranks) != DRV_OK || run_layout_check(&other) != DRV_OK)
+            continue;
+        DRV_TRY(fit_plan(&other, &planned));
+        if (!fits(&other, &planned, limit)) continue;
+        *keys = differences(a, cfg, &other);
+        return DRV_OK;
+    }
+    return DRV_OK;
+}
+
 drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys) {
     enum { RANK = 16 };
     run_config adapters = *cfg;
     *keys = NULL;
     DRV_TRY(suggest(a, cfg, cfg, limit, keys));
+    if (!*keys) DRV_TRY(suggest_zero(a, cfg, limit, keys));
     if (*keys || cfg->lora.rank > 0 || *cfg->lora.adapter) return DRV_OK;
     adapters.lora.rank = RANK;
     adapters.lora.alpha = RANK; // as a config that gives the rank alone has it

@@ -1,5 +1,5 @@
-// Tells whether a run fits into the memory of this machine, before anything is allocated; and if
-// not, what would.
+// Checks whether a run fits into the memory of this machine, before anything is allocated; if it
+// does not, suggests settings that do.
 #pragma once
 #include "base/memory_limit.h"
 #include "programs/programs.h"
@@ -9,8 +9,9 @@
 DRV_CHECKED drv_status fit_plan(const run_config *cfg, memory_plan *out);
 
 // Finds keys that make the run fit, as "--set training.micro_batch_size=2 --set
-// training.recompute=full": the change that costs least time; a LoRA where nothing else is enough.
-// NULL: that is not either. Each is really planned. Lives in `a`.
+// training.recompute=full": the change that costs least time; where that is not enough, the lowest
+// level of ZeRO that is; a LoRA where nothing else is. NULL: nothing fits. Each suggestion was
+// planned. Lives in `a`.
 DRV_CHECKED drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys);
 
@@ -18,6 +19,6 @@ DRV_CHECKED drv_status fit_suggest(arena *a, const run_config *cfg, const memory
 // that has a memory of its own is not looked at (programs_check_fit).
 DRV_CHECKED drv_status fit_check(const run_config *cfg, const memory_limit *limit);
 
-// Advises a run of cfg that is out of memory what to have less of, as "a smaller
+// Suggests to a run of cfg that is out of memory how to use less, as "a smaller
 // data.sequence_length or training.recompute full": only what it does not do already. Lives in `a`.
 const char *fit_less(arena *a, const run_config *cfg);

@@ -1,5 +1,6 @@
 // The interpreter of pipeline schedules: one rank's part of a table, with the messages between
-// stages. What the works do is the caller's: training and evaluation run programs, a test waits.
+// stages. The caller supplies the work of each task: training and evaluation run programs, a test
+// waits.
 #pragma once
 #include "comm/comm.h"
 #include "plan/pipeline.h"
@@ -7,7 +8,7 @@
 typedef struct pipeline_link {      // a rank's neighbours; reused from step to step
     comm_group *forward, *backward; // the ranks of the pipeline, apart by direction
     int place, ranks;
-    int64_t bytes;   // of what a stage hands to the next one, and gets a gradient of
+    int64_t bytes;   // of the message to the next stage, and of its gradient
     char *memory;    // of both, the messages under way
     double waited_s; // for messages, since the caller last set it to 0
 } pipeline_link;
@@ -32,8 +33,7 @@ typedef struct pipeline_actions {
     int n_rounds;
 } pipeline_actions;
 
-// Runs all tasks of this rank. It has one send under way per direction, and posts the receive of a
-// task before it waits for that of the task in front of it: what pipeline_simulate takes for
-// granted.
+// Runs all tasks of this rank. It has at most one pending send per direction, and posts the receive
+// of a task before it waits for that of the preceding task; pipeline_simulate assumes both.
 DRV_CHECKED drv_status pipeline_run(pipeline_link *link, const pipeline_schedule *schedule,
         const pipeline_actions *actions);

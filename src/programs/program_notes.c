@@ -1,4 +1,4 @@
-// Words for what has become slow in compiled programs.
+// Reports the slow parts of compiled programs.
 #include <stdio.h>
 
 #include "base/log.h"
@@ -9,7 +9,7 @@ void program_facts_warn(const char *program, const program_facts *f) {
         int64_t n;
         const char *what;
     } rows[] = {{f->fused_asked - f->fused, "of the calls of fused attention were taken apart"},
-            {f->summed_products, "of the gradients of weights are no matrix products"},
+            {f->summed_products, "of the gradients of weights are not matrix products"},
             {f->fp32_products, "of the matrix products are computed in fp32, expected bf16"},
             {f->fp8_asked - f->fp8, "of the matrix products in fp8 are computed in bf16"},
             {f->weight_copies, "copies of whole weights were put in"}};
@@ -27,7 +27,7 @@ void program_facts_print(FILE *to, const program_facts *f) {
     if (f->fp8_asked)
         fprintf(to, "  matrix products in fp8: %lld, expected %lld\n", (long long)f->fp8,
                 (long long)f->fp8_asked);
-    fprintf(to, "  gradients of weights that are no matrix products: %lld\n",
+    fprintf(to, "  gradients of weights that are not matrix products: %lld\n",
             (long long)f->summed_products);
     fprintf(to, "  copies of whole weights: %lld\n", (long long)f->weight_copies);
 }

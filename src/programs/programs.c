@@ -64,7 +64,7 @@ static drv_status build_accum_groups(arena *a, tensor *const *weights, int n, co
     return DRV_OK;
 }
 
-// The weights of the update, and what it has to know of each.
+// The weights of the update, with their attributes.
 typedef struct update_weights {
     tensor **w; // n trained ones, then second uses
     bool *split, *tied, *copy;
@@ -155,7 +155,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
     return graph_verify(p->update_graph, STAGE_DIFFERENTIATED);
 }
 
-// Refuses what does not divide, or what the back end has no rule for.
+// Refuses sizes that do not divide, and settings that the back end does not support.
 static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * layout->row_tokens;
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
@@ -232,7 +232,7 @@ typedef struct request_list {
     int n;
 } request_list;
 
-// Lists what is to be loaded: all graphs, with one program in the place of the step's and the
+// Lists the programs to load: all graphs, with one program in the place of the step's and the
 // update's where whole steps are one.
 static request_list list_requests(arena *a, backend *device, programs *p) {
     request_list list = {ARENA_ARRAY(a, load_request, p->held.n_all),

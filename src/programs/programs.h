@@ -72,13 +72,13 @@ DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 // Builds the programs of a run and plans them as the host's back end would, without a device.
 DRV_CHECKED drv_status programs_plan(arena *a, const run_config *cfg, programs *p);
-// Compiles all of them, whatever becomes of each; the first failure is returned.
+// Compiles all of them, even if some fail, and returns the first failure.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);
 
-// Finishes accumulation group number `accumulation group` of `n_accum_groups` of this rank. Every
-// slot that holds its left neighbour is added; what comes out waits in the first free slot, or, of
-// the last accumulation group, is the sum of all.
+// Finishes accumulation group number `accumulation group` of `n_accum_groups` of this rank: adds
+// every slot that holds its left neighbour in the tree, and stores the sum in the first free slot;
+// that of the last group is the sum of all.
 DRV_CHECKED drv_status programs_finish_accum_group(programs *p,
         const accum_group_programs *accum_groups, int64_t accum_group, int64_t n_accum_groups);
 
@@ -111,13 +111,13 @@ memory_plan programs_memory(const programs *p);
 int64_t programs_compiled_bytes(const programs *p, const char **name);
 // Checks the programs that are loaded. DRV_E_DEVICE: one needs more than the device gives.
 DRV_CHECKED drv_status programs_check_fit(const programs *p);
-// Holds the back end against the plan (design D4). DRV_E_DEVICE: it holds more. Fewer bytes than
-// planned are a warning, for the plan is then not true.
+// Compares the memory that the back end holds with the plan (design D4). DRV_E_DEVICE: it holds
+// more than planned. Logs a warning if it holds less, since the plan is wrong then too.
 DRV_CHECKED drv_status programs_check_held(const programs *p);
 
 // Warns of what the compiler has made slow in a program, a line for each kind; of all programs that
 // are loaded, on devices where it matters.
 void program_facts_warn(const char *program, const program_facts *f);
 void programs_warn(const programs *p);
-// Prints all of it, in lines that are indented.
+// Prints all of it in indented lines.
 void program_facts_print(FILE *to, const program_facts *f);

@@ -1,5 +1,5 @@
-// Counts what programs cost: arithmetic, bytes sent to other ranks, memory; and checks that the
-// back end holds what was planned.
+// Counts the cost of programs: arithmetic, bytes sent to other ranks, memory; and compares the
+// memory of the back end with the plan.
 #include <string.h>
 
 #include "base/log.h"

@@ -40,7 +40,7 @@ stepper stepper_new(arena *a, programs *p, comm *self, const mesh *ranks) {
     return s;
 }
 
-// Reads what the program of graph g has left, as soon as it has ended.
+// Reads the results of the program of graph g as soon as it has ended.
 static drv_status read_result(const stepper *s, const graph *g, const char *name, int64_t bytes,
         void *dst) {
     DRV_TRY_CTX(backend_read(s->p->held.b, name, 0, bytes, dst), "step %lld: program \"%s\"",

@@ -26,7 +26,7 @@ typedef struct stepper {
     double *losses, *mine;
     int n_values;
     int64_t first_loss, n_losses; // of this rank; of a reduction block
-    int64_t step;                 // told to other ranks
+    int64_t step;                 // number, for the messages of other ranks
     stop_poll poll;               // by micro-batches, or by rounds of a pipeline
     double gradients_s;           // the last gradients took this rank so long
     pair_figures figures;         // of the last step; of rows of pairs
@@ -38,10 +38,10 @@ stepper stepper_new(arena *a, programs *p, comm *self, const mesh *ranks);
 // are s->figures. DRV_STOPPED, on all ranks: a stop was asked for, and the step is given up between
 // two micro-batches; it has changed no weight.
 DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b, double *loss);
-// Tells the stepper how long the last gradients took the slowest rank, the same number on all, so
-// that the ranks of the next step ask each other for a stop in time, and in short steps never.
+// Sets the time that the last gradients took on the slowest rank, the same number on all ranks: the
+// ranks then check for a stop within a long step often enough, and within a short one never.
 void stepper_pace(stepper *s, double seconds);
-// Returns, after these, the rank that computed the first loss of the step that is no finite number,
+// Returns, after these, the rank that computed the first loss of the step that is not finite,
 // of tensor ranks the first one; where all are finite, rank 0.
 int stepper_bad_rank(const stepper *s);
 // A whole step as one program (programs.h: whole_step): starts it and returns; stepper_finish waits

@@ -1,5 +1,5 @@
-// Agreement of the ranks of a job, between the parts of a long work, on whether a stop was asked
-// for: all end it after the same part, since none may leave the others in a collective.
+// Lets the ranks of a job agree, between the parts of a long task, on whether a stop was requested:
+// all stop after the same part, since none may leave the others in a collective.
 #pragma once
 #include "comm/comm.h"
 
@@ -12,7 +12,7 @@ typedef struct stop_poll {
 
 // Makes a poll in which the ranks ask each other after every `every` parts at first.
 stop_poll stop_poll_new(comm *c, int64_t every);
-// Starts the clock: what ran until now was no part.
+// Starts the clock; the time before does not count.
 void stop_poll_begin(stop_poll *p);
 // Notes that this rank has done `n` more parts of `doing`; every rank calls it after the same ones.
 // DRV_STOPPED, on all ranks at the same call: a stop was asked for on one of them. The only rank of

@@ -301,6 +301,16 @@ static void add_ranks(json_t *record, const rank_times *t) {
     json_object_set_new(record, "rank_sent_bytes", sent);
 }
 
+static void add_terms(json_t *record, const step_metrics *step) {
+    json_t *terms = json_object();
+    for (int i = 0; i < step->n_terms; i++)
+        json_object_set_new(terms, step->term_name(i), json_of_f64(step->terms[i]));
+    if (step->n_terms)
+        json_object_set_new(record, "terms", terms);
+    else
+        json_decref(terms);
+}
+
 // Adds the energy that each host used since it was last read, for hosts that were read now.
 static void add_energy(json_t *record, const rank_times *t) {
     json_t *hosts = json_array();
@@ -364,6 +374,7 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_object_set_new(record, "compute_s", json_of_f64(step->compute_s));
     json_object_set_new(record, "update_s", json_of_f64(step->update_s));
     json_object_set_new(record, "save_s", json_of_f64(step->save_s));
+    add_terms(record, step);
     if (step->mfu > 0) json_object_set_new(record, "mfu", json_of_f64(step->mfu));
     if (step->n_pairs) {
         json_object_set_new(record, "pairs", json_integer(step->n_pairs));

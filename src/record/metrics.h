@@ -9,6 +9,8 @@
 #include "record/rank_times.h"
 #include "weights/hashes.h"
 
+enum { METRICS_TERMS = 16 };
+
 typedef struct step_metrics {
     int64_t step, steps;
     double loss, lr, grad_norm, param_norm;
@@ -23,6 +25,9 @@ typedef struct step_metrics {
     const rank_times *times; // of several ranks; its n is 0 on one
     bool shared;             // at this step
     bool hashed;             // at this step
+    int n_terms;             // parts of this rank's step, in seconds; 0: not timed
+    double terms[METRICS_TERMS];
+    const char *(*term_name)(int term);
     state_hashes hashes;
 } step_metrics;
 

@@ -219,10 +219,11 @@ void record_resume(run_record *self, int64_t step, const char *from, const lost_
     pthread_mutex_unlock(&self->lock);
 }
 
-void record_running(run_record *self, int64_t step, const char *energy) {
+void record_running(run_record *self, int64_t step, const char *energy, json_t *planned) {
     json_t *fields = json_object(), *words = json_string(energy);
     json_object_set_new(fields, "step", json_integer(step));
     json_object_set_new(fields, "energy", words ? words : json_null());
+    json_object_set_new(fields, "plan", planned ? planned : json_null());
     add_event(self, EVENT_RUNNING, fields);
     if (self) self->begun = true;
     set_state(self, RUN_RUNNING);

@@ -2,6 +2,7 @@
 // Rank 0 writes them; if it has died, the lowest surviving rank writes how the job ended. Only the
 // loss of the run directory ends a run: if the journal cannot be written, one warning is logged.
 #pragma once
+#include "base/json.h"
 #include "comm/comm.h"
 #include "config/config.h"
 #include "record/metrics.h"
@@ -25,8 +26,9 @@ void record_close(run_record *self);
 
 // --- what happens
 void record_resume(run_record *self, int64_t step, const char *from, const lost_metrics *lost);
-// `energy` says how energy is read on the hosts, or why it is not.
-void record_running(run_record *self, int64_t step, const char *energy);
+// `energy` says how energy is read on the hosts, or why it is not. planned: what a step is planned
+// to take (docs/formats.md), NULL if that is not known; belongs to the record from now on.
+void record_running(run_record *self, int64_t step, const char *energy, json_t *planned);
 void record_step(run_record *self, const step_metrics *m);
 void record_saving(run_record *self);
 void record_saved(run_record *self, int64_t step, double seconds, double blocked_s, int64_t bytes);

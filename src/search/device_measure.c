@@ -42,6 +42,7 @@ device_profile device_profile_of_step(const step_profile *step, const machine_ro
             .bf16_flops = roof->flops_per_s,
             .bytes_per_s = memory,
             .links = {.inside = link, .between = link, .ranks_per_host = 1},
+            .reached_fp8 = 1,
             .reached_products = reached(&products, roof->flops_per_s),
             .reached_attention = reached(&attention, roof->flops_per_s),
             .reached_memory = reached(&bytes, memory),
@@ -52,12 +53,15 @@ device_profile device_profile_of_step(const step_profile *step, const machine_ro
 
 void device_profile_print(const device_profile *d, const char *source, str *out) {
     str_printf(out, "source: \"%s\"\nmemory: %lld\n", source, (long long)d->memory);
-    str_printf(out, "peak: {bf16_tflops: %.6g}\nmemory_gb_s: %.6g\n", d->bf16_flops / 1e12,
-            d->bytes_per_s / 1e9);
+    str_printf(out, "peak: {bf16_tflops: %.6g, fp8_tflops: %.6g}\nmemory_gb_s: %.6g\n",
+            d->bf16_flops / 1e12, d->fp8_flops / 1e12, d->bytes_per_s / 1e9);
     str_printf(out, "links: {inside_gb_s: %.6g, between_gb_s: %.6g, ranks_per_host: %lld}\n",
             d->links.inside / 1e9, d->links.between / 1e9, (long long)d->links.ranks_per_host);
-    str_printf(out,
-            "reached: {products: %.6g, attention: %.6g, memory: %.6g, inside: 1, between: 1}\n",
-            d->reached_products, d->reached_attention, d->reached_memory);
-    str_printf(out, "launch_us: %.6g\n", d->launch_s * 1e6);
+    str_printf(out, "reached: {products: %.6g, products_fp8: %.6g, attention: %.6g, memory: %.6g, ",
+            d->reached_products, d->reached_fp8, d->reached_attention, d->reached_memory);
+    str_printf(out, "inside: %.6g, between: %.6g}\n", d->reached_inside, d->reached_between);
+    str_printf(out, "small_product: %.6g\nlaunch_us: %.6g\nmessage_us: %.6g\n", d->small_product,
+            d->launch_s * 1e6, d->message_s * 1e6);
+    str_printf(out, "overlap: {tensor: %.6g, data: %.6g}\n", d->overlap_tensor, d->overlap_data);
+    if (d->price_per_hour > 0) str_printf(out, "price_per_hour: %.6g\n", d->price_per_hour);
 }

@@ -107,7 +107,7 @@ static bool has_bits(const run_config *whole, const run_config *pinned, const la
     run_config tried;
     return is_power_of_two(whole->n_context_blocks / c->context) &&
            whole->n_context_blocks % c->context == 0 &&
-           (c->zero == 2 || is_power_of_two(whole->n_accum_groups / c->data)) &&
+           (c->zero >= 2 || is_power_of_two(whole->n_accum_groups / c->data)) &&
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
 

@@ -281,6 +281,21 @@ static void find_ranks(layout_bytes *all, const run_config *with, const layout_c
 }
 
 // --- layouts
+// Returns the bytes of weights: with ZeRO-3 a share of them, and two units that are gathered, of
+// which one may be a table.
+static double weight_bytes(const run_config *with, const layout_candidate *layout,
+        const place_bytes *whole) {
+    const model_config *m = &with->model;
+    const double each = with->precision != PRECISION_F32 ? 2 : 4,
+                 table = (double)(m->vocab_size * m->hidden_size) / (double)layout->tensor,
+                 tables = m->tie_word_embeddings ? 1 : 2,
+                 layer = ((double)model_parameters(m) / (double)layout->tensor - tables * table) /
+                         (double)m->num_hidden_layers;
+    if (layout->zero < 3) return whole->weights;
+    return whole->weights / (double)(layout->data * layout->context) +
+           each * (layer + fmax(layer, table));
+}
+
 // Adds up what a rank has, with so many bytes of micro-batches in flight, in whose place the update
 // has its temporaries: beside its other ones, with ZeRO, its shards of all gradients.
 static double sum_of(const run_config *with, const layout_candidate *layout,
@@ -299,7 +314,7 @@ static double sum_of(const run_config *with, const layout_candidate *layout,
                  bucket = layout->data > 1 && layout->context == 1
                                   ? (double)comm_bucket_bytes(DT_F32, shard, (int)shards)
                                   : 0;
-    return whole->weights + whole->gradients * sums + optimizer +
+    return weight_bytes(with, layout, whole) + whole->gradients * sums + optimizer +
            fmax(in_flight + whole->beside, between) + whole->messages + bucket + whole->others +
            (double)batch_reader_bytes(with);
 }

@@ -77,13 +77,26 @@ static const layer_work *layer_of(const search *s, const layout_candidate *c) {
 // Bytes that an update reads and writes of a parameter: those that ranks share, and others.
 enum { OWN_BYTES = 6, SHARED_BYTES = 38 };
 
+// Sets what data ranks send, and the update: of gradients 4 bytes a parameter, of weights 2 or 4.
+static void compose_shared(const search *s, const layout_candidate *c, step_work *to) {
+    const double shared = (double)(c->data * c->context),
+                 mine = s->parameters / (double)(c->tensor * c->pipeline),
+                 sent = mine * (shared - 1) / shared,
+                 weights = s->cfg->precision != PRECISION_F32 ? 2 : 4;
+    const double in_update[] = {8, 4 + weights, weights, 0}; // by level of ZeRO
+    for (int64_t rank = 0; rank < c->pipeline; rank++) {
+        const double gathered = c->zero == 3 ? weights * sent : 0;
+        to->forward[rank].wire[AXIS_DATA] = gathered;
+        to->backward[rank].wire[AXIS_DATA] = (c->zero >= 2 ? 4 * sent : 0) + gathered;
+    }
+    to->update.wire[AXIS_DATA] = in_update[c->zero] * sent;
+    to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
+}
+
 // The work of a step by stage, or, where `to` has as many as ranks, the stages of each rank as one.
 static void compose(const search *s, const layout_candidate *c, const layer_work *layer,
         step_work *to) {
-    const int p = (int)c->pipeline, n_stages = p * (int)c->virtual_stages;
-    const double t = (double)c->tensor, shared = (double)(c->data * c->context),
-                 mine = s->parameters / (t * p), sent = mine * (shared - 1) / shared,
-                 weights = s->cfg->precision != PRECISION_F32 ? 2 : 4;
+    const int n_stages = (int)(c->pipeline * c->virtual_stages);
     int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
     layout_share_layers(&s->cfg->model, n_stages, layers);
     for (int stage = 0; stage < n_stages; stage++) {
@@ -93,10 +106,7 @@ static void compose(const search *s, const layout_candidate *c, const layer_work
     free(layers);
     work_add(&layer->ends_forward, 1, &to->forward[to->n_stages - 1]);
     work_add(&layer->ends_backward, 1, &to->backward[to->n_stages - 1]);
-    for (int rank = 0; rank < p; rank++)
-        to->backward[rank].wire[AXIS_DATA] = c->zero == 2 ? 4 * sent : 0;
-    to->update.wire[AXIS_DATA] = sent * (c->zero == 2 ? weights : c->zero ? 4 + weights : 8);
-    to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
+    compose_shared(s, c, to);
 }
 
 // Bytes of what a stage hands to the next one.
@@ -165,11 +175,11 @@ static void add(search *s, layout_candidate c) {
     out->list[out->n++] = c;
 }
 
-// ZeRO-2 if the data ranks allow it.
+// ZeRO-3 if the data ranks allow it.
 static int64_t most_zero(search *s, const layout_candidate *c) {
     if (c->data * c->context == 1) return 0;
-    s->with.zero = 2;
-    return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 2 : 1;
+    s->with.zero = 3;
+    return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 3 : 1;
 }
 
 // Recomputation, sequence parallelism and ZeRO, each on or off.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "tok/model_file.h"
 #include "tok/tokenizer.h"
 
 enum { PADDING = 1024 }; // rows of the vocabulary: fewer are usual, for round sizes
@@ -110,8 +111,9 @@ drv_status carry_check_data(const run_config *cfg, const rows *stream) {
     const char *path = cfg->tokenizer;
     tokenizer *t = NULL;
     uint64_t hash;
-    if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
-    const bool there = *path && file_exists(path) && dataset_tokenizer_hash(path, &hash) == DRV_OK;
+    if (*path) path = tokenizer_file_of(a, path);
+    const bool there =
+            path && *path && file_exists(path) && dataset_tokenizer_hash(path, &hash) == DRV_OK;
     drv_status status = DRV_OK;
     for (int i = 0; there && status == DRV_OK && i < rows_n_sources(stream); i++) {
         const dataset *set = rows_source(stream, i);
@@ -144,11 +146,33 @@ int64_t carry_bytes(const run_config *cfg) {
     return bytes;
 }
 
+static bool is_carried_name(const char *name) {
+    int i = 0;
+    while (i < n_ckpt_carried_names && strcmp(ckpt_carried_names[i], name) != 0)
+        i++;
+    return i < n_ckpt_carried_names;
+}
+
+// A model file may have any name, which says what it is.
+static drv_status carry_own_name(arena *a, const run_config *cfg, ckpt_carried *list, int *n_list) {
+    const char *path = tokenizer_file_of(a, cfg->tokenizer),
+               *slash = path ? strrchr(path, '/') : "";
+    const char *name = slash ? slash + 1 : path;
+    char *bytes;
+    size_t n;
+    if (!path || is_carried_name(name) ||
+            (!str_ends(name, ".model") && !str_ends(name, ".tiktoken")))
+        return DRV_OK;
+    DRV_TRY(file_read(a, path, &bytes, &n));
+    list[(*n_list)++] = (ckpt_carried){name, bytes, n, folder_of(a, path)};
+    return DRV_OK;
+}
+
 drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
     const char *folders[2] = {NULL, NULL};
     out->n_carried = 0;
     if (!*cfg->tokenizer) return DRV_OK;
-    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names);
+    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names + 1);
     folders[0] = folder_of(a, cfg->tokenizer);
     arena *compare = arena_new("same tokenizer");
     if (*cfg->from && same_file(compare, path_join(compare, folders[0], "tokenizer.json"),
@@ -166,7 +190,7 @@ drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
             break;
         }
     out->carried = list;
-    return DRV_OK;
+    return carry_own_name(a, cfg, list, &out->n_carried);
 }
 
 // --- the end of a turn

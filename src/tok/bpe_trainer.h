@@ -1,6 +1,5 @@
-// Training a byte-level BPE tokenizer (arXiv:1508.07909, on bytes as GPT-2 does): texts are counted
-// word by word on all threads, then the words are merged. The files are those that Hugging Face
-// loads.
+// Trains a byte-level BPE tokenizer (arXiv:1508.07909, on bytes as in GPT-2): counts the words of
+// texts on all threads, then merges. Writes the files that Hugging Face loads.
 #pragma once
 #include "tok/token_role.h"
 #include "tok/tokenizer.h"

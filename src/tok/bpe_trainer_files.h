@@ -1,4 +1,4 @@
-// Writes what training leaves: the files of a tokenizer as Hugging Face writes them.
+// Writes the files of a trained tokenizer, as Hugging Face does.
 #pragma once
 #include "tok/bpe_trainer.h"
 #include "tok/split.h"

@@ -1,5 +1,5 @@
-// Sets of code points: what a class of a regular expression matches, by the Unicode version of
-// Hugging Face's regular expressions (unicode.h), not by that of a library.
+// Sets of code points that a class of a regular expression matches, in the Unicode version of
+// Hugging Face's regular expressions (unicode.h), not in that of a library.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -104,7 +104,7 @@ static uint32_t point_at(const unsigned char *s, size_t *n) {
 }
 
 // Widens a match in [from, n) of s by the white space that it takes. A space of normalised text in
-// the sentencepiece style is U+2581, which is none. False: it is no token here.
+// the sentencepiece style is U+2581, which is none. False: it is not a token here.
 static bool match_added(const encoder *e, const added_index *x, const added_token *found,
         const unsigned char *s, size_t from, size_t n, size_t *begin, size_t *end) {
     const tokenizer *t = e->t;
@@ -160,24 +160,36 @@ static void encode_batch_of_words(void *ctx, const unsigned char *const *bounds,
     }
 }
 
-static void encode_words(encoder *e, const unsigned char *s, size_t n) {
-    const tokenizer *t = e->t;
-    if (t->metaspace) {
-        str_clear(&e->spaced);
-        const bool marked = *s == ' ' || (n >= 3 && memcmp(s, SPACE_MARK, 3) == 0);
-        const bool wanted =
-                t->prefix == PREFIX_UNLESS || (t->prefix == PREFIX_FIRST && e->first == s);
-        const bool prefixed = wanted && !marked && !e->continues;
-        if (prefixed) str_add(&e->spaced, " ", 1);
-        str_replace(&e->spaced, s, n, SPACE_MARK, " ");
-        if (e->trace) trace_spaced(e->trace, s, n, &e->spaced, prefixed);
-        s = (const unsigned char *)e->spaced.p;
-        n = e->spaced.n;
+static void encode_pieces(encoder *e, const unsigned char *s, size_t n) {
+    offset_list begins = {0};
+    unigram_encode(e->t->unigram, s, n, &e->out, e->trace ? &begins : NULL);
+    for (int64_t i = 0; i < begins.n; i++)
+        trace_id(e->trace, s + begins.p[i]);
+    offset_list_free(&begins);
+}
+
+static void encode_words(encoder *self, const unsigned char *text, size_t n_bytes) {
+    const tokenizer *tok = self->t;
+    if (tok->unigram) {
+        encode_pieces(self, text, n_bytes);
+        return;
     }
-    e->continues = false;
-    e->first = NULL;
-    e->end = s + n;
-    split_text(t->rule, t->n_rules, s, n, encode_batch_of_words, e);
+    if (tok->metaspace) {
+        str_clear(&self->spaced);
+        const bool marked = *text == ' ' || (n_bytes >= 3 && memcmp(text, SPACE_MARK, 3) == 0);
+        const bool wanted = tok->prefix == PREFIX_UNLESS ||
+                            (tok->prefix == PREFIX_FIRST && self->first == text);
+        const bool prefixed = wanted && !marked && !self->continues;
+        if (prefixed) str_add(&self->spaced, " ", 1);
+        str_replace(&self->spaced, text, n_bytes, SPACE_MARK, " ");
+        if (self->trace) trace_spaced(self->trace, text, n_bytes, &self->spaced, prefixed);
+        text = (const unsigned char *)self->spaced.p;
+        n_bytes = self->spaced.n;
+    }
+    self->continues = false;
+    self->first = NULL;
+    self->end = text + n_bytes;
+    split_text(tok->rule, tok->n_rules, text, n_bytes, encode_batch_of_words, self);
 }
 
 static void encode_part(encoder *e, const unsigned char *s, size_t n) {

@@ -117,9 +117,12 @@ static drv_status read_added(loader *load, size_t i, const json_t *token, bool b
         added_token *out) {
     const char *text = json_string_value(json_object_get(token, "content"));
     if (!text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", load->path, i);
+    const bool given = load->keeps_ids && !beside; // as the model itself has it
     *out = (added_token){.name = arena_strdup(load->a, text),
             .n = (int)strlen(text),
-            .id = *text ? next_added_id(load, text) : -1,
+            .id = !*text  ? -1
+                  : given ? (int32_t)json_integer_value(json_object_get(token, "id"))
+                          : next_added_id(load, text),
             .special = json_is_true(json_object_get(token, "special")),
             .normalized = json_is_true(json_object_get(token, "normalized")),
             .single_word = json_is_true(json_object_get(token, "single_word")),
@@ -129,7 +132,11 @@ static drv_status read_added(loader *load, size_t i, const json_t *token, bool b
     DRV_TRY(check_id(load, token, beside, out));
     if (out->normalized && tokenizer_normalizes(load->t)) {
         str normal = {0};
-        tokenizer_normalize(load->t, text, strlen(text), &normal);
+        if (given)
+            str_replace(&normal, text, strlen(text), SPACE_MARK,
+                    load->t->space_mark ? " " : SPACE_MARK);
+        else
+            tokenizer_normalize(load->t, text, strlen(text), &normal);
         out->text = (const unsigned char *)arena_strndup(load->a, normal.p, normal.n);
         out->n = (int)normal.n;
         str_free(&normal);

@@ -178,7 +178,7 @@ static drv_status read_decoder(const beside *b, const json_t *decoder, numbered 
         int64_t id;
         if (!str_to_i64(key, &id) || !loader_token_text(value))
             return drv_fail(DRV_E_DATA,
-                    "%s: added_tokens_decoder: \"%.40s\" is no id with a token that has \"content\"",
+                    "%s: added_tokens_decoder: \"%.40s\" is not an id with a token that has \"content\"",
                     loader_beside(b->load, "tokenizer_config.json"), key);
         add_number(b, id, whole_token(value, false), out, n);
     }

@@ -70,7 +70,8 @@ static drv_status add_merges(loader *load, const merge_list *list) {
         // The last of several merges of the same two ids (a merge that stands twice, or keys that
         // share an id) counts, with its rank.
         line->pair[at] = pair;
-        line->to[at] = (merge_to){merge->rank, merge->merged};
+        line->to[at] =
+                (merge_to){load->ranks ? load->ranks[merge->rank] : merge->rank, merge->merged};
     }
     return DRV_OK;
 }

@@ -22,7 +22,7 @@ static drv_status take_role(loader *l, int file, token_role role, bool *decided)
     *decided = !text || id >= 0;
     l->t->role[role] = id;
     if (!*decided)
-        log_warn("%s: %s \"%s\" is no token and is ignored", loader_beside(l, files[file]), key,
+        log_warn("%s: %s \"%s\" is not a token and is ignored", loader_beside(l, files[file]), key,
                 text);
     return DRV_OK;
 }

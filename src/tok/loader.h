@@ -10,6 +10,8 @@ typedef struct loader {
     const char *path;
     tokenizer *t;
     json_cursor vocab, merges; // the two large values: not part of the tree
+    const int32_t *ranks;      // of the merges; NULL: their places in the list
+    bool keeps_ids;            // added tokens of its own have the ids that are given
     int32_t n_new;             // added tokens that the vocabulary does not have
     int n_other_ids;           // added tokens that have another id than the file says
     int n_beside;              // tokens that only files beside tokenizer.json have
@@ -19,7 +21,7 @@ typedef struct loader {
     bool fused;                // the decoder so far has made one text of the tokens
     token_bytes *keys;         // by id: entries as the file writes them; if tokenizer->decodes_keys
     json_t *config, *map;      // tokenizer_config.json, special_tokens_map.json; NULL: not there
-    bool has_decoder;          // the config says all of added tokens: the map does not count there
+    bool has_decoder;          // the config defines all added tokens: the map is ignored for them
 } loader;
 
 // DRV_E_DATA: what is not supported, by name.
@@ -31,18 +33,20 @@ DRV_CHECKED drv_status loader_check_utf8(const loader *l, const str *s);
 DRV_CHECKED drv_status load_vocab(loader *l);
 void load_bytes(loader *l, bool byte_fallback);
 DRV_CHECKED drv_status load_merges(loader *load);
-// Finds the bytes between which no entry of the vocabulary reaches across, and so no merge: the
-// text may be cut there. Only if every byte has an id: what has none goes away or is fused, and
-// brings others together. Not with ignore_merges, which looks for the text as a whole.
+// Finds the pairs of bytes that no entry of the vocabulary contains, hence no merge: a text may be
+// cut between them. Requires that every byte has an id, since a byte without one is dropped or
+// fused, which makes its neighbours adjacent, and no ignore_merges, which looks up the whole text.
 void load_joins(loader *l);
 // Reads the files beside tokenizer.json, and lists the tokens that they add to its own.
 DRV_CHECKED drv_status load_beside(loader *load, const json_t *own, json_t **out);
 const char *loader_beside(const loader *l, const char *name); // the path of such a file
 // Reads one, an object; *out stays as it is where there is none.
 DRV_CHECKED drv_status loader_read_beside(const loader *l, const char *name, json_t **out);
-// Returns what a token says in such a file: a text, or an object with "content"; NULL: neither.
+// Returns the text of a token in such a file: a string, or an object with "content"; NULL: neither.
 const char *loader_token_text(const json_t *value);
 // `beside`: more tokens, which files beside tokenizer.json add.
 DRV_CHECKED drv_status load_added(loader *load, const json_t *list, const json_t *beside);
 // Loads the roles of special tokens; needs all of the above and the post-processor.
 DRV_CHECKED drv_status load_roles(loader *l);
+// Loads a whole tokenizer from the bytes of a model file (model_file.h) in place of tokenizer.json.
+DRV_CHECKED drv_status load_model_file(loader *load, const void *bytes, size_t n);

@@ -30,6 +30,10 @@ void tokenizer_compose(const tokenizer *t, const void *text, size_t n, str *out)
 }
 
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out) {
+    if (t->rules) {
+        piece_rules_apply(t->rules, text, n, out, NULL);
+        return;
+    }
     void *composed = compose(t, &text, &n);
     if (t->prefix == PREFIX_ALWAYS && n) str_add(out, " ", 1);
     if (t->space_mark && !t->metaspace)

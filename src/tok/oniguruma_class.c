@@ -41,7 +41,7 @@ static drv_status read_hex(onig *tr, const char *from, int min, int max, uint32_
             break;
     }
     if (n < min || *cp >= N_CODE_POINTS || (*cp >= 0xD800 && *cp <= 0xDFFF))
-        return onig_refuse(tr, from, "a number that is no code point");
+        return onig_refuse(tr, from, "a number that is not a code point");
     return DRV_OK;
 }
 
@@ -64,7 +64,7 @@ drv_status onig_escaped(onig *tr, uint32_t *cp) {
     } else if (letter == 'x') {
         tr->p++;
         DRV_TRY(read_hex(tr, from, 2, 2, cp));
-        return *cp < 0x80 ? DRV_OK : onig_refuse(tr, from, "a byte that is no character");
+        return *cp < 0x80 ? DRV_OK : onig_refuse(tr, from, "a byte that is not a character");
     } else {
         return onig_refuse(tr, from, letter ? "this escape" : "a backslash at the end");
     }

@@ -19,7 +19,7 @@ typedef struct onig {
 
 // "... at byte N: `what` is not supported"; `from` is a place in the pattern.
 drv_status onig_refuse(const onig *tr, const char *from, const char *what);
-// Refuses what is nested too deeply, or classes that are too many to be a pattern for words.
+// Refuses nesting that is too deep, and patterns with too many classes.
 DRV_CHECKED drv_status onig_enter(onig *tr);
 
 // Reads the character that the escape after a backslash stands for (tr->p is behind the backslash);

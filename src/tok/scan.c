@@ -63,7 +63,7 @@ static inline int class_at(bytes p, bytes *next, const uint8_t *cp) {
     return cp[utf8_next(next)];
 }
 
-// Bit 7 of each byte that is no ASCII letter. Bytes of 0x80 and more are none.
+// Bit 7 of each byte that is not an ASCII letter. Bytes of 0x80 and more are none.
 static inline uint64_t not_letters(uint64_t x) {
     const uint64_t low = (x | EVERY(0x20)) & EVERY(0x7F); // upper case folded
     const uint64_t from_a = low + EVERY(0x80 - 'a'), past_z = low + EVERY(0x7F - 'z');

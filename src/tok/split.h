@@ -1,5 +1,5 @@
-// Cutting text into words before BPE ("pre-tokenization"). Known patterns have a scanner written by
-// hand; any other goes through PCRE2.
+// Splits text into words before BPE (pre-tokenization). Known patterns have hand-written scanners;
+// any other pattern is matched by PCRE2.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// Finds what special tokens are for. A role belongs to a token because tokenizer_config.json says
-// so, or because its name is a well-known one.
+// Finds the roles of special tokens. A token has a role if tokenizer_config.json assigns it, or if
+// its name is a well-known one.
 #pragma once
 #include <stdbool.h>
 

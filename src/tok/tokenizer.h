@@ -1,6 +1,6 @@
-// Hugging Face tokenizer.json with a BPE model: byte-level (GPT-2, Llama-3, SmolLM2) and
-// sentencepiece-style with byte fallback (Llama-2, TinyLlama). What is not supported is refused by
-// name when the file is opened.
+// Tokenizers: Hugging Face tokenizer.json with a BPE model, byte-level (GPT-2, Llama-3, SmolLM2)
+// and sentencepiece-style with byte fallback (Llama-2, TinyLlama), and model files of sentencepiece
+// and tiktoken (model_file.h). What is not supported is refused by name when the file is opened.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 typedef struct tokenizer tokenizer; // immutable after opening, but for the words it has seen
 
-// Opens a tokenizer. `path`: the file, or the folder that holds tokenizer.json.
+// Opens a tokenizer. `path`: the file, or the folder that holds tokenizer.json or a model file.
 DRV_CHECKED drv_status tokenizer_open(arena *a, const char *path, tokenizer **out);
 void tokenizer_close(tokenizer *t);
 
@@ -28,8 +28,8 @@ int32_t tokenizer_unk(const tokenizer *t);
 // any other; bytes that are not text as \xNN, "?" for an id that does not exist. Belongs to the
 // tokenizer, or is overwritten 8 calls later in this thread.
 const char *tokenizer_token_text(const tokenizer *tok, int32_t id);
-// XXH3-64 of the texts of the ids below n by id: the same where these ids mean the same, whatever
-// else differs. Ids that are no token count as such.
+// Returns the XXH3-64 of the texts of the ids below n, in order; equal for tokenizers in which
+// these ids mean the same. Ids without a token are part of the hash.
 uint64_t tokenizer_texts_hash(const tokenizer *t, int64_t n);
 // Returns whether texts may be cut where split_cut says: no added token reaches across, nor a
 // merge.
@@ -98,7 +98,7 @@ void tokenizer_decode(const tokenizer *tok, const int32_t *ids, int64_t n_ids, b
 // for a special token and an id that is none.
 void tokenizer_add_bytes(const tokenizer *tok, int32_t id, str *out);
 
-// Text of a growing sequence of ids: only whole characters are handed out.
+// Decodes a growing sequence of ids; returns only complete characters.
 typedef struct stream_decoder {
     const tokenizer *t;
     str pending;

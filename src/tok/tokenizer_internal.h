@@ -1,8 +1,10 @@
 // The parts of a tokenizer, for the files of this folder.
 #pragma once
+#include "tok/piece_rules.h"
 #include "tok/split.h"
 #include "tok/token_role.h"
 #include "tok/tokenizer.h"
+#include "tok/unigram.h"
 #include "tok/word_table.h"
 
 enum { MAX_RULES = 4, MAX_TEMPLATE = 8 };
@@ -72,8 +74,8 @@ typedef struct token_bytes {
     bool as_written;
 } token_bytes;
 
-// A slot of the table of entries: a word that is no entry is told by the hash, without a look at
-// the bytes of another.
+// A slot of the table of entries. The hash alone rejects most words that are not entries, without
+// comparing bytes.
 typedef struct entry_slot {
     uint32_t tag;  // upper half of the hash
     int32_t entry; // in tokenizer.entries; -1: empty
@@ -92,7 +94,9 @@ struct tokenizer {        // immutable after opening, but for `words`
     bool space_mark; // the sentencepiece style: U+2581 is a space
     bool metaspace;  // by a pre-tokenizer, so after the added tokens; else by a normalizer
     space_prefix prefix;
-    bool strip_space;    // the decoder takes one space off the front
+    const piece_rules *rules; // the normaliser of a sentencepiece model; NULL: the above is all
+    const unigram *unigram;   // the model of normalised texts; NULL: BPE
+    bool strip_space;         // the decoder takes one space off the front
     bool decodes_keys;   // to what the vocabulary has written: no decoder makes bytes of stand-ins,
                          // or spaces of U+2581
     bool joins_by_space; // no decoder at all: tokens with spaces between them
@@ -153,7 +157,7 @@ int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n);
 int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
 // Returns whether normalising can change a text.
 static inline bool tokenizer_normalizes(const tokenizer *t) {
-    return t->nfc || (t->space_mark && !t->metaspace);
+    return t->nfc || t->rules || (t->space_mark && !t->metaspace);
 }
 // Appends the normalised form of a part of a text: NFC, a space for U+2581, and one before
 // it under PREFIX_ALWAYS.

@@ -6,6 +6,7 @@
 #include "base/hub_name.h"
 #include "base/log.h"
 #include "tok/loader.h"
+#include "tok/model_file.h"
 
 drv_status loader_refuse(const loader *l, const char *what, const char *value) {
     return drv_fail(DRV_E_DATA, "%s: %s \"%s\" is not supported", l->path, what,
@@ -377,19 +378,19 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
 
 // Refuses a folder that has another file in its place, and says how tokenizer.json is made of it.
 static drv_status refuse_folder(arena *a, const char *folder) {
-    static const char *const others[] = {"tokenizer.model", "vocab.json", "spiece.model"};
-    const char *has = NULL;
-    char **names;
-    int n = 0;
-    for (size_t i = 0; i < sizeof others / sizeof *others && !has; i++)
-        if (file_exists(path_join(a, folder, others[i]))) has = others[i];
-    if (!has && dir_list(a, folder, &names, &n) == DRV_OK)
-        for (int i = 0; i < n && !has; i++)
-            if (str_ends(names[i], ".model")) has = names[i];
-    return drv_fail(DRV_E_IO, "\"%s\" has no tokenizer.json%s%s%s", folder, has ? ", but " : "",
-            has ? has : "",
-            has ? ": transformers makes one of it by AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
+    const bool has = file_exists(path_join(a, folder, "vocab.json"));
+    return drv_fail(DRV_E_IO, "\"%s\" has no tokenizer.json%s", folder,
+            has ? ", but vocab.json: transformers makes one of it by AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
                 : "");
+}
+
+// Returns whether a file is to be read as tokenizer.json.
+static bool is_json(const char *path, const file_map *file) {
+    const unsigned char *p = file->p;
+    size_t i = 0;
+    while (i < file->n && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
+        i++;
+    return str_ends(path, ".json") || (i < file->n && p[i] == '{');
 }
 
 drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
@@ -399,23 +400,28 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
                 path, hub_hint(a, path));
     if (file_is_dir(path)) {
         DRV_TRY(dir_may_enter(path));
-        const char *file = path_join(a, path, "tokenizer.json");
-        if (!file_exists(file)) return refuse_folder(a, path);
-        path = file;
+        const char *found = tokenizer_file_of(a, path);
+        if (!found) return refuse_folder(a, path);
+        path = found;
     }
     loader l = {.a = a, .path = path, .t = ARENA_NEW(a, tokenizer)};
     l.t->path = path;
-    file_map f;
+    file_map file;
     json_t *root = NULL;
-    DRV_TRY(file_map_open(path, &f));
+    DRV_TRY(file_map_open(path, &file));
     l.t->words = ARENA_NEW(a, word_table);
     DRV_MEMORY(word_table_open(l.t->words), "a table or a state of some KiB");
-    drv_status s = read_tree(&l, &f, &root);
-    if (s == DRV_OK) s = load_all(&l, root);
+    drv_status s;
+    if (is_json(path, &file)) {
+        s = read_tree(&l, &file, &root);
+        if (s == DRV_OK) s = load_all(&l, root);
+    } else {
+        s = load_model_file(&l, file.p, file.n);
+    }
     json_decref(root);
     json_decref(l.config);
     json_decref(l.map);
-    file_map_close(&f);
+    file_map_close(&file);
     if (s != DRV_OK)
         tokenizer_close(l.t);
     else

@@ -69,23 +69,32 @@ static void put_composed(trace *tr, trace_buffer *b, const unsigned char *s, siz
 
 // No character composes with an ASCII one that comes after it, so a text falls into parts that
 // begin with one, each composed alone.
-void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p) {
-    const tokenizer *t = tr->t;
-    trace_buffer *b = &tr->normal;
+void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str *normal) {
+    const tokenizer *tok = tr->t;
+    trace_buffer *buffer = &tr->normal;
     tr->normal.p = tr->spaced.p = NULL;
-    if (!p) return;
-    begin_buffer(b, p);
-    if (t->prefix == PREFIX_ALWAYS && n) put(b, origin_of(tr, s));
+    if (!normal) return;
+    begin_buffer(buffer, normal);
     str composed = {0};
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && s[end] >= 0x80;)
+    size_t n_composed = n_part; // bytes whose origins are to be found by composing
+    if (tok->rules) {
+        offset_list origins = {0};
+        piece_rules_apply(tok->rules, part, n_part, &composed, &origins);
+        for (int64_t i = 0; i < origins.n; i++)
+            put(buffer, origin_of(tr, part + origins.p[i]));
+        offset_list_free(&origins);
+        n_composed = 0;
+    }
+    if (tok->prefix == PREFIX_ALWAYS && n_composed) put(buffer, origin_of(tr, part));
+    for (size_t i = 0, end; i < n_composed; i = end) {
+        for (end = i + 1; end < n_composed && part[end] >= 0x80;)
             end++;
         str_clear(&composed);
-        tokenizer_compose(t, s + i, end - i, &composed);
-        put_composed(tr, b, s + i, end - i, &composed, t->space_mark && !t->metaspace);
+        tokenizer_compose(tok, part + i, end - i, &composed);
+        put_composed(tr, buffer, part + i, end - i, &composed, tok->space_mark && !tok->metaspace);
     }
     str_free(&composed);
-    end_buffer(b, p, origin_of(tr, s + n));
+    end_buffer(buffer, normal, origin_of(tr, part + n_part));
 }
 
 void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed) {

@@ -19,8 +19,8 @@ typedef struct trace { // single owner; begins as {t, text, begins}, ends with t
 } trace;
 
 void trace_free(trace *tr);
-// Notes that the part s[0, n) of the text was normalised into `p`; p NULL: it is encoded as it is.
-void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p);
+// Notes that a part of the text was normalised; `normal` NULL: it is encoded unchanged.
+void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str *normal);
 // Notes that the words of s[0, n) lie in `p`, where a space stands for U+2581; `prefixed`: the
 // first one stands for nothing in the text.
 void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed);

@@ -61,7 +61,7 @@ static drv_status choose_steps(const audit_opts *opts, audit *self) {
     audit_result *x = self->result;
     int64_t first, last;
     if (!file_exists(path_join(self->a, self->run_dir, "config.yaml")))
-        return drv_fail(DRV_E_USAGE, "\"%s\" is no run directory: there is no config.yaml",
+        return drv_fail(DRV_E_USAGE, "\"%s\" is not a run directory: it has no config.yaml",
                 self->run_dir);
     DRV_TRY(find_recorded(self->path, &first, &last));
     x->first = opts->first ? opts->first : first;
@@ -113,7 +113,8 @@ static drv_status choose_config(const audit *self, const char **out) {
             self->run_dir, (long long)until, *out);
 }
 
-// Reads how the run's ranks joined their sums, for ranks of any other number: what auto came to.
+// Reads the resolved values of `auto` in the keys that determine how sums are joined, so that a
+// replay on any number of ranks joins them alike.
 static drv_status read_trees(const audit *self, const char *config, char **sets, int *n) {
     run_config *cfg = ARENA_NEW(self->a, run_config);
     rank_table table;

@@ -117,7 +117,7 @@ drv_status replicas_check(const held_model *model, int64_t step) {
     return found.status == DRV_E_DATA && status != DRV_E_PEER ? drv_restore(&found) : status;
 }
 
-// --- weights that are no numbers
+// --- weights that are not finite
 static bool is_finite(dtype dt, const char *values, int64_t i) {
     uint16_t half;
     uint32_t word;
@@ -136,7 +136,7 @@ static drv_status check_state(const held_model *model, const char *name, int64_t
         for (int64_t i = 0; i < here; i++)
             if (!is_finite(dt, piece, i))
                 return drv_fail(DRV_E_DATA,
-                        "after step %lld \"%s\" has a value that is no finite number, its %lldth here: "
+                        "after step %lld \"%s\" has a value that is not finite, its %lldth here: "
                         "an update that overflowed, or a fault of memory or processor",
                         (long long)step, name, (long long)(at + i + 1));
     }

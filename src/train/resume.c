@@ -151,7 +151,7 @@ static const char *consequence(const char *key) {
     return "";
 }
 
-// trainer.json may hold anything: what is no text is said as such.
+// trainer.json may hold anything: a value that is not text is reported as such.
 static const char *recorded(const json_t *value) {
     return !value ? "none" : json_is_string(value) ? json_string_value(value) : "no text";
 }

@@ -54,13 +54,14 @@ static drv_status read_counter(const char *path, const json_t *entry, counter *o
 
 drv_status set_counters_check(const char *path, const json_t *trainer) {
     const json_t *sets = json_object_get(trainer, "sets");
-    if (sets && !json_is_array(sets)) return drv_fail(DRV_E_DATA, "%s: \"sets\" is no array", path);
+    if (sets && !json_is_array(sets))
+        return drv_fail(DRV_E_DATA, "%s: \"sets\" is not an array", path);
     for (size_t i = 0; i < json_array_size(sets); i++) {
         enum { MAX_ROW = 1 << 24 }; // as data.sequence_length
         counter c;
         const json_t *entry = json_array_get(sets, i);
         if (!json_is_object(entry))
-            return drv_fail(DRV_E_DATA, "%s: \"sets\"[%zu] is no object", path, i);
+            return drv_fail(DRV_E_DATA, "%s: \"sets\"[%zu] is not an object", path, i);
         DRV_TRY_CTX(read_counter(path, entry, &c), "\"sets\"[%zu]", i);
         const bool fits = c.hash && c.cut.row_tokens >= 1 && c.cut.row_tokens <= MAX_ROW &&
                           c.cut.n >= 1 && (double)c.cut.n <= 0x1p53 && c.count.taken >= 0 &&

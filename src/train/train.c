@@ -14,6 +14,7 @@
 #include "train/audit.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
+#include "search/step_terms.h"
 #include "setup/carry.h"
 #include "setup/device.h"
 #include "weights/lora_state.h"
@@ -50,6 +51,7 @@ static drv_status take_hashes(run *r, step_metrics *m) {
 // bits do not depend on when a run was stopped. If a program is refused, all ranks are here with
 // the weights of the step before, which they can save.
 static drv_status find_gradients(run *r, const batch *b, double *loss) {
+    if (backend_times_nodes(r->rank.b)) backend_time_nodes(r->rank.b, true);
     const drv_status status = stepper_gradients(&r->opened.stepper, b, loss);
     return r->rank.b->refused ? ranks_together(&r->rank, status) : status;
 }
@@ -223,6 +225,18 @@ static drv_status finish_whole(run *r, step_values *values) {
     return status;
 }
 
+static const char *term_name(int term) {
+    return step_term_name((step_term)term);
+}
+
+// Notes what this rank's step was made of, without waiting for rows and checkpoints.
+static void take_terms(const run *r, step_metrics *m) {
+    if (!backend_times_nodes(r->rank.b)) return;
+    step_terms_measure(&r->opened.programs, m->compute_s + m->update_s, m->terms);
+    m->n_terms = N_STEP_TERMS;
+    m->term_name = term_name;
+}
+
 // Waits for the oldest step that was started, which is the last finished one then.
 static drv_status take_step(run *r, step_metrics *made) {
     started_step *started = &r->progress.started[r->progress.first_started];
@@ -233,6 +247,7 @@ static drv_status take_step(run *r, step_metrics *made) {
                                                   ? started->begin
                                                   : r->progress.finished_s;
     *made = started->m;
+    if (started->counted) take_terms(r, made);
     made->loss = without_sign(started->values.loss);
     made->grad_norm = without_sign(started->values.grad_norm);
     made->param_norm = started->values.param_norm;
@@ -257,7 +272,7 @@ static drv_status take_step(run *r, step_metrics *made) {
     return rank_watch_stragglers(r, made->step);
 }
 
-// A step was skipped: of weights that are no numbers, on whatever rank, no later one can be better,
+// A step was skipped: if a weight is not finite, on whatever rank, no later step can mend it,
 // and they are not to be saved.
 static drv_status check_weights(run *r) {
     if (r->opened.programs.whole_step) return DRV_OK; // they may be those of a later step
@@ -445,6 +460,24 @@ static void say_nothing_to_do(const run *r) {
                 (long long)r->progress.state.step, (long long)cfg->stop_at_step);
 }
 
+// Plans the run for those who compare it with its steps; NULL: it cannot be planned.
+static json_t *plan_json(const run *r) {
+    if (!*r->rank.cfg->device && !(r->opened.peak_flops > 0)) return NULL;
+    arena *a = arena_new("a plan");
+    device_profile device;
+    step_cost cost;
+    json_t *made = NULL;
+    const drv_status status = step_terms_plan(a, r->rank.cfg, &r->opened.programs,
+            r->opened.peak_flops / comm_size(r->rank.comm), &device, &cost);
+    if (status == DRV_OK)
+        made = json_pack("{s:s, s:f, s:o}", "device", device.name, "step_s", cost.seconds, "terms",
+                step_terms_json(&cost));
+    else
+        log_warn("no plan beside the steps: %s", drv_message());
+    arena_free(a);
+    return made;
+}
+
 static drv_status loop(run *r) {
     const run_config *cfg = r->rank.cfg;
     say_nothing_to_do(r);
@@ -456,7 +489,8 @@ static drv_status loop(run *r) {
     DRV_TRY(run_agree(r, DRV_OK, &asked));
     if (asked) DRV_TRY(run_start_save(r));
     if (r->rank.leads && r->progress.state.step < last_step(cfg))
-        record_running(r->shown.record, r->progress.state.step + 1, rank_watch_energy_words(r));
+        record_running(r->shown.record, r->progress.state.step + 1, rank_watch_energy_words(r),
+                plan_json(r));
     for (bool first = true; r->progress.state.step < last_step(cfg); first = false) {
         if (is_to_stop(r)) {
             DRV_TRY(run_finish_steps(r));

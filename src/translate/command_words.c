@@ -98,7 +98,7 @@ static shell_word joined(arena *a, const shell_word *words, int n) {
 // Refuses a word after the program that is neither an option nor a value.
 static void report_stray(translation *self, const shell_command *command, const shell_word *word) {
     const value *v = word_value(self, word->text, command_place(self->a, command), "");
-    report_add(self, REFUSED, v, "is no option, and no option's value");
+    report_add(self, REFUSED, v, "is neither an option nor an option's value");
 }
 
 // Translates flags from words[first] to words[end]: --name value, --name=value, --switch. Several

@@ -2,14 +2,14 @@
 #pragma once
 #include "weights/held_model.h"
 
-// Says of each matrix that is not trained, embedding and output weight among them, what it is held
-// in. Blocks run along the input, so they do not depend on the layout. DRV_E_USAGE names a weight
-// whose rows on this rank are no whole blocks, or a model.from that was made of no GGUF file;
-// DRV_E_DATA, DRV_E_IO: the GGUF file cannot be read, or has a type that drover does not widen.
+// Sets the quantised type of each frozen matrix, including embedding and output weight. Blocks run
+// along the input, so they do not depend on the layout. DRV_E_USAGE names a weight whose rows on
+// this rank are not whole blocks, or a model.from that was not made from a GGUF file; DRV_E_DATA,
+// DRV_E_IO: the GGUF file cannot be read, or has a type that drover does not widen.
 DRV_CHECKED drv_status base_blocks_choose(arena *mem, const run_config *cfg, dtype compute,
         param_list *params);
-// Says of each matrix of a model that is not trained, its adapter aside, that it is held in the
-// blocks of the GGUF file in `folder`, and notes that in `cfg`. DRV_E_USAGE: there is no such file.
+// Sets each matrix of a model that is not trained, except its adapter, to the blocks of the GGUF
+// file in `folder`, and records that in `cfg`. DRV_E_USAGE: there is no such file.
 DRV_CHECKED drv_status base_blocks_hold(arena *mem, run_config *cfg, const char *folder,
         dtype compute, param_list *params);
 // Reads the blocks of the GGUF file in `folder` as they are, if the run holds those; other bases

@@ -24,9 +24,9 @@ DRV_CHECKED drv_status hashes_begin(arena *a, const held_model *model, uint64_t 
         state_hashes *out);
 DRV_CHECKED drv_status hashes_take(arena *a, const held_model *model, state_hashes *out);
 
-// Looks for one bit of one element, which, if it were the other, would make the hash of a tensor
-// larger by `difference`, modulo 2^64: *element is its index, -1 if there is none. Every rank calls
-// it and gets the same. Seconds for 10^8 elements.
+// Finds the element of which one flipped bit would increase the hash of a tensor by `difference`,
+// modulo 2^64: *element is its index, -1 if there is none. Every rank calls it and gets the same
+// result. Takes seconds for 10^8 elements.
 DRV_CHECKED drv_status hashes_find_bit(const held_model *model, const ckpt_tensor *t,
         uint64_t difference, int64_t *element, int *bit);
 

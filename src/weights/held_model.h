@@ -1,5 +1,5 @@
-// A model that a back end holds: its parameters, in which type they compute, with whom they are
-// shared, and the programs whose state they are. Training, generation and scoring each build the
+// A model that a back end holds: its parameters, their compute type, the ranks that share them, and
+// the programs whose state they are. Training, generation and scoring each build the
 // programs that they need and read or write the values here.
 #pragma once
 #include "backend/backend.h"
@@ -17,7 +17,7 @@ typedef struct built_program {
 typedef struct held_model {
     const run_config *config;
     backend *b;
-    comm *comm;    // with whom state is loaded; NULL: alone
+    comm *comm;    // the ranks that load state together; NULL: this one alone
     lora_set lora; // of all layers; empty: without LoRA
     param_list params;
     dtype dt; // of compute
@@ -47,7 +47,7 @@ dtype held_state_type(const held_model *model, const char *name);
 // Returns the name of the master of a weight: "master.W" beside a bf16 weight; W itself in fp32, or
 // without masters.
 const char *held_master(arena *a, const held_model *model, const param *w);
-// The elements of a weight that its masters and moments on this rank are of.
+// The range of a weight's elements whose masters and moments this rank holds.
 typedef struct held_shard {
     int64_t first, n;
 } held_shard;
@@ -66,5 +66,6 @@ DRV_CHECKED drv_status held_write_weight(held_model *model, const param *w, int6
 DRV_CHECKED drv_status held_init_weights(held_model *model);
 // Makes fresh low-rank branches as PEFT does: A uniform, B zero. All other weights stay.
 DRV_CHECKED drv_status held_init_adapter(held_model *model);
-// Says to the programs that round by chance which part of each weight this rank has (ir/rounding.h).
+// Writes, for programs that round stochastically, the part of each weight that this rank has
+// (ir/rounding.h).
 DRV_CHECKED drv_status held_write_extents(held_model *model);

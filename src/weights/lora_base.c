@@ -1,4 +1,5 @@
-// The base of an adapter: its weights read and hashed, held against what an adapter says of it.
+// The base of an adapter: reads and hashes its weights, and compares the hashes with those of an
+// adapter.
 #include "weights/lora_base.h"
 
 #include <string.h>

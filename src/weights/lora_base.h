@@ -1,5 +1,5 @@
-// The base that low-rank branches belong to. A checkpoint of a LoRA run names it
-// (adapter_config.json) and knows it by a hash of each of its tensors:
+// Loads and identifies the base model of a LoRA run. A checkpoint of such a run names the base
+// (adapter_config.json) and has a hash of each of its tensors:
 //
 //   base.json          folder, and XXH3-128 of the fp32 values of each tensor: whatever the format
 //   base_config.json   the config.json of the base
@@ -11,7 +11,7 @@
 // Loads the base weights of a run from `folder`; *hashes by tensor, the caller owns it. Ranks read
 // and hash it together.
 DRV_CHECKED drv_status lora_load_base(held_model *model, const char *folder, json_t **hashes);
-// The same by this rank alone, to any sink.
+// Does the same on this rank alone, to any sink.
 DRV_CHECKED drv_status lora_load_hashed(held_model *model, const char *folder,
         const ckpt_sink *next, json_t **hashes);
 // Checks that the base has the tensors that base.json of an adapter's folder lists, and no others.

@@ -259,7 +259,7 @@ drv_status lora_load_eval(held_model *model, const char *base, const char *folde
     return status;
 }
 
-// --- what a checkpoint says
+// --- the texts of a checkpoint
 // target_modules as PEFT reads them: names where all layers are alike, else paths.
 static void list_targets(arena *a, const lora_set *set, const model_config *model,
         adapter_config *out) {

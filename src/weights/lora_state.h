@@ -1,5 +1,4 @@
-// Low-rank branches between runs and folders: which ones a run has, and their values. A checkpoint
-// of a LoRA run is a PEFT folder.
+// Loads the low-rank branches of a run from PEFT folders; a checkpoint of a LoRA run is one.
 #pragma once
 #include "ckpt/ckpt.h"
 #include "model/lora.h"

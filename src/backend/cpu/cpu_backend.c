@@ -105,8 +105,10 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
     if (row->over_replicas && n->attrs.mesh.replicas > 1)
         out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.mesh.replicas);
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
+    const int axes =
+            OP_READS(n->op, matmul, fp8_axes) ? n->attrs.matmul.fp8_axes : n->attrs.mesh.axes;
     for (int axis = 0; axis < N_AXES; axis++)
-        if (n->attrs.mesh.axes >> axis & 1 && m->size[axis] > 1)
+        if (axes >> axis & 1 && m->size[axis] > 1)
             out->along[axis] = group_along(b, m, (mesh_axis)axis);
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
 }

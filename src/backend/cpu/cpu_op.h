@@ -23,7 +23,7 @@ struct instruction {
     gemm *gemm[MAX_GEMMS];
     const instruction *next_product; // the next one of a single row, in a circle; NULL: none
     comm_group *group;               // of an op with an axis; NULL: one rank
-    comm_group *along[N_AXES];       // of an op with several (attrs.mesh.axes); NULL: one rank
+    comm_group *along[N_AXES];       // of an op with several (mesh.axes, fp8_axes); NULL: one rank
     comm_group *
             replicas; // of attention of rows that ranks share: tensor ranks with one key-value head
     int tensor_place; // of this rank

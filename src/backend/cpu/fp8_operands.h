@@ -6,6 +6,6 @@
 
 // Returns the scratch of both operands, which comes before that of the product itself.
 int64_t fp8_workspace(const node *n);
-// Calls `product` with the rounded operands and the rest of the scratch. The largest number of a
-// tensor is that of this rank's tensor.
+// Calls `product` with the rounded operands and the rest of the scratch. The largest number of an
+// operand is that of the parts which all ranks along its fp8_axes have.
 void fp8_run(const instruction *ins, void (*product)(const instruction *ins));

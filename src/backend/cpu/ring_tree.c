@@ -15,7 +15,7 @@ static block_run parent(int n_blocks, block_run of, block_run *other) {
         const block_run with = is_left ? left : right;
         *other = is_left ? right : left;
         DRV_ASSERT(half < node.end - node.first && with.first <= of.first && of.end <= with.end,
-                "blocks %d to %d are no node of a tree of %d", of.first, of.end, n_blocks);
+                "blocks %d to %d are not a node of a tree of %d", of.first, of.end, n_blocks);
         if (with.first == of.first && with.end == of.end) return node;
         node = with;
     }

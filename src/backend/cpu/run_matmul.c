@@ -123,7 +123,7 @@ static gemm_tree matmul_tree(const node *n) {
     return tree;
 }
 
-// matmul_add has a third input, too, which is no gradient.
+// matmul_add has a third input, too, which is not a gradient.
 static bool adds_to_gradient(const node *n) {
     return n->op == OP_matmul && n->n_in == 3;
 }

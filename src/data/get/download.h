@@ -13,7 +13,7 @@ typedef struct download {
 
 typedef struct download_opts {
     int parallel;
-    int tries;         // for a file that makes no progress
+    int tries;         // in a row without progress, before a file is given up
     const char *token; // sent to `host` alone; NULL: none
     const char *host;  // beginning of the URLs that get the token
 } download_opts;

@@ -17,6 +17,6 @@ DRV_CHECKED drv_status hub_list_data(arena *a, const char *spec, const hub_opts 
         download **files, int *n);
 // `spec`: ORG/NAME or NAME. config.json, the weights in safetensors, and what there is of
 // generation_config.json, the tokenizer's files and chat_template.jinja. DRV_E_DATA: there is no
-// config.json, or there are no such weights; the message says which others there are.
+// config.json, or there are no safetensors; the message lists the weights that there are.
 DRV_CHECKED drv_status hub_list_model(arena *a, const char *spec, const hub_opts *o,
         download **files, int *n);

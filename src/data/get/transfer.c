@@ -1,4 +1,4 @@
-// One file or text over HTTP: its tries, and what becomes of each.
+// Downloads one file or text over HTTP: its tries, and their results.
 #include "data/get/transfer.h"
 
 #include <ctype.h>
@@ -158,7 +158,7 @@ drv_status transfer_begin(transfer *job, CURLM *multi) {
     return DRV_OK;
 }
 
-// --- what became of it
+// --- the result of a try
 static drv_status refused(const char *url, long code, const char *hub) {
     if (strcmp(hub, "GatedRepo") == 0)
         return drv_fail(DRV_E_IO,
@@ -181,7 +181,7 @@ static bool worth_a_try(long code) {
            code == 429 || code >= 500;
 }
 
-// The whole file is there: is it the right one? *why: what is wrong with it.
+// Checks a complete file against its hash. *why: the difference.
 static drv_status check(const transfer *job, char *why, size_t cap) {
     char sum[HASH_TEXT_BYTES];
     const char *want = job->file->sha256 ? job->file->sha256 : job->file->git;

@@ -33,10 +33,10 @@ typedef struct transfer {
 void transfer_open(transfer *job, const char *url);
 // Begins a try for a file: it goes on where the part ends.
 DRV_CHECKED drv_status transfer_begin(transfer *job, CURLM *multi);
-// Settles a try: the file has its name (JOB_DONE), or there will be another try (JOB_WAITS, until
-// not_before). DRV_E_IO: there is no use in one.
+// Handles the end of a try: the file is renamed into place (JOB_DONE), or another try follows
+// (JOB_WAITS, until not_before). DRV_E_IO: another try would fail too.
 DRV_CHECKED drv_status transfer_settle(transfer *job, CURLcode result);
-// The same of a text, whose body is whole when it is done.
+// Does the same for a text, whose body is complete at JOB_DONE.
 DRV_CHECKED drv_status transfer_settle_text(transfer *job, CURLcode result);
-// Closes what a try had open.
+// Closes the handle and the file of a try.
 void transfer_end(transfer *job, CURLM *multi);

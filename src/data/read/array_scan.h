@@ -1,5 +1,5 @@
 // The elements of one JSON array that a whole file is ([{...}, {...}]), found as its bytes come in.
-// Only brackets, commas and strings are looked at: what an element holds is judged by who reads it.
+// Only brackets, commas and strings are examined; the caller parses the elements.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ typedef enum array_event {
 } array_event;
 
 typedef struct array_scan { // {0}: in front of the array
-    int state;              // which says what is expected next
+    int state;              // the token that is expected next
     int64_t depth;          // brackets that are open in the element
     bool in_string, escaped;
     size_t begin, end; // the element's bytes in the window

@@ -1,4 +1,4 @@
-// Chooses what the rows of an Arrow stream are read as, and reads them.
+// Chooses the form in which the rows of an Arrow stream are read, and reads them.
 #include "data/read/arrow.h"
 
 #include <string.h>

@@ -9,9 +9,9 @@
 
 typedef struct arrow_opts {
     const char *column;        // of the text, or of ids
-    bool is_named;             // a person named it: no other will do
+    bool is_named;             // the user named it: no other column is accepted
     const char *const *fields; // not NULL: rows of those columns that it has of these, as JSON
-    bool ids; // "input_ids" will do where there is no text, with "labels" where rows are wanted
+    bool ids; // accept "input_ids" if there is no text, with "labels" if rows are wanted
 } arrow_opts;
 
 // The kind of rows that a file gives.
@@ -23,7 +23,7 @@ typedef enum arrow_gives {
 } arrow_gives;
 
 typedef struct arrow_reader arrow_reader; // single owner
-// DRV_E_DATA: none of the columns; the message lists those that there are.
+// DRV_E_DATA: the file has none of the columns; the message lists its columns.
 DRV_CHECKED drv_status arrow_open(const char *path, const arrow_opts *opts, arrow_reader **out);
 arrow_gives arrow_reader_gives(const arrow_reader *reader);
 // Appends the next row. *broken: why it has no value, else NULL. *row false: there are no more.

@@ -1,5 +1,5 @@
 // The columns of the Arrow record batch at hand, checked: after arrow_columns_load every offset
-// leads to values that are there, so that what reads them checks nothing.
+// points at existing values, so the functions that read them check nothing.
 #pragma once
 #include "data/read/arrow_stream.h"
 

@@ -62,7 +62,7 @@ static const char *copy_name(builder *self, size_t field) {
     return name;
 }
 
-// Int of Schema.fbs. `bits`: what it is where the file does not say.
+// Int of Schema.fbs. `bits`: the width if the file has none.
 static drv_status read_int(builder *self, const arrow_field *of, size_t type, int64_t bits,
         int *width, bool *is_signed) {
     if (type) {
@@ -100,7 +100,7 @@ static drv_status read_dictionary(builder *self, size_t coding, arrow_field *out
             &out->index_width, &out->index_signed);
 }
 
-// Reads the type of a field: its row of `types`, and what its own table adds.
+// Reads the type of a field: its row of `types`, and the details of its own table.
 static drv_status read_type(builder *self, size_t field, arrow_field *out, int *n_buffers) {
     const int64_t kind = fb_int(self->message, field, FIELD_TYPE_KIND, 1, 0);
     const size_t type = fb_table(self->message, field, FIELD_TYPE);

@@ -152,7 +152,7 @@ const arrow_schema *arrow_stream_schema(const arrow_stream *stream) {
     return &stream->schema;
 }
 
-// Counts what a batch has beside what its schema counts. False: counts that cannot be.
+// Counts the buffers that a batch has beyond those of its schema. False: the counts are impossible.
 static bool count_further(arrow_stream *stream, int64_t *n) {
     *n = 0;
     if (stream->further.n != stream->schema.n_views) return false;
@@ -259,7 +259,7 @@ static void make_room(arrow_buffer *out, size_t n) {
     out->n = n;
 }
 
-// False: it is no LZ4 frame that fits.
+// False: it is not an LZ4 frame that fits.
 static bool unpack_lz4(const unsigned char *packed, size_t n_packed, arrow_buffer *out,
         size_t *made) {
     LZ4F_dctx *lz4;

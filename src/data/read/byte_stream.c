@@ -45,7 +45,7 @@ static bool is_skippable_frame(const char *p) {
     return (p[0] & 0xF0) == 0x50 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0;
 }
 
-// An ending says what is packed; without one that says so, the first bytes do.
+// The ending of the name tells the compression; if it does not, the first bytes do.
 static drv_status find_packing(byte_stream *s) {
     static const unsigned char gzip[] = {0x1F, 0x8B, 8}, zstd[] = {0x28, 0xB5, 0x2F, 0xFD};
     s->packing = s->f->packing;
@@ -106,7 +106,7 @@ static drv_status broken(const byte_stream *s, const char *why) {
             s->packing == PACKED_GZIP ? "gzip" : "zstd", (long long)s->where, why);
 }
 
-// One call of the library on what is there.
+// Calls the library once on the input that is available.
 static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
     z_stream *z = &s->gzip;
     while (!s->inside && s->ended && s->at < s->n && s->raw[s->at] == 0)

@@ -11,7 +11,7 @@
 typedef enum csv_event {
     CSV_MORE, // the window ends within the row: ask again with a longer one
     CSV_ROW,  // the window's first `end` bytes are a row, and the next one begins at `next`
-    CSV_END   // there is no row any more
+    CSV_END   // there are no more rows
 } csv_event;
 
 typedef struct csv_scan { // {.delimiter = ','}: in front of a row
@@ -19,7 +19,7 @@ typedef struct csv_scan { // {.delimiter = ','}: in front of a row
     int state;        // where the scan is in the row
     size_t looked;    // bytes of the window that were passed
     size_t end, next; // of the row that was found
-    const char *why;  // it is broken: its fields cannot be told; NULL: it is not
+    const char *why;  // why its fields cannot be separated; NULL: they can
 } csv_scan;
 
 // The window of n_bytes bytes begins where the last row's `next` was. It may move from call to call,

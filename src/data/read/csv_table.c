@@ -1,4 +1,4 @@
-// A header and what is taken of the rows below it.
+// Reads the header, and the chosen columns of the rows below it.
 #include "data/read/csv_table.h"
 
 #include <string.h>

@@ -7,12 +7,12 @@
 typedef struct csv_table csv_table; // single owner
 
 // `header` is the file's first row. `column`: the one that holds the text; or else `fields`: names
-// of columns, NULL at the end, of which the file need not have all. DRV_E_DATA: it has not the
-// column, has it twice, or has none of the fields; the message names those that it has. `file` is
-// for messages and outlives the table.
+// of columns, NULL at the end; the file need not have all of them. DRV_E_DATA: the column is
+// missing or appears twice, or the file has none of the fields; the message lists its columns.
+// `file` is for messages and outlives the table.
 DRV_CHECKED drv_status csv_table_open(const char *file, char delimiter, const char *header,
         size_t n_header, const char *column, const char *const *fields, csv_table **out);
 // Appends the text of the row's column, or an object of the fields {"prompt": "..."}. Bytes that
-// are no UTF-8 stay. Returns why the row is broken, or NULL.
+// are not UTF-8 are kept. Returns why the row is broken, or NULL.
 const char *csv_table_take(csv_table *table, const char *row, size_t n_bytes, str *out);
 void csv_table_close(csv_table *table); // NULL is allowed

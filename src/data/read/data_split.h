@@ -13,6 +13,6 @@ typedef enum data_split {
 // `path`: of a file, relative to the folder of the data set. A keyword must be delimited by
 // separators ("-._ " and digits); one in a folder's name takes precedence over one in the file's.
 data_split data_split_of_path(const char *path);
-// Returns what the name of a split is one of: "train_sft" is training.
+// Returns the kind of split that a name means: "train_sft" is training.
 data_split data_split_of_name(const char *name);
 const char *data_split_name(data_split split); // "train", "validation", "test"; "none"

@@ -15,7 +15,7 @@ int64_t fb_number_at(const flatbuffer *buffer, size_t at, int bytes) {
     return (int64_t)(bits << unused) >> unused;
 }
 
-// Returns where the unsigned offset that stands at a position leads to; 0: outside.
+// Returns the target of the unsigned offset at a position; 0: out of range.
 static size_t follow(flatbuffer *buffer, size_t at) {
     if (!has(buffer, at, 4)) return 0;
     const size_t to = at + (uint32_t)fb_number_at(buffer, at, 4);

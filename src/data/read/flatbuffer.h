@@ -1,6 +1,6 @@
-// Tables of FlatBuffers, read where they lie (flatbuffers.dev, "Internals"): every offset is
-// checked before it is followed. A position is an offset into the bytes; 0 stands for a field that
-// is not there, as no field lies at the beginning.
+// Reads tables of FlatBuffers in place (flatbuffers.dev, "Internals"), and checks every offset
+// before it follows it. A position is an offset into the bytes; 0 stands for an absent field, since
+// no field is at the beginning.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 typedef struct flatbuffer { // bytes of the caller
     const unsigned char *p;
     size_t n;
-    bool broken; // an offset or a length led outside: what was read since means nothing
+    bool broken; // an offset or a length was out of range: values read since are meaningless
 } flatbuffer;
 
 typedef struct fb_vector {

@@ -185,7 +185,7 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
     return DRV_OK;
 }
 
-// Adds what an input names: a file, or of a folder what is to be trained on.
+// Adds the files of an input: the file itself, or the training data of a folder.
 static drv_status add_named(lister *l, const char *input) {
     const int first = l->n;
     DRV_TRY(add_path(l, input, true, NULL));

@@ -19,9 +19,9 @@ typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packin
 typedef struct input_file {
     const char *path; // "-": standard input
     const char *name; // for messages: the path, or "standard input"
-    int64_t bytes;    // as it lies; 0 for standard input
+    int64_t bytes;    // on the disk; 0 for standard input
     input_kind kind;  // by its ending
-    bool guessed;     // its ending says nothing: text, unless its content says something else
+    bool guessed;     // its ending is unknown: text, unless its content shows another format
     input_packing packing;
 } input_file;
 
@@ -40,9 +40,9 @@ typedef struct inputs_opts {
                                 // counts, as "--ending"; NULL: they are not
 } inputs_opts;
 
-// Lists the files to read. In a folder only files of a known ending count; the others are logged,
-// counted by ending, and of one as the hub has it the training split alone is read
-// (hub_folder.h). Of one that datasets.save_to_disk has made, those that its state.json lists,
-// in that order. DRV_E_IO: an input is not there.
+// Lists the files to read. In a folder only files with a known ending count; the others are counted
+// by ending and logged. From a data set's folder of the hub only the training split is read
+// (hub_folder.h), from one that datasets.save_to_disk made the files that its state.json lists, in
+// that order. DRV_E_IO: an input does not exist.
 DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n,
         const inputs_opts *opts, input_file **files, int *n_files);

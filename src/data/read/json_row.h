@@ -1,6 +1,6 @@
-// A row of a table as JSON: the members of its structs. Arrow and Parquet give all structs of a
-// column the same members, so one that a record did not have comes back as null; such are left out,
-// as TRL and ms-swift leave them out.
+// Writes a row of a table as JSON. Arrow and Parquet give all structs of a column the same members,
+// so a member that a record did not have reads as null; such members are omitted, as in TRL and
+// ms-swift.
 #pragma once
 #include <stdbool.h>
 
@@ -8,7 +8,7 @@
 
 typedef struct json_row_notes {
     int depth;      // of the struct at hand; 1: the row
-    bool nulls_cut; // below the messages of a row: a template would have printed them
+    bool nulls_cut; // members of messages were omitted that a template would have printed
 } json_row_notes;
 
 typedef struct json_members { // of a struct at work

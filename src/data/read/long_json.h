@@ -1,5 +1,5 @@
-// The text of a long JSON object, decoded piece by piece, so that beside the object itself no more
-// than a piece of it is held.
+// Decodes the text of a long JSON object piece by piece, so that memory holds the object and one
+// decoded piece.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ typedef struct long_json { // single owner; all 0 at first
 // while pieces are taken. False: the line is not one whole object with such a string.
 bool long_json_open(long_json *j, const char *line, size_t n, const char *key);
 // Appends the next piece, about `piece` bytes that end where split_cut allows, more where it allows
-// no cut. Returns whether it is the last one. *bad: \u escapes that are no characters, read as
+// no cut. Returns whether it is the last one. *bad: \u escapes that are not characters, read as
 // U+FFFD.
 bool long_json_next(long_json *j, size_t piece, str *out, int64_t *bad);
 void long_json_free(long_json *j);

@@ -1,4 +1,4 @@
-// The footer of a Parquet file: its schema, and where the pages of its columns lie.
+// The footer of a Parquet file: its schema, and the offsets of the pages of its columns.
 #pragma once
 #include "data/read/parquet_schema.h"
 

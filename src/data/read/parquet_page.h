@@ -15,7 +15,7 @@ typedef struct byte_array { // not owned
 typedef struct page_values {
     byte_array *v; // those that are not null, in order
     int64_t n, cap;
-    unsigned char *joined; // what prefixes and suffixes were put together in
+    unsigned char *joined; // buffer in which prefixes and suffixes are joined
     size_t cap_joined;
 } page_values;
 void page_values_free(page_values *v);
@@ -59,7 +59,7 @@ bool page_hybrid(const unsigned char *coded, size_t n_coded, int bits, uint32_t 
 // out->joined. Returns what is wrong, or NULL.
 const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_bytes,
         int64_t n_values, page_values *out);
-// The same of numbers of a parquet_type: each is the bytes of one, little-endian; a boolean is a
-// byte.
+// Does the same for numbers of a parquet_type: each value is its little-endian bytes; a boolean is
+// one byte.
 const char *page_numbers(int type, int encoding, const unsigned char *bytes, size_t n_bytes,
         int64_t n_values, page_values *out);

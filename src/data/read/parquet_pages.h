@@ -14,7 +14,7 @@ typedef struct parquet_pages parquet_pages; // single owner
 // `file` and `column` outlive it.
 parquet_pages *parquet_pages_new(const parquet_file *file, const parquet_column *column);
 void parquet_pages_free(parquet_pages *pages);
-// Gives the slot at hand, also again and again. *there false: there are no more.
+// Returns the current slot; repeated calls return the same one. *there false: there are no more.
 DRV_CHECKED drv_status parquet_pages_peek(parquet_pages *pages, parquet_slot *out, bool *there);
 void parquet_pages_pass(parquet_pages *pages);           // the slot that was looked at
 int64_t parquet_pages_where(const parquet_pages *pages); // bytes of the file that were passed

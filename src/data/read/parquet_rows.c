@@ -39,7 +39,7 @@ typedef struct chosen {
     bool text;                    // there is some
 } chosen;
 
-// Marks what is read below node i.
+// Marks the nodes below node i that are read.
 static bool choose(parquet_rows *rows, int i, chosen *all) {
     const parquet_node *node = &rows->schema.nodes[i];
     if (node->is_map || (node->leaf >= 0 && node->kind == PARQUET_UNREAD)) {

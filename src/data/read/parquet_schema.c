@@ -33,7 +33,7 @@ enum { // LogicalType
 enum { INTEGER_SIGNED = 2 };         // IntType
 enum { OPTIONAL = 1, REPEATED = 2 }; // FieldRepetitionType
 
-// The sense of a number that is no plain one.
+// The logical type of a number that is not a plain one.
 typedef struct number_sense {
     bool is_unsigned, is_other;
 } number_sense;

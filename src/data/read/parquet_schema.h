@@ -55,7 +55,7 @@ typedef struct parquet_schema {
     int n;
 } parquet_schema;
 
-// Reads the list of the footer. DRV_E_DATA: it is no tree.
+// Reads the list of the footer. DRV_E_DATA: it is not a tree.
 DRV_CHECKED drv_status parquet_read_schema(arena *a, const parquet_file *file, thrift *in,
         parquet_schema *out);
 // Adds the names from the root on with dots between them.

@@ -119,7 +119,7 @@ static drv_status fill(reader *in) {
     return DRV_OK;
 }
 
-// --- what a file is, by its content
+// --- recognising a file by its content
 // Columns are read here and there in a file, so a pipe cannot hold them.
 static drv_status find_columns_file(reader *in, const char *format, const char **path) {
     const input_file *file = in->f;
@@ -168,7 +168,7 @@ static drv_status open_columns(reader *in) {
                         : parquet_open(path, in->o.key, &in->parquet);
 }
 
-// Says what was found where the ending did not say it.
+// Logs the recognised format of a file whose ending is unknown.
 static void name_content(reader *in, input_packing packing) {
     static const char *const kinds[] = {"text", "JSON lines", "Parquet", "Arrow", "CSV", "TSV"},
                              *const packings[] = {"", ", gzip", ", zstd"};
@@ -189,14 +189,14 @@ static drv_status fill_front(reader *in, bool line) {
     return DRV_OK;
 }
 
-// Looks for a file that is no text: it is refused where a person named it, and is a broken record
+// Looks for a file that is not text: it is refused where a person named it, and is a broken record
 // in a folder of texts.
 static drv_status look_for_foreign(reader *in) {
     const char *unpack,
             *name = content_foreign(in->buffer.p ? in->buffer.p : "", in->buffer.n, &unpack);
     if (!name) return DRV_OK;
     if (!in->f->guessed) {
-        in->broken = "is no text by its first bytes";
+        in->broken = "is not text by its first bytes";
         return DRV_OK;
     }
     const bool piped = strcmp(in->f->path, "-") == 0;

@@ -21,10 +21,10 @@ typedef struct reader_opts {
             *conversations; // said of JSON that has conversations instead of the key; NULL: nothing
     const char *separator; // of texts, with \n, \t, \r and \\ in it; NULL: the file is one document
     bool strict;           // a broken record stops the run instead of being skipped
-    bool lines;            // the text of a line of JSON is the line itself; `key` plays no part
+    bool lines;            // the text of a line of JSON is the line itself; `key` is ignored
     const char *const *fields; // with `lines`: a row of a table is an object of those columns that
                                // it has of these, NULL at the end
-    bool ids;                  // lists of token ids in Arrow are taken as they are
+    bool ids;                  // lists of token ids in Arrow are used unchanged
     bool whole;                // long texts are not cut into pieces
     bool as_is; // texts are taken to the byte, no mark is dropped; of unknown ending, unpacked
 } reader_opts;
@@ -37,7 +37,7 @@ typedef struct record {
     bool json;
     bool ids;           // int32_t each, of the machine's byte order
     bool labels;        // then a byte for each: whether it has a label
-    int64_t bad;        // escapes of JSON that are no characters, read as U+FFFD already
+    int64_t bad;        // escapes of JSON that are not characters, read as U+FFFD already
     bool begins, ends;  // pieces of one text, see split_cut; a record alone is both
     const char *broken; // why there is no text; NULL: there is
 } record;
@@ -63,7 +63,7 @@ void reader_close(reader *in);
 int reader_files_done(const reader *in); // after READER_FILE_DONE: passed and read
 const input_file *reader_files(const reader *in, int *n);
 const reader_opts *reader_options(const reader *in);
-// Makes the failure of a reader that is at its end without a document: names the files, and says
-// that all their records were skipped, where some were.
+// Returns the failure of a reader that found no document: names the files, and says if all their
+// records were skipped.
 DRV_CHECKED drv_status reader_no_document(const reader *in, int64_t skipped);
 int64_t reader_bytes(const reader *in, int64_t *total); // read, of the files as they lie

@@ -7,7 +7,7 @@
 #include "base/status.h"
 
 // Lists the paths of its data, in the order of its rows; *is_saved false: another kind of folder.
-// Other files there, as those that map and filter keep (cache-*.arrow), are not of the data.
-// DRV_E_DATA: the folder holds several splits, or rows that lie in no order of their own.
+// Other files there, such as the caches of map and filter (cache-*.arrow), are not data.
+// DRV_E_DATA: the folder holds several splits, or its rows are reordered by an index.
 DRV_CHECKED drv_status saved_dataset_files(arena *a, const char *folder, bool *is_saved,
         char ***paths, int *n);

@@ -1,4 +1,4 @@
-// Varints, fields and the skipping of what is not read.
+// Reads varints and fields, and skips fields that are not needed.
 #include "data/read/thrift.h"
 
 enum { MAX_DEPTH = 64 };

@@ -31,18 +31,18 @@ typedef struct batch {
 } batch;
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
-// Lets its rows hide tokens; makes it one of rows of pairs, which do: how ranks share a row is set.
+// Adds the array of hidden tokens; adds all arrays of pairs, that one included. b->zigzag must be
+// set.
 void batch_add_hidden(arena *a, batch *b);
 void batch_add_pairs(arena *a, batch *b);
 void batch_clear(batch *b);
 // Adds the next row of `r`. DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token
 // beyond the vocabulary.
 DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
-// Puts this rank's part of a row that is there, whole, in the place of the next one, which the
-// caller then counts as filled.
+// Copies this rank's part of a whole row to the next row of the batch, which the caller then counts
+// as filled.
 void batch_put_row(batch *b, const row_out *row);
-// Adds a row that `make` fills in, whole. Its labels are counted where ranks share it, else they
-// are not.
+// Adds a row that `make` fills in, whole. Its labels are counted only if ranks share the row.
 typedef void (*row_maker)(void *ctx, const row_out *row);
 void batch_make_row(batch *b, row_maker make, void *ctx);
 // Fills the batch up with rows that predict nothing.

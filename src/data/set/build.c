@@ -200,7 +200,7 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
     return file_done && build->resumable && due ? write_journal(build) : DRV_OK;
 }
 
-// PREFIX.idx.json of what lies there now.
+// Writes PREFIX.idx.json for the set that is in place now.
 static drv_status write_about(const builder *build) {
     arena *a = arena_new("about");
     dataset *set;

@@ -1,6 +1,6 @@
 // Text -> tokenised data set, on all threads; the documents come out in the order of the input
 // whatever the number of threads. After a kill the same command resumes after the last file that
-// was done: PREFIX.build.json says how far it came. PREFIX.build.lock keeps a second build out.
+// was finished, by PREFIX.build.json. PREFIX.build.lock excludes a second build.
 #pragma once
 #include "data/read/reader.h"
 #include "data/set/dataset.h"
@@ -35,7 +35,7 @@ typedef struct build_opts {
     bool preference;
     const char *template; // of their text: "chat", "alpaca" or a file, of pairs also "none"; NULL:
                           // chat
-    const char *date;     // what templates are told that ask for it (data/sft/sft.h)
+    const char *date;     // for templates that ask for it (data/sft/sft.h)
 } build_opts;
 
 DRV_CHECKED drv_status dataset_build(arena *a, const build_opts *opts, build_stats *out);

@@ -1,9 +1,9 @@
-// PREFIX.build.json: how far a build came, so that the same command resumes it after a kill.
+// Reads and writes PREFIX.build.json, the progress of a build, from which the same command resumes.
 #pragma once
 #include "data/set/build.h"
 
-// `task`: a hash of all that decides the output; the journal of another task is of no use.
+// `task`: a hash of everything that determines the output; the journal of another task is ignored.
 DRV_CHECKED drv_status build_journal_write(const char *path, uint64_t task,
         const build_counts *counts);
-// False: there is none of this task, and *counts stays as it is. Of another one that is logged.
+// False: there is no journal of this task, and *counts is unchanged. Logs that of another task.
 bool build_journal_read(const char *path, uint64_t task, build_counts *counts);

@@ -148,7 +148,7 @@ static void read_about(arena *a, dataset *set) {
         log_warn("%s; this file is ignored", drv_message());
 }
 
-// A shell completes names of files; and what is not tokenised yet is no data set.
+// A shell completes names of files; and a file that is not tokenised yet is not a data set.
 static drv_status check_prefix(arena *a, const char *prefix) {
     const size_t n = strlen(prefix);
     const bool built = file_exists(arena_printf(a, "%s.idx", prefix)),
@@ -157,7 +157,7 @@ static drv_status check_prefix(arena *a, const char *prefix) {
         str path = {0};
         str_add_shell(&path, prefix);
         const drv_status status = drv_fail(DRV_E_DATA,
-                "\"%s\" is no data set, expected the prefix of one; to make it of a text: drover data build --input %s --tokenizer DIR --out PREFIX",
+                "\"%s\" is not a data set, expected the prefix of one; to make one from a text: drover data build --input %s --tokenizer DIR --out PREFIX",
                 prefix, path.p);
         str_free(&path);
         return status;

@@ -10,10 +10,9 @@
 #include "base/status.h"
 
 // The content of PREFIX.idx.json (docs/formats.md). drover data build writes it; sets made
-// elsewhere have none. It is believed when the counts and the hash of the .idx in it are those of
-// the .idx beside it.
+// elsewhere have none. It is trusted if the counts and the hash of the .idx in it match the .idx.
 typedef struct dataset_about {
-    bool known;                 // there is one and it is believed; else all below is unknown
+    bool known;                 // it exists and is trusted; otherwise all below is unknown
     const char *drover;         // version that built the set; NULL: not said
     const char *tokenizer;      // path of tokenizer.json when it was built; NULL: not said
     const char *tokenizer_hash; // XXH3-64 of tokenizer.json, 16 hexadecimal digits; NULL: not said
@@ -50,15 +49,15 @@ typedef struct dataset { // immutable after opening; reads are thread-safe
 
 // PREFIX.bin and PREFIX.idx, PREFIX.roles where there is one. DRV_E_DATA: the index is not what it
 // should be, which names the field; or the roles are not those of the tokens. A PREFIX.idx.json
-// that is broken or belongs to another index is warned of and not believed: the tokens do not
-// depend on it.
+// that is broken or belongs to another index is ignored with a warning: the tokens do not depend on
+// it.
 DRV_CHECKED drv_status dataset_open(arena *a, const char *prefix, dataset **out);
 void dataset_close(dataset *set);
 
 // First token of a document (of n_documents: n_tokens), and the document that holds a token.
 int64_t dataset_document_start(const dataset *set, int64_t document);
 int64_t dataset_document_of(const dataset *set, int64_t token);
-// Reads tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
+// Reads tokens [first, first + n). DRV_E_DATA: one is not in [0, n_vocab).
 DRV_CHECKED drv_status dataset_read(const dataset *set, int64_t first, int64_t n, int64_t n_vocab,
         int32_t *out);
 
@@ -75,8 +74,8 @@ typedef struct dataset_answers {
     int64_t longest, n_longer, n_beyond; // tokens of the longest document; documents of more than
                                          // row_tokens + 1, and their tokens beyond that
 } dataset_answers;
-// Counts the answers of a set that has roles. DRV_E_DATA: PREFIX.idx.json counts otherwise, or a
-// last answer is not in the last place of its document.
+// Counts the answers of a set that has roles. DRV_E_DATA: PREFIX.idx.json has other counts, or a
+// last answer is not the last one of its document.
 DRV_CHECKED drv_status dataset_count_answers(const dataset *set, int64_t row_tokens,
         dataset_answers *out);
 
@@ -86,7 +85,7 @@ DRV_CHECKED drv_status dataset_count_answers(const dataset *set, int64_t row_tok
 // at every few MB; when it is set the answer is DRV_OK.
 DRV_CHECKED drv_status dataset_check_vocab(const dataset *set, int64_t n_vocab,
         const atomic_bool *cancel);
-// The same, and all of .bin is read whatever is known.
+// Does the same, but always reads all of .bin.
 DRV_CHECKED drv_status dataset_scan_vocab(const dataset *set, int64_t n_vocab,
         const atomic_bool *cancel);
 // PREFIX.idx.json knows the largest id, and the token that it names has it: dataset_check_vocab is
@@ -95,13 +94,13 @@ bool dataset_knows_largest(const dataset *set);
 
 // XXH3-64 of a tokenizer.json, as PREFIX.idx.json has it.
 DRV_CHECKED drv_status dataset_tokenizer_hash(const char *path, uint64_t *out);
-// Writes PREFIX.idx.json for the set that lies there. `about` may leave out what it does not know.
+// Writes PREFIX.idx.json for the set at PREFIX. `about` may omit unknown fields.
 DRV_CHECKED drv_status dataset_about_write(const dataset *set, const dataset_about *about);
 // Parses it; `set` is what it must belong to, `path` is for messages. Strings go to the arena.
 DRV_CHECKED drv_status dataset_about_parse(arena *a, const dataset *set, const char *path,
         const void *bytes, size_t n, dataset_about *out);
 
-// Gives back the pages of the index that lookups brought in.
+// Releases the pages of the index that lookups have loaded.
 void dataset_forget(const dataset *set);
 
 enum { DATASET_HEADER = 34 };       // bytes before the lengths in .idx

@@ -12,7 +12,7 @@ static drv_status another(const char *path, const char *field, long long is, lon
             field, is, expected);
 }
 
-// The set that the file was written for must be the one that lies there.
+// Checks that the file was written for the set beside it.
 static drv_status check_belongs(const dataset *set, const char *path, const json_t *root) {
     int64_t documents = -1, tokens = -1;
     const char *hash = "";

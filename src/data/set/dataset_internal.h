@@ -1,4 +1,4 @@
-// The files of this folder share what is here about a data set.
+// Functions on a data set that the files of this folder share.
 #pragma once
 #include "data/set/dataset.h"
 
@@ -6,7 +6,7 @@
 int64_t dataset_token(int code, const unsigned char *bytes);
 // Opens and checks PREFIX.roles, once `about` is read.
 DRV_CHECKED drv_status dataset_open_roles(arena *a, dataset *set);
-// n tokens as they lie, n * token_bytes bytes.
+// Reads n tokens in the type of the file, n * token_bytes bytes.
 DRV_CHECKED drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out);
 // Makes the failure of a token that is not in [0, n_vocab).
 drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab);

@@ -44,7 +44,7 @@ static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *e
     return DRV_OK;
 }
 
-// The disk begins with what is written, so that a sync has little left to wait for.
+// Starts writing to the disk early, so that a later sync is short.
 static drv_status sink_flush(sink *s) {
     const size_t n = s->n;
     s->n = 0;

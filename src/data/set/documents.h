@@ -21,7 +21,7 @@ typedef struct documents {
     int64_t skipped, replaced; // broken records; invalid byte sequences, read as U+FFFD
 } documents;
 
-// DRV_E_DATA: there is no document. The arena holds what is open while it reads.
+// DRV_E_DATA: there is no document. The arena holds the readers while it reads.
 DRV_CHECKED drv_status documents_read(arena *a, const tokenizer *tok, const documents_opts *opts,
         documents *out);
 void documents_free(documents *d);

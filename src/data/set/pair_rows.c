@@ -1,4 +1,4 @@
-// Chooses the tokens of a pair that a row has, and notes what each is to the pair.
+// Chooses the tokens of a pair that a row contains, and writes the role of each.
 #include "data/set/pair_rows.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int64_t shared_of(const pair_span *x, const pair_mark *mark, int64_t row_
 }
 
 // Responses that are the same have the same log-probabilities: there is nothing to learn of them.
-// The last label counts, which stands after the inputs.
+// The last label, which follows the inputs, counts too.
 static bool are_alike(const pair_span *x, const pair_mark *mark) {
     return x->n[CHOSEN] == x->n[REJECTED] && mark->apart > x->n[CHOSEN];
 }
@@ -119,7 +119,7 @@ static drv_status put_tokens(const row_source *src, int64_t first, int64_t from,
     return DRV_OK;
 }
 
-// Marks what the tokens of a document are to pair `k` of the row, of this number.
+// Writes the roles of a document's tokens in pair `k` of the row, which has this number.
 static void mark_document(const row_source *src, int64_t k, int64_t number, int side, int64_t at,
         int64_t n, const row_out *out) {
     const double *references = *src->references;

@@ -12,6 +12,6 @@
 // longer document first; a pair of which nothing of a response is left is left out, and so is one
 // whose responses are alike. Counts them in src->count.
 DRV_CHECKED drv_status pair_pieces(row_source *src, piece_list *list);
-// Row `row` of the packed pairs; *there: tokens of it. out->pair may be NULL.
+// Writes row `row` of the packed pairs; *there: its number of tokens. out->pair may be NULL.
 DRV_CHECKED drv_status pair_row(const row_source *src, int64_t row, const row_out *out,
         int64_t *there);

@@ -27,7 +27,7 @@ char *reference_file_path(arena *a, const char *prefix, const char *key) {
 static drv_status check_key(const char *path, const json_t *head, const char *key) {
     const json_t *found = json_object_get(head, "key");
     if (!json_is_object(found))
-        return drv_fail(DRV_E_DATA, "%s: \"key\" is no object, expected %.200s", path, key);
+        return drv_fail(DRV_E_DATA, "%s: \"key\" is not an object, expected %.200s", path, key);
     char *text = json_print(found, JSON_COMPACT);
     const bool same = strcmp(text, key) == 0;
     const drv_status status =

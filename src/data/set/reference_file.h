@@ -13,15 +13,14 @@ DRV_CHECKED drv_status reference_file_read(const char *path, const char *key, in
 // The same of bytes in memory; `path` is for messages.
 DRV_CHECKED drv_status reference_file_parse(const char *path, const void *bytes, size_t n_bytes,
         const char *key, int64_t n, double *values);
-// Puts the file in place whole.
+// Writes the file atomically.
 DRV_CHECKED drv_status reference_file_write(const char *path, const char *key, int64_t n,
         const double *values);
 
 // Reads the values of all sets of rows of pairs, [2 rows_n_pairs], of the reference with this hash
-// in this precision. DRV_E_IO, DRV_E_DATA: they are not there, or of no use, which is warned of
-// where `say`.
+// in this precision. DRV_E_IO, DRV_E_DATA: they are missing or unusable; `say`: logs a warning then.
 DRV_CHECKED drv_status references_load(const rows *of, const char *model, const char *precision,
         bool say, double *values);
-// Keeps them. A folder that cannot be written is warned of.
+// Writes them. Logs a warning if the folder cannot be written.
 void references_keep(const rows *of, const char *model, const char *precision,
         const double *values);

@@ -1,4 +1,4 @@
-// One data set of the rows: which part of it, what its rows are, and one of them.
+// One data set of the rows: its part, the layout of its rows, and access to one of them.
 #include "data/set/row_source.h"
 
 #include <math.h>
@@ -325,7 +325,7 @@ drv_status row_source_read(const row_source *src, int64_t row, const row_out *ou
     else
         DRV_TRY(src->packed ? packed_row(src, row, out, &n) : cut_row(src, row, out, &n));
     const bool documents = src->packed || src->packing != PACKING_STREAM;
-    // Past the end: a document of its own that nobody predicts.
+    // Past the end: a document of its own, none of whose tokens is a label.
     for (int64_t i = n; i < src->opts->row_tokens; i++) {
         out->tokens[i] = 0;
         out->position[i] = documents ? (int32_t)(i - n) : (int32_t)i;
@@ -365,7 +365,7 @@ int64_t row_source_most_documents(const row_source *src) {
     return most;
 }
 
-// --- what a run records
+// --- the fingerprint that a run records
 json_t *row_source_fingerprint(const row_source *src) {
     char hash[24];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)src->set->idx_hash);

@@ -1,5 +1,5 @@
-// A source of rows is one data set of rows.h: the part of it that rows are made of, how many there
-// are, and any one of them. The order in which they come, and blends of several sets, are rows.c's.
+// A source of rows is one data set of rows.h: the part of it that rows are made of, their number,
+// and access to any one of them. rows.c decides their order and blends several sets.
 #pragma once
 #include "data/set/packed_rows.h"
 #include "data/set/rows.h"
@@ -18,7 +18,7 @@ typedef struct row_source {
     bool by_tokens;     // the parts are cut between tokens, else between documents
     int64_t begin, end; // tokens of this part
     int64_t n_rows;
-    row_count so_far;     // how far its rows are taken
+    row_count so_far;     // the rows that were taken
     rows_packing packing; // what PACKING_AUTO and LOSS_AUTO mean here
     rows_loss loss;
     bool packed; // rows are those of `pack`

@@ -227,7 +227,7 @@ const char *rows_last(const rows *stream) {
     return stream->last;
 }
 
-// --- what a run records
+// --- the fingerprint that a run records
 int rows_n_sources(const rows *stream) {
     return stream->opts.n_sources;
 }

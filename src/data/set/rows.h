@@ -1,5 +1,5 @@
 // Turns data sets into fixed rows of T tokens, in an order that is a function of the seed and of
-// how many rows were taken: a resume reads nothing again, and the order is the same for any number
+// the number of rows taken: a resume reads nothing again, and the order is the same for any number
 // of ranks.
 //
 // The documents of a part (training, validation, test) stand one after the other and are cut every
@@ -73,7 +73,7 @@ typedef struct row_out {
     int64_t *counted, *pairs; // gain the labels that count, and the pairs
 } row_out;
 
-// The place that a data set has come to, whatever the others do.
+// The position of one data set, independent of the others.
 typedef struct row_count {
     int64_t taken;   // rows of it, over all epochs
     int64_t blended; // of them, since the blend began in which they are taken now
@@ -102,19 +102,19 @@ int64_t rows_packed_tokens(const rows *stream);
 // Counts the documents of the row that has most; 0: not known.
 int64_t rows_most_documents(const rows *stream);
 int64_t rows_taken(const rows *stream);
-// Moves to where `taken` rows have been taken: at once, but for shuffled blends, which take `taken`
-// additions.
+// Seeks to the position after `taken` rows, in constant time except for shuffled blends, which need
+// `taken` additions.
 void rows_seek(rows *stream, int64_t taken);
 
 // Writes how far each data set has come, [rows_n_sources].
 void rows_counts(const rows *stream, row_count *out);
-// Moves each data set to where it stands, after `taken` rows of a run whose data sets may have been
-// others before. The blend goes on where it was, or begins where all `blended` are 0.
+// Seeks each data set to its own position, after `taken` rows of a run whose data sets may have
+// changed. The blend continues, or begins if all `blended` are 0.
 void rows_go_to(rows *stream, int64_t taken, const row_count *of);
 // Counts how many of the first `n` rows of a blend each of n_sets data sets has.
 void rows_blend(const double *weights, int n_sets, int64_t n, int64_t *out);
 
-// Passes over n rows without reading them: rows_seek to n rows further, in n additions at most.
+// Skips n rows without reading them, as rows_seek would, in at most n additions.
 void rows_skip(rows *stream, int64_t n);
 
 // Gives the next row: tokens[T], position[T] (from the start of the document, or of the row),
@@ -132,9 +132,9 @@ int64_t rows_n_pairs(const rows *stream);
 // own them.
 void rows_set_references(rows *stream, const double *values);
 const double *rows_references(const rows *stream);
-// Begins anew: rows come as if opened with `shuffle`, from the first one on.
+// Starts over at the first row, as if opened with `shuffle`.
 void rows_begin(rows *stream, bool shuffle);
-// Names what rows_next gave last, for messages: "PREFIX row 12 of epoch 0".
+// Names the row that rows_next returned last, for messages: "PREFIX row 12 of epoch 0".
 const char *rows_last(const rows *stream);
 
 int rows_n_sources(const rows *stream);

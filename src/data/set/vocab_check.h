@@ -16,15 +16,16 @@ typedef struct vocab_check { // single owner; the rows outlive it
     task task;
 } vocab_check;
 
-// Checks at once what costs nothing and starts reading the rest on a thread of its own; a data set
-// that several rows share is read once. DRV_E_DATA: a token is outside; nothing was started then.
+// Checks at once the data sets whose largest id is known, and starts a thread that reads the
+// others; a data set that several rows share is read once. DRV_E_DATA: a token is outside the
+// vocabulary, and no thread was started.
 DRV_CHECKED drv_status vocab_check_start(arena *a, const rows *const *list, int n,
         vocab_check *check);
-// Returns whether the result is there, so that vocab_check_wait returns at once. May be asked after
-// every step.
+// Returns whether the check is done, so that vocab_check_wait returns at once. Cheap enough to be
+// called after every step.
 bool vocab_check_done(const vocab_check *check);
 // Waits for the result; DRV_OK when it was already handed out.
 DRV_CHECKED drv_status vocab_check_wait(vocab_check *check);
-// Stops reading; without effect when it is done. To be called before rows_close unless it was
-// waited for.
+// Stops reading; does nothing if the check is done. Call it before rows_close unless
+// vocab_check_wait has returned.
 void vocab_check_cancel(vocab_check *check);

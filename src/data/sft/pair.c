@@ -1,4 +1,4 @@
-// Both responses of a pair, each as a conversation of its own after the same prompt.
+// Encodes both responses of a pair, each as a conversation after the same prompt.
 #include "data/sft/pair.h"
 
 #include <stdlib.h>

@@ -98,7 +98,7 @@ static drv_status add_side(json_t *messages, const json_t *side, const char *nam
     return record_add_list(messages, name, side);
 }
 
-// The prompt that stands beside the responses, if there is one.
+// Reads the prompt from its own field, if there is one.
 static drv_status add_prompt(pair_record *r, const json_t *o) {
     const json_t *turns = json_object_get(o, "conversations");
     for (size_t i = 0; i < json_array_size(turns); i++)
@@ -153,7 +153,7 @@ static drv_status read_messages(pair_record *r, const json_t *o) {
     return add_prompt(r, o);
 }
 
-// Returns whether there is more than what a system says.
+// Returns whether there is any message besides the system's.
 static bool asks_something(const json_t *prompt) {
     for (size_t i = 0; i < json_array_size(prompt); i++) {
         const char *role = json_string_value(json_object_get(json_array_get(prompt, i), "role"));

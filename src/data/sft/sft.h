@@ -6,9 +6,9 @@
 // The {% generation %} blocks of the template say where an answer begins and ends, if it has them.
 // Otherwise an answer is what an assistant's message adds: from the end of the text of the messages
 // before it, with the generation prompt, to the end of the text with it. So the token that ends a
-// turn is part of the answer. Where a template writes earlier turns otherwise than it did when they
-// were the last ones (Qwen3's leaves their thinking out), each answer is a document of its own: the
-// messages up to it, of which it alone is learned.
+// turn is part of the answer. If a template writes an earlier turn differently from the last one
+// (Qwen3's omits its thinking), each answer becomes a document of its own: the messages up to it,
+// of which only the answer is learned.
 #pragma once
 #include "base/arena.h"
 #include "tok/tokenizer.h"
@@ -37,11 +37,11 @@ typedef struct sft_example { // single owner; the lists grow
     int64_t n_chosen; // of a preference pair (pair.h): tokens of its first document
     id_list inner;    // ends of documents in `ids` but the last one of each record, which has
                       // several where it is learned turn by turn
-    bool misfit;      // it failed since the template does not fit: no record of the data would do
+    bool misfit;      // it failed because the template does not fit, so every record would fail
 } sft_example;
 void sft_example_free(sft_example *x);
 
-// Appends what one line of JSON gives. DRV_E_DATA: why it gives nothing, without a place; *x is
-// then as it was but for `misfit`. Thread-safe, with an encoder for each thread.
+// Appends the documents of one line of JSON. DRV_E_DATA: why it has none, without a place; *x is
+// then unchanged except for `misfit`. Thread-safe, with an encoder for each thread.
 DRV_CHECKED drv_status sft_encode(const sft_format *f, encoder *e, const char *line, size_t n,
         sft_example *x);

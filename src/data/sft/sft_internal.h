@@ -38,7 +38,7 @@ typedef struct conversation { // a record at work
 // The template of a record with these tools (NULL: none).
 const chat_template *conversation_template(const sft_format *f, const json_t *tools);
 // Makes texts of content that is a list of texts, for a template that takes content for a text: it
-// would print the list as Python does. DRV_E_DATA: a part is no text.
+// would print the list as Python does. DRV_E_DATA: a part is not text.
 DRV_CHECKED drv_status conversation_join_content(const chat_template *template, json_t *messages);
 void conversation_join_parts(const sft_format *f, json_t *messages);
 void conversation_add(conversation *c, size_t begin, size_t end, bool last);
@@ -51,5 +51,5 @@ DRV_CHECKED drv_status conversation_front(conversation *c, size_t n, bool prompt
         size_t *out);
 // Adds the blocks that the template marked; those from message c->last on are the last ones.
 DRV_CHECKED drv_status conversation_marked(conversation *c);
-// Appends the tokens of the whole text, and what each is by the answers.
+// Appends the tokens of the whole text, and the role of each by the answers.
 DRV_CHECKED drv_status conversation_encode(conversation *c, encoder *e, sft_example *x);

@@ -87,7 +87,7 @@ drv_status record_add_list(json_t *messages, const char *name, const json_t *lis
 }
 
 // --- conversations: from and value
-// Keeps what says whether the turn is learned, as sft.c reads it.
+// Keeps the member by which sft.c decides whether the turn is learned.
 static void keep_weight(json_t *messages, const json_t *turn) {
     static const char *const names[] = {"weight", "train"};
     json_t *message = json_array_get(messages, json_array_size(messages) - 1);

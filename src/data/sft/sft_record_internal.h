@@ -14,7 +14,7 @@ extern const record_form record_forms[N_RECORD_FORMS];
 json_t *record_field(const json_t *o, const char *const names[MAX_NAMES], const char **name);
 // Takes over `content`.
 void record_add_message(json_t *messages, const char *role, json_t *content);
-// Messages as they are, which `name` holds.
+// Appends the messages of the list in the field `name`, unchanged.
 DRV_CHECKED drv_status record_add_list(json_t *messages, const char *name, const json_t *list);
 // Turn i of a conversation: from and value, or a message.
 DRV_CHECKED drv_status record_add_speech(json_t *messages, const json_t *turn, size_t i);

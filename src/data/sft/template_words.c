@@ -1,4 +1,4 @@
-// Looks through the source of a template; what it would write is not known before it runs.
+// Searches the source of a template, since its output is unknown before it runs.
 #include "data/sft/template_words.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@ static void add_message(json_t *messages, const char *role, const char *content)
     json_array_append_new(messages, json_pack("{s:s, s:s}", "role", role, "content", content));
 }
 
-// Appends what stands after the answer; false: the template refuses the conversation.
+// Appends the text after the answer; false: the template refuses the conversation.
 static bool render_tail(arena *a, const chat_template *t, const chat_input *in, str *out) {
     chat_output text;
     if (chat_render(a, t, in, &text) != DRV_OK) return false;

@@ -1,10 +1,10 @@
-// The end that a chat template writes to a turn of the assistant.
+// Finds the token with which a chat template ends a turn of the assistant.
 #pragma once
 #include "chat/chat_template.h"
 #include "tok/tokenizer.h"
 
-// Returns the last added token of what the template writes after the text of an answer, whether
-// another message follows or not, as <|im_end|>; -1: it writes none there. *text (NULL: not
-// wanted): all of that without white space around it, in `a`; "": nothing.
+// Returns the last added token that the template writes after the text of an answer, whether or not
+// another message follows, such as <|im_end|>; -1: it writes none there. *text (NULL: not wanted):
+// all that it writes there, without white space around it, in `a`; "": nothing.
 int32_t turn_end(arena *a, const chat_template *template, const special_text *specials,
         int n_specials, const tokenizer *tok, const char **text);

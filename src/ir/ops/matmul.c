@@ -14,7 +14,8 @@
 // blocks of the row, each with an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`:
 // the partial sums of each block, whose products are added one after the other.
 //
-// `fp8`: a and b are rounded to fp8 first (attributes.h). The gradient passes through the rounding
+// `fp8`: a and b are rounded to fp8 first (attributes.h), each with a scale that the ranks along
+// fp8_axes find together. The gradient passes through the rounding
 // as if it were not there; its own products are FP8_GRADIENT where the product is FP8_FORWARD.
 #include "ir/grad.h"
 
@@ -72,15 +73,20 @@ static double inverse_dims(const node *n) {
            1 / (double)a->dim[!n->attrs.matmul.ta];
 }
 
+static matmul_attrs attrs_of_gradient(const node *n, int ta) {
+    return (matmul_attrs){.ta = ta,
+            .fp8 = n->attrs.matmul.fp8 ? FP8_GRADIENT : FP8_NONE,
+            .fp8_axes = n->attrs.matmul.fp8_axes};
+}
+
 static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.matmul.ta && n->attrs.matmul.tb, "only x W^T is differentiated");
-    const int fp8 = n->attrs.matmul.fp8 ? FP8_GRADIENT : FP8_NONE;
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.matmul.ta = 1, .matmul.fp8 = fp8});
+    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.matmul = attrs_of_gradient(n, 1)});
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
-    op_attrs attrs = {.matmul.fp8 = fp8,
+    op_attrs attrs = {.matmul = attrs_of_gradient(n, 0),
             .sum.blocks = n->attrs.sum.dx_blocks,
             .sum.segment2 = n->attrs.sum.segment2,
             .sum.segment3 = n->attrs.sum.segment3};
@@ -195,10 +201,10 @@ const op_row op_row_matmul = {
         .wire = grad_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8), ATTR_RANKS,
-                ATTR(sum, row_blocks), ATTR(sum, partial_sums), ATTR(sum, blocks),
-                ATTR(sum, dx_blocks), ATTR(sum, dw_blocks), ATTR(sum, dw_ranks), ATTR(sum, wide),
-                ATTR(sum, dx_wide), ATTR(sum, segment2), ATTR(sum, segment3)),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8),
+                ATTR(matmul, fp8_axes), ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, partial_sums),
+                ATTR(sum, blocks), ATTR(sum, dx_blocks), ATTR(sum, dw_blocks), ATTR(sum, dw_ranks),
+                ATTR(sum, wide), ATTR(sum, dx_wide), ATTR(sum, segment2), ATTR(sum, segment3)),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
                 blocks_example, partial_example, row_blocks_example, linear_row_blocks_example,
                 tokens_example, few_tokens_example, partial_sums_example,
@@ -249,7 +255,8 @@ const op_row op_row_matmul_add = {
         .flops = flops,
         .inverse_dims = inverse_dims,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8), ATTR(sum, blocks),
-                ATTR(sum, segment2), ATTR(sum, segment3)),
+        .attrs =
+                ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8), ATTR(matmul, fp8_axes),
+                        ATTR(sum, blocks), ATTR(sum, segment2), ATTR(sum, segment3)),
         .examples = {add_example, add_blocks_example, add_fp8_example},
 };

@@ -60,8 +60,8 @@ INLINE vec v_sqrt(vec a) {
         a[i] = sqrtf(a[i]);
     return a;
 }
-// a b + c, rounded once. Where it is no instruction, one call for a vector: inlined, the calls of
-// all sums of a register tile take a minute to compile.
+// a b + c, rounded once. Where the processor has no such instruction, one call for a vector:
+// inlined, the calls of all sums of a register tile take a minute to compile.
 #ifdef __FP_FAST_FMAF
 INLINE
 #else

@@ -16,8 +16,8 @@ typedef struct program_words {
     int n;
 } program_words;
 void program_say(program_words *self, const char *word);
-// Names the program for messages: it and its first word that is no option or an option's, as
-// "kubectl get".
+// Names the program for messages: it and its first word that is neither an option nor an option's
+// value, as "kubectl get".
 const char *program_name(arena *a, const program_words *words);
 
 typedef struct program_call {

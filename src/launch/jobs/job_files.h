@@ -24,5 +24,5 @@ str *job_files_add(job_files *files, const char *name, bool executable);
 void job_files_free(job_files *files);
 // Makes the folder `dir` with all of them: written into a folder beside it, which then takes the
 // name, so that no half of a job is ever there. DRV_E_USAGE: something of that name is there that
-// is no empty folder.
+// is not an empty folder.
 DRV_CHECKED drv_status job_files_write(arena *a, const job_files *files, const char *dir);

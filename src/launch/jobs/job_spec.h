@@ -94,7 +94,7 @@ DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *file
 bool job_is_queued(const job_spec *spec);
 // Returns whether --topology is a number, as for Slurm and Volcano, and no key of nodes.
 bool job_counts_tiers(const job_spec *spec);
-// Returns the ranks that begin: of the nodes that are no spare ones.
+// Returns the ranks that begin: of the nodes that are not spare.
 int job_ranks(const job_spec *spec);
 // Returns the name of the Secret that several nodes need; NULL: none is needed.
 const char *job_secret_name(arena *a, const job_spec *spec);

@@ -89,7 +89,7 @@ static drv_status read_json(arena *a, const char *program, const char *text, siz
         json_t **out) {
     if (json_read_bytes(program, text, n, out) == DRV_OK) return DRV_OK;
     const char *why = arena_strdup(a, drv_message());
-    return drv_fail(DRV_E_DATA, "%s printed what is no JSON: %s", program, why);
+    return drv_fail(DRV_E_DATA, "%s printed text that is not JSON: %s", program, why);
 }
 
 // The text at a path of keys, "" where there is none.

@@ -148,7 +148,7 @@ static drv_status find_server(const char *url, host_port *out) {
             return DRV_OK;
         }
     }
-    return drv_fail(DRV_E_USAGE, "KUBEFLOW_TRAINER_SERVER_URL is no https://HOST[:PORT]/PATH");
+    return drv_fail(DRV_E_USAGE, "KUBEFLOW_TRAINER_SERVER_URL is not https://HOST[:PORT]/PATH");
 }
 
 static drv_status read_environment(progress_post *self, bool *asked) {

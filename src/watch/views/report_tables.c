@@ -6,8 +6,6 @@
 #include <string.h>
 
 enum { MAX_STRAGGLERS = 40 };
-// The share of the peak that drover plan expects a machine to reach.
-#define PLANNED_SHARE 0.75
 
 static void add_row(arena *a, report_table *table, const char *const *cells) {
     ARENA_GROW(a, table->rows, table->n, table->cap);
@@ -97,17 +95,13 @@ static report_table make_plan(arena *a, const watched_run *run, const report_fac
         sent = fmax(sent, (double)rank->sent);
         if (!(facts->rank_bytes > 0)) planned = fmax(planned, (double)rank->planned);
     }
-    const double step = mean_step(run), share = mean_of(&run->curves[CURVE_MFU]),
-                 work = facts->work > 0 ? facts->work : 1, all = step_seconds(run);
+    const double all = step_seconds(run);
     const double *of = run->sums.seconds;
     add_planned(a, &table, "", "plan", "measured");
     add_planned(a, &table, "memory of the rank with most, its process included", bytes(a, planned),
             bytes(a, held));
     add_planned(a, &table, "sent in a step by the rank that sends most",
             bytes(a, facts->sent_bytes), bytes(a, sent));
-    add_planned(a, &table, "step time (plan: at 75 % of the peak that the run measured)",
-            number(a, step * share * work / (PLANNED_SHARE * (1 - facts->bubble)), 4, " s"),
-            number(a, step, 4, " s"));
     add_planned(a, &table, "pipeline bubble, share of the steps",
             number(a, 100 * facts->bubble, 1, " %"),
             number(a, all > 0 ? 100 * of[LEDGER_BUBBLE] / all : (double)NAN, 1, " %"));
@@ -116,6 +110,26 @@ static report_table make_plan(arena *a, const watched_run *run, const report_fac
                     all > 0 ? 100 * (of[LEDGER_BUBBLE] + of[LEDGER_COMMUNICATION]) / all
                             : (double)NAN,
                     1, " %"));
+    return table;
+}
+
+static report_table make_terms(arena *a, const watched_run *run) {
+    report_table table = {.title = "Time of a step by terms", .columns = 4, .has_head = true};
+    const term_pair *pairs;
+    const char *device;
+    const int n = watched_terms_pairs(a, &run->terms, &run->events, &pairs, &device);
+    const char *head[] = {"", "plan", "measured", "ratio"}, *words;
+    if (n) add_row(a, &table, head);
+    for (int i = 0; i < n; i++) {
+        const term_pair *p = &pairs[i];
+        if (!(p->planned_s > 0) && !(p->measured_s > 0)) continue;
+        const char *cells[] = {i == n - 1 ? "step time" : p->name, number(a, p->planned_s, 4, " s"),
+                number(a, p->measured_s, 4, " s"), number(a, p->measured_s / p->planned_s, 2, "")};
+        add_row(a, &table, cells);
+    }
+    words = watched_terms_words(a, pairs, n);
+    if (*words)
+        table.title = arena_printf(a, "%s (planned for %s: %s)", table.title, device, words);
     return table;
 }
 
@@ -224,10 +238,12 @@ report_table report_table_make(arena *a, int i, const watched_run *run, const re
     case 1:
         return make_plan(a, run, facts);
     case 2:
-        return make_stragglers(a, run);
+        return make_terms(a, run);
     case 3:
-        return make_energy(a, run);
+        return make_stragglers(a, run);
     case 4:
+        return make_energy(a, run);
+    case 5:
         return make_environment(a, run);
     default:
         return make_config(a, facts);

@@ -2,7 +2,7 @@
 #pragma once
 #include "watch/views/run_report.h"
 
-enum { REPORT_COLUMNS = 9, N_REPORT_TABLES = 6 };
+enum { REPORT_COLUMNS = 9, N_REPORT_TABLES = 7 };
 
 typedef struct report_table {
     const char *title;

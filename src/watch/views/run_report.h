@@ -8,7 +8,6 @@ typedef struct report_facts {
     double rank_bytes;  // planned memory of the rank that needs most, with its process
     double sent_bytes;  // planned traffic of a step, of the rank that sends most
     double bubble;      // of the pipeline's schedule
-    double work;        // FLOPs of a step / those that MFU counts: above 1 with recomputation
     const char *config; // the keys that differ from their defaults, one a line; NULL: not known
     const char *const *samples;
     int n_samples;

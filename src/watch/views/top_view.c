@@ -32,6 +32,19 @@ static int64_t step_of(const watched_run *run) {
     return told > run->last.step ? told : run->last.step;
 }
 
+// The plan beside the measurement, as a sentence; returns the rows that it takes.
+static int draw_terms(screen *grid, int row, const watched_run *run) {
+    arena *a = arena_new("terms");
+    const term_pair *pairs;
+    const char *device;
+    const int n = watched_terms_pairs(a, &run->terms, &run->events, &pairs, &device);
+    const char *words = watched_terms_words(a, pairs, n);
+    if (*words) screen_printf(grid, row, 0, STYLE_DIM, "plan for %s: %s", device, words);
+    const int taken = *words != 0;
+    arena_free(a);
+    return taken;
+}
+
 static int draw_head(screen *grid, const watched_run *run, const top_view *view) {
     char text[4][32];
     const char *state = watched_run_state(run);
@@ -59,6 +72,7 @@ static int draw_head(screen *grid, const watched_run *run, const top_view *view)
         screen_printf(grid, row++, 0, STYLE_BAD, "ended: %s (%s, exit status %lld) %s",
                 run_end_name(run->status.end), run->status.cause,
                 (long long)run->status.exit_status, run->status.message);
+    row += draw_terms(grid, row, run);
     if (run->read_bytes < run->metrics_bytes)
         screen_printf(grid, row++, 0, STYLE_DIM, "reading metrics.jsonl: %.0f%%",
                 100 * (double)run->read_bytes / (double)run->metrics_bytes);

@@ -36,6 +36,23 @@ static json_t *energy_json(const watched_run *run) {
     return object;
 }
 
+static json_t *terms_json(const watched_run *run) {
+    arena *a = arena_new("terms");
+    const term_pair *pairs;
+    const char *device;
+    const int n = watched_terms_pairs(a, &run->terms, &run->events, &pairs, &device);
+    json_t *object = json_object(), *planned = json_object(), *measured = json_object();
+    for (int i = 0; i < n; i++) {
+        json_object_set_new(planned, pairs[i].name, json_of_f64(pairs[i].planned_s));
+        json_object_set_new(measured, pairs[i].name, json_of_f64(pairs[i].measured_s));
+    }
+    json_object_set_new(object, "device", json_of_text(device));
+    json_object_set_new(object, "planned_s", planned);
+    json_object_set_new(object, "measured_s", measured);
+    arena_free(a);
+    return object;
+}
+
 static json_t *ledger_json(const watched_run *run) {
     const ledger_sums *sums = &run->sums;
     json_t *object = json_object(), *classes = json_object();
@@ -110,6 +127,7 @@ json_t *watched_run_json(const watched_run *run) {
             json_real(run->metrics_bytes > 0 ? (double)run->read_bytes / (double)run->metrics_bytes
                                              : 1));
     json_object_set_new(object, "ledger", ledger_json(run));
+    json_object_set_new(object, "terms", terms_json(run));
     json_object_set_new(object, "ranks_time",
             run->has_table ? json_of_f64(run->table.time) : json_null());
     json_object_set_new(object, "ranks", ranks);

@@ -144,6 +144,7 @@ static void take_step(watched_run *run, const json_t *record, int64_t step) {
                     .rank_data_s = mean_of(record, "rank_data_s"),
                     .rank_wait_s = mean_of(record, "rank_wait_s")});
     step_histogram_add(&run->steps, number(record, "step_s"));
+    watched_terms_add(&run->terms, record);
     run->n_skipped += json_is_true(json_object_get(record, "skipped"));
     show_step(run, record, step);
 }
@@ -192,6 +193,7 @@ static void restart(watched_run *run) {
             .val_loss = none,
             .slowest_rank = -1};
     run->steps = (step_histogram){0};
+    run->terms = (watched_terms){.steps = -1};
     run->n_skipped = run->n_broken = 0;
     run->n_energy = 0;
 }

@@ -6,6 +6,7 @@
 #include "watch/files/rank_table.h"
 #include "watch/files/run_status.h"
 #include "watch/views/step_histogram.h"
+#include "watch/views/watched_terms.h"
 
 // Curves over the steps with a bounded number of points: means of 1, 2, 4 ... neighbours.
 typedef enum watched_curve {
@@ -39,6 +40,7 @@ typedef struct watched_run {
     run_event_list events;
     watched_step last;
     step_histogram steps;
+    watched_terms terms;
     int64_t n_skipped; // steps without an update, since their gradient was not finite
     plot_series curves[N_WATCHED_CURVES];
     int64_t per_point[N_WATCHED_CURVES];

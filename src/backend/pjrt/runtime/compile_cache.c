@@ -87,7 +87,8 @@ static bool load(const device_client *c, const char *path, const uint64_t key[2]
     struct stat st;
     if (stat(path, &st) != 0) return false;
     if (!S_ISREG(st.st_mode)) { // opening a pipe would wait for ever
-        log_warn("compile cache: \"%s\" is no regular file; the program is compiled again", path);
+        log_warn("compile cache: \"%s\" is not a regular file; the program is compiled again",
+                path);
         return false;
     }
     if (file_map_open(path, &map) != DRV_OK) {

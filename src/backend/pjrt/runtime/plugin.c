@@ -219,7 +219,7 @@ static drv_status check_regular(const pjrt_plugin *p) {
     if (stat(p->path, &st) != 0) return drv_fail(DRV_E_DEVICE, "%s", strerror(errno));
     if (S_ISREG(st.st_mode)) return DRV_OK;
     return drv_fail(DRV_E_DEVICE, "it is %s, expected a shared library",
-            S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+            S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
 }
 
 // dlopen's message names the file; its own words are the reason.

@@ -47,5 +47,5 @@ DRV_CHECKED drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *a
 // answered for give_up_s, after which each call that gives it work fails so.
 DRV_CHECKED drv_status plugin_wait(const pjrt_plugin *p, pjrt_event *event);
 
-// A struct of the interface with its size set, for those that are no arguments.
+// A struct of the interface with its size set, for those that are not arguments.
 #define PJRT_STRUCT(type, last) ((type){.head.size = PJRT_SIZE(type, last)})

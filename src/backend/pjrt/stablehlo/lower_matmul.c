@@ -23,9 +23,11 @@ static hlo_value scale_exponent(hlo_text *h, const fp8_format *to, hlo_value lar
 
 // Rounds x to fp8 and widens it again. XLA makes an fp8 product of cuBLASLt of a dot whose operands
 // are each a conversion from fp8 times a scalar (openxla/xla, gemm_rewriter.cc, MatchFp8Param).
-static hlo_value in_fp8(hlo_text *h, hlo_value x, bool gradient) {
+static hlo_value in_fp8(lowering *l, hlo_value x, bool gradient, unsigned axes) {
+    hlo_text *h = &l->h;
     const fp8_format *to = gradient ? &fp8_e5m2 : &fp8_e4m3;
-    const hlo_value largest = hlo_reduce_all(h, "maximum", hlo_unary(h, "abs", x));
+    const hlo_value here = hlo_reduce_all(h, "maximum", hlo_unary(h, "abs", x));
+    const hlo_value largest = lower_max_along(l, here, axes);
     const hlo_value up = scale_exponent(h, to, largest);
     const hlo_value down = hlo_binary(h, "subtract", hlo_whole(h, HLO_U32, 2 * 127), up);
     const hlo_value scale = hlo_convert(h, power_of_2(h, up), x.type),
@@ -38,7 +40,8 @@ static hlo_value in_fp8(hlo_text *h, hlo_value x, bool gradient) {
 static hlo_value operand(lowering *l, const node *n, int k) {
     const hlo_value x = lower_in(l, n, k);
     if (!n->attrs.matmul.fp8) return x;
-    return in_fp8(&l->h, x, k == 0 && n->attrs.matmul.fp8 == FP8_GRADIENT);
+    return in_fp8(l, x, k == 0 && n->attrs.matmul.fp8 == FP8_GRADIENT,
+            (unsigned)n->attrs.matmul.fp8_axes);
 }
 
 // op(a) op(b) in a type. A product that is stored in bf16 is printed in bf16: the sum is in fp32

@@ -100,7 +100,7 @@ static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *lik
     return made;
 }
 
-// x in fp32 to bf16, as f32_to_bf16_by. Whatever type is no bf16: x itself.
+// x in fp32 to bf16, as f32_to_bf16_by. For any other type: x itself.
 static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) {
     if (type != HLO_BF16) return x;
     const uint32_t top = 0x7F800000u;

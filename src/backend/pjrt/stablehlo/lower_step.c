@@ -1,7 +1,7 @@
 // A whole training step as one program: micro-batches one after the other, their gradients carried
 // from micro-batch to micro-batch, and the update after the last. The gradients begin at zero and
-// are used up, so they are no state: the compiler places them, and forgets them as the update reads
-// them. Legend: micro_batch, rest: the two graphs; carried: gradients, then sums of outputs.
+// are used up, so they are not state: the compiler places them, and forgets them as the update
+// reads them. Legend: micro_batch, rest: the two graphs; carried: gradients, then sums of outputs.
 #include "backend/pjrt/stablehlo/lower.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // Writes the small files of the folder, and has a process of its own remove it.
-#include "infer/gguf_view.h"
+#include "infer/model_view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "ckpt/model_source.h"
+#include "pickle/torch_file.h"
 
 static drv_status write_files(arena *a, const model_source *source, const char *folder) {
     ckpt_carried *list;
@@ -20,7 +22,8 @@ static drv_status write_files(arena *a, const model_source *source, const char *
     bool has_tokenizer = false;
     DRV_TRY(source->reader->files(a, source, &list, &n));
     for (int i = 0; i < n; i++) {
-        has_tokenizer |= strcmp(list[i].name, "tokenizer.json") == 0;
+        has_tokenizer |= str_starts(list[i].name, "tokenizer.json") ||
+                         strcmp(list[i].name, "tokenizer.model") == 0;
         DRV_TRY(file_write_aside(path_join(a, folder, list[i].name), list[i].bytes, list[i].n));
         DRV_TRY(file_put_in_place(path_join(a, folder, list[i].name)));
     }
@@ -32,11 +35,25 @@ static drv_status write_files(arena *a, const model_source *source, const char *
     return json_write_file(path_join(a, folder, "config.json"), config);
 }
 
-static drv_status link_file(arena *a, const char *file, const char *folder) {
+static drv_status link_file(arena *a, const char *file, const char *folder, const char *name) {
     char whole[PATH_MAX];
     if (!realpath(file, whole)) return file_fail("open", file);
-    const char *link = path_join(a, folder, SOURCE_GGUF);
+    const char *link = path_join(a, folder, name);
     return symlink(whole, link) == 0 ? DRV_OK : file_fail("make link", link);
+}
+
+// A folder of Meta's, file by file.
+static drv_status link_files(arena *a, const char *path, const char *folder) {
+    char **names;
+    int n;
+    if (!file_is_dir(path))
+        return link_file(a, path, folder,
+                torch_is_called_so(path) ? "pytorch_model.bin" : SOURCE_GGUF);
+    DRV_TRY(dir_list(a, path, &names, &n));
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], "params.json") == 0 || str_starts(names[i], "consolidated."))
+            DRV_TRY(link_file(a, path_join(a, path, names[i]), folder, names[i]));
+    return DRV_OK;
 }
 
 // Waits until the last process that has the other end of the pipe is gone. Signals for this group,
@@ -69,16 +86,27 @@ static drv_status remove_later(const char *folder) {
             strerror(errno));
 }
 
-drv_status gguf_view_make(arena *a, const char *file, const char **folder) {
+bool model_view_is_for(arena *a, const char *path) {
+    if (file_is_dir(path))
+        return model_source_is_meta_folder(a, path) &&
+               !file_exists(path_join(a, path, "config.json"));
+    return file_exists(path) && (str_ends(path, ".gguf") || torch_is_called_so(path));
+}
+
+drv_status model_view_make(arena *a, const char *path, const char **folder) {
     model_source source;
-    const char *temporary = getenv("TMPDIR"), *slash = strrchr(file, '/');
-    DRV_TRY(model_source_open_gguf(a, file, &source));
+    const char *temporary = getenv("TMPDIR");
+    char *name = arena_strdup(a, path);
+    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
+        name[n - 1] = 0;
+    const char *slash = strrchr(name, '/');
+    DRV_TRY(model_source_open(a, path, &source));
     char *own = arena_printf(a, "%s/drover-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     drv_status status = mkdtemp(own) ? remove_later(own) : file_fail("make folder", own);
-    *folder = path_join(a, own, slash ? slash + 1 : file); // so that messages name the file
+    *folder = path_join(a, own, slash ? slash + 1 : name); // so that messages name the model
     if (status == DRV_OK) status = dir_make(*folder);
     if (status == DRV_OK) status = write_files(a, &source, *folder);
-    if (status == DRV_OK) status = link_file(a, file, *folder);
+    if (status == DRV_OK) status = link_files(a, path, *folder);
     model_source_close(&source);
     return status;
 }

@@ -1,6 +1,6 @@
 // Cuts each token of a vocabulary in all places; hashes of parts come from hashes of beginnings, so
 // a long token costs its length, not the square.
-#include "gguf/score_merges.h"
+#include "tok/score_merges.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ int32_t token_index_find(const token_index *index, const char *p, size_t n) {
     return find_hashed(index, p, n, hash_bytes(p, n));
 }
 
-void token_index_build(arena *a, const gguf_text *tokens, int64_t n, token_index *out) {
+void token_index_build(arena *a, const str_view *tokens, int64_t n, token_index *out) {
     uint64_t size = 64;
     while (size < 2 * (uint64_t)n)
         size *= 2;
@@ -70,7 +70,7 @@ static bool begins_character(char c) {
 // `left`, `power`: room for the token's length + 1.
 static void cut(const token_index *index, int32_t whole, uint64_t *left, uint64_t *power,
         merge_list *list) {
-    const gguf_text token = index->tokens[whole];
+    const str_view token = index->tokens[whole];
     const int64_t begin = list->n;
     int32_t characters = 0, n_left = 0;
     left[0] = 0;
@@ -113,7 +113,7 @@ static int by_score(const void *x, const void *y) {
     return (a->order > b->order) - (a->order < b->order);
 }
 
-void score_merges(arena *a, const gguf_text *tokens, const float *scores, int64_t n_tokens,
+void score_merges(arena *a, const str_view *tokens, const float *scores, int64_t n_tokens,
         score_merge **out, int64_t *n_out) {
     token_index index;
     merge_list list = {0};

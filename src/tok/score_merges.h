@@ -1,0 +1,25 @@
+// Merges from the scores of a sentencepiece vocabulary, as transformers makes them
+// (generate_merges): every way to cut a token in two tokens is a merge, ordered by the score of the
+// whole, then by the lengths of the parts in characters, the largest first.
+#pragma once
+#include "base/arena.h"
+#include "base/str.h"
+
+typedef struct score_merge {
+    int32_t left, right, whole; // tokens
+    int32_t n_left, n_right;    // characters
+} score_merge;
+
+// `tokens` are different from each other. The list lives in `a`.
+void score_merges(arena *a, const str_view *tokens, const float *scores, int64_t n_tokens,
+        score_merge **out, int64_t *n_out);
+
+// An index from text to token; of two equal tokens it has the first. Lives in the arena.
+typedef struct token_index {
+    const str_view *tokens;
+    uint64_t *hashes; // of the tokens
+    int32_t *slots;   // -1: free
+    uint64_t mask;
+} token_index;
+void token_index_build(arena *a, const str_view *tokens, int64_t n, token_index *out);
+int32_t token_index_find(const token_index *index, const char *p, size_t n); // -1: none

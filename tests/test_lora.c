@@ -181,7 +181,7 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int se
     all.rows_before = first_row;
     double sum = 0;
     for (int64_t i = 0; i < 4 / micro; i++) {
-        OK(batch_feed(&all, &run->p, INPUT_ALONE, 0, i));
+        OK(batch_feed(&all, &run->p, INPUT_ALONE, i));
         sum += test_run_step(run, 1);
     }
     test_run_close(run);

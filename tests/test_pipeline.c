@@ -117,13 +117,13 @@ enum { MAX_ITEMS = 4096, MAX_PIECES = 4 };
 
 // Bytes of a chunk: an input of the forward pass, and of each layer what the backward pass reads
 // and, if weight gradients are split off, what they read.
-static void fill_bytes(const pool_case *c, int64_t *bytes) {
-    for (int v = 0; v < c->shape.chunks; v++)
-        for (int piece = 0; piece <= c->layers[v]; piece++) {
+static void fill_bytes(const pool_case *from, int64_t *bytes) {
+    for (int v = 0; v < from->shape.chunks; v++)
+        for (int piece = 0; piece <= from->layers[v]; piece++) {
             int64_t *spans = &bytes[(v * MAX_PIECES + piece) * PIPELINE_SPANS];
             spans[pipeline_span(0, 0)] = piece ? 0 : 64;
             spans[pipeline_span(0, 1)] = piece ? 640 : 128;
-            if (c->shape.kind != PIPELINE_ZB_H1) continue;
+            if (from->shape.kind != PIPELINE_ZB_H1) continue;
             spans[pipeline_span(0, 2)] = piece ? 448 : 64;
             spans[pipeline_span(1, 2)] = piece ? 320 : 128;
         }
@@ -162,13 +162,13 @@ static int list_placed(const pipeline_schedule *s, int rank, const int64_t *byte
 
 // No two spans that are alive at a time overlap, each pair looked at; there is little more memory
 // than is alive at once.
-static void check_pool(const pool_case *c, int rank) {
+static void check_pool(const pool_case *from, int rank) {
     static placed_item items[MAX_ITEMS];
     int64_t bytes[4 * MAX_PIECES * PIPELINE_SPANS] = {0}, most = 0;
     arena *a = arena_new("test");
     pipeline_schedule schedule;
-    OK(pipeline_build(a, &c->shape, &schedule));
-    fill_bytes(c, bytes);
+    OK(pipeline_build(a, &from->shape, &schedule));
+    fill_bytes(from, bytes);
     const pipeline_pool pool = pipeline_place(a, &schedule, rank, MAX_PIECES, bytes);
     const int n = list_placed(&schedule, rank, bytes, &pool, items);
     for (int t = 0; t < schedule.n_tasks; t++) {
@@ -181,10 +181,10 @@ static void check_pool(const pool_case *c, int rank) {
         for (int k = 0; k < i; k++)
             if (items[i].first <= items[k].last && items[k].first <= items[i].last &&
                     items[i].begin < items[k].end && items[k].begin < items[i].end)
-                fail_msg("%s, rank %d: spans overlap", pipeline_kind_name(c->shape.kind), rank);
+                fail_msg("%s, rank %d: spans overlap", pipeline_kind_name(from->shape.kind), rank);
     if (pool.bytes < most || (double)pool.bytes > 1.05 * (double)most)
         fail_msg("%s, rank %d: a pool of %lld bytes, %lld alive at once",
-                pipeline_kind_name(c->shape.kind), rank, (long long)pool.bytes, (long long)most);
+                pipeline_kind_name(from->shape.kind), rank, (long long)pool.bytes, (long long)most);
     arena_free(a);
 }
 

@@ -53,8 +53,8 @@ static void expect_update_in_place(const programs *p, backend *device) {
     assert_true(need.aliased >= 12 * n_trained); // weights and two moments
 }
 
-// Each program has the others' state beside it, with all slots: what drover plans, but for the
-// arena.
+// Each program of a micro-batch has the others' state beside it, the whole pool included: what
+// drover plans, but for the arena.
 static void memory_is_that_of_the_largest_part(void **state) {
     const char *sets[] = {"model.preset=tiny", "model.num_hidden_layers=4", "parallel.pipeline=2",
             "data.sequence_length=40", "training.global_batch_size=8",
@@ -76,7 +76,8 @@ static void memory_is_that_of_the_largest_part(void **state) {
     const int64_t planned = programs_memory(&built).total;
     for (int i = 0; i < built.held.n_all; i++) {
         const int64_t held = held_by(&built.held.all[i], device);
-        if (held > planned || held < planned / 10 * 9)
+        const bool in_flight = !built.held.all[i].graph->between_steps;
+        if (held > planned || (in_flight && held < planned / 10 * 9))
             fail_msg("%s holds %lld bytes, planned %lld", built.held.all[i].graph->name,
                     (long long)held, (long long)planned);
     }

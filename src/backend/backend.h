@@ -92,11 +92,12 @@ typedef struct backend_vtable {
     // n oldest. NULL, both: `read` does it.
     drv_status (*fetch)(backend *b, const char *name, int64_t bytes, void *dst);
     drv_status (*arrive)(backend *b, int n_oldest);
-    // Chooses the slot that programs see from here on of the tensors that have several; at first 0.
-    // NULL: backend_compile refuses graphs of a pipeline, which alone have such tensors.
-    void (*use_slot)(backend *b, int slot);
-    // Part of a state tensor, as bytes; its slots lie one after the other. Only inputs have to be
-    // written before each run.
+    // Chooses what programs, write and read see from here on of tensors in a pool: their slot
+    // number `slot`, or, where the plan places memory, what lies in spans at these offsets, which
+    // must live until the next call. NULL: backend_compile refuses graphs of a pipeline, which
+    // alone have such tensors.
+    void (*use_slot)(backend *b, int slot, const int64_t *spans);
+    // Part of a state tensor, as bytes. Only inputs have to be written before each run.
     drv_status (
             *write)(backend *b, const char *name, int64_t offset, int64_t bytes, const void *src);
     drv_status (*read)(backend *b, const char *name, int64_t offset, int64_t bytes, void *dst);
@@ -157,8 +158,8 @@ static inline drv_status backend_prepare(backend *b) {
 static inline drv_status backend_run(backend *b, executable *e) {
     return b->v->run(b, e);
 }
-static inline void backend_use_slot(backend *b, int slot) {
-    b->v->use_slot(b, slot);
+static inline void backend_use_slot(backend *b, int slot, const int64_t *spans) {
+    b->v->use_slot(b, slot, spans);
 }
 static inline drv_status backend_write(backend *b, const char *name, int64_t offset, int64_t bytes,
         const void *src) {

@@ -102,6 +102,12 @@ enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_REDUCTION_BLOCKS = 256 };
 
 typedef struct node node;
 
+// Memory that state of several graphs uses at different times. It is seen through spans: ranges of
+// the pool that the host moves between runs of programs (backend_use_slot).
+typedef struct state_pool {
+    int64_t bytes;
+} state_pool;
+
 typedef struct tensor {
     int id;
     const char *name; // NULL for most temporaries
@@ -114,10 +120,14 @@ typedef struct tensor {
     tensor_class cls;
     // Autodiff computes its gradient. Initially true for weights, false for real inputs.
     bool trainable;
-    // The copies of a state tensor; backend_use_slot chooses the one that programs access.
+    // The values that a state tensor in a pool has at a time, one for each micro-batch in flight.
     int n_slots;
-    node *def;            // NULL: exists before the program runs
-    struct tensor *alias; // shares this older value's storage; NULL otherwise
+    const state_pool *pool; // NULL: it has storage of its own, or is a temporary
+    int span;               // the span of the pool in which it lies
+    int64_t in_span;        // the byte of the span at which it begins
+    bool dies;              // no program reads the value after this one
+    node *def;              // NULL: exists before the program runs
+    struct tensor *alias;   // shares this older value's storage; NULL otherwise
 } tensor;
 
 typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
@@ -151,8 +161,9 @@ typedef struct graph {
     // The partial sums that a micro-batch adds to a gradient for each of these reduction blocks,
     // each over some consecutive rows (docs/adr/0026); 1 unless set.
     int partial_sums;
-    int layer;   // of the nodes that graph_add appends
-    phase phase; // likewise
+    bool between_steps; // it runs while no micro-batch of a pipeline is in flight
+    int layer;          // of the nodes that graph_add appends
+    phase phase;        // likewise
 } graph;
 
 graph *graph_new(arena *a, const char *name);

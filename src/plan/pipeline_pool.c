@@ -26,15 +26,15 @@ pipeline_pool pipeline_place(arena *a, const pipeline_schedule *schedule, int ra
         const int64_t *bytes) {
     const int n_spans = n_pieces * PIPELINE_SPANS,
               per_chunk = schedule->shape.micro_batches * n_spans,
-              n = schedule->shape.chunks * per_chunk;
+              n_all = schedule->shape.chunks * per_chunk;
     pipeline_pool pool = {.n_spans = n_spans,
             .span_bytes = bytes,
-            .offset = ARENA_ARRAY(a, int64_t, n)};
+            .offset = ARENA_ARRAY(a, int64_t, n_all)};
     arena *scratch = arena_new("pipeline_place");
     const int *when = find_times(scratch, schedule, rank);
-    place_item *items = ARENA_ARRAY(scratch, place_item, n);
+    place_item *items = ARENA_ARRAY(scratch, place_item, n_all);
     int n_items = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_all; i++) {
         const int span = i % PIPELINE_SPANS, *parts = &when[i / n_spans * PIPELINE_PARTS];
         const int64_t size = bytes[i / per_chunk * n_spans + i % n_spans];
         if (size == 0) continue;
@@ -53,8 +53,8 @@ pipeline_pool pipeline_place(arena *a, const pipeline_schedule *schedule, int ra
 void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int *weight,
         int *count) {
     const int n = schedule->shape.chunks * PIPELINE_SPANS;
-    arena *scratch = arena_new("pipeline_count_alive");
-    int *now = ARENA_ARRAY(scratch, int, n), held = 0, most = 0;
+    arena *a = arena_new("pipeline_count_alive");
+    int *now = ARENA_ARRAY(a, int, n), held = 0, most = 0;
     for (int i = 0; i < schedule->n_tasks; i++) {
         const pipeline_task *task = &schedule->order[rank][i];
         int *spans = &now[task->chunk * PIPELINE_SPANS];
@@ -70,5 +70,5 @@ void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int
             held -= heavy[pipeline_span(first, part)];
         }
     }
-    arena_free(scratch);
+    arena_free(a);
 }

@@ -127,7 +127,7 @@ static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
 }
 
 int64_t plan_state_bytes(const tensor *t) {
-    return round_up(tensor_bytes(t) * t->n_slots, PLAN_ALIGN);
+    return t->pool ? 0 : round_up(tensor_bytes(t), PLAN_ALIGN);
 }
 
 // Bytes along its axis, or along each of its axes.
@@ -146,10 +146,13 @@ void plan_add_wire(const graph *g, const node *n, double bytes[N_AXES]) {
 
 static void add_up(plan *p) {
     const graph *g = p->g;
+    const state_pool *pool = NULL; // a graph sees one at most
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
         if (t->cls != TENSOR_TEMP && !t->alias) p->class_bytes[t->cls] += plan_state_bytes(t);
+        if (t->pool) pool = t->pool;
     }
+    if (pool) p->class_bytes[TENSOR_KEPT] += pool->bytes;
     for (int i = 0; i < g->n_nodes; i++) {
         const op_row *row = op_rows[g->nodes[i]->op];
         if (row->flops) p->flops += row->flops(g->nodes[i]);

@@ -23,8 +23,8 @@ typedef struct plan {
     int64_t place_probes;      // steps of placing, see place_items
 } plan;
 
-// Returns the bytes that a back end allocates for a state tensor: all slots, rounded up to
-// PLAN_ALIGN.
+// Returns the bytes that a back end allocates for a state tensor, rounded up to PLAN_ALIGN; 0: it
+// lies in a pool, which is allocated once.
 int64_t plan_state_bytes(const tensor *t);
 
 // Scratch that a back end needs while it runs a node.

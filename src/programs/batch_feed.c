@@ -38,15 +38,14 @@ static drv_status put(programs *p, program_input which, int chunk, int64_t first
     return backend_write(p->held.b, name.text, first, bytes, from);
 }
 
-// Writes n rows of the batch, from `first` on, to rows of an input from `to` on.
-static drv_status put_rows(const batch *b, programs *p, program_input which, int chunk, int64_t to,
+// Writes n rows of the batch, from `first` on, to an input.
+static drv_status put_rows(const batch *b, programs *p, program_input which, int chunk,
         int64_t first, int64_t n) {
-    return put(p, which, chunk, batch_bytes(b, which, to), batch_bytes(b, which, n),
-            batch_values(b, which, first));
+    return put(p, which, chunk, 0, batch_bytes(b, which, n), batch_values(b, which, first));
 }
 
-// Writes where the tokens of n rows are from, from `first` of the global batch on, to element `to`.
-static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t to, int64_t first,
+// Writes where the tokens of n rows are from, from `first` of the global batch on.
+static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t first,
         int64_t n_rows) {
     enum { PIECE = 256 }; // tokens
     const int64_t n = n_rows * b->row_tokens, first_row = b->rows_before + first;
@@ -60,32 +59,31 @@ static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t to,
             words[3 * i + 1] = (uint32_t)(row >> 32);
             words[3 * i + 2] = (uint32_t)in_row;
         }
-        DRV_TRY(put(p, INPUT_ORIGIN, chunk, 12 * (to + at), 12 * n_here, words));
+        DRV_TRY(put(p, INPUT_ORIGIN, chunk, 12 * at, 12 * n_here, words));
     }
     return DRV_OK;
 }
 
 // The number of micro-batch m in the run is that of its first row.
-static drv_status put_number(const batch *b, programs *p, int chunk, int64_t slot, int64_t m) {
+static drv_status put_number(const batch *b, programs *p, int chunk, int64_t to, int64_t m) {
     const uint64_t row =
             (uint64_t)(b->rows_before + batch_index(b, m) * p->held.config->micro_batch_size);
     const uint32_t words[] = {(uint32_t)row, (uint32_t)(row >> 32)};
     if (p->held.config->grad_dtype != PRECISION_BF16) return DRV_OK;
-    return put(p, INPUT_NUMBER, chunk, slot * (int64_t)sizeof words, sizeof words, words);
+    return put(p, INPUT_NUMBER, chunk, to * (int64_t)sizeof words, sizeof words, words);
 }
 
 // Writes the input of ops that have to do with other ranks' gradients; nothing where there are
 // none.
-static drv_status put_micro_batch(programs *p, int chunk, int slot, int64_t m) {
+static drv_status put_micro_batch(programs *p, int chunk, int64_t m) {
     const gradient_sums *sums = &p->layout.sums;
     const bool numbered = p->layout.zero >= 2;
     const int32_t value = numbered ? (int32_t)m : m + 1 == sums->micro_batches;
     if (!numbered && !sums->ranks) return DRV_OK;
-    return put(p, numbered ? INPUT_MICRO_BATCH : INPUT_LAST, chunk, slot * (int64_t)sizeof value,
-            sizeof value, &value);
+    return put(p, numbered ? INPUT_MICRO_BATCH : INPUT_LAST, chunk, 0, sizeof value, &value);
 }
 
-drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int64_t m) {
     const int64_t n = p->held.config->micro_batch_size;
     const int stage = chunk == INPUT_ALONE ? 0 : chunk;
     const bool last = programs_is_last(p, stage);
@@ -96,31 +94,30 @@ drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int
             [INPUT_REFERENCE] = last && b->pair,
             [INPUT_HIDDEN] = b->hidden != NULL};
     for (program_input which = INPUT_TOKENS; which <= INPUT_HIDDEN; which++)
-        if (taken[which]) DRV_TRY(put_rows(b, p, which, chunk, slot * n, m * n, n));
+        if (taken[which]) DRV_TRY(put_rows(b, p, which, chunk, m * n, n));
     return DRV_OK;
 }
 
-drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+drv_status batch_feed(const batch *b, programs *p, int chunk, int64_t m) {
     const int64_t n_rows = p->held.config->micro_batch_size;
     const bool alone = chunk == INPUT_ALONE;
     if (alone ? p->held.config->lora.dropout > 0 : p->stage[chunk].drops)
-        DRV_TRY(put_origin(b, p, chunk, slot * n_rows * b->row_tokens, batch_index(b, m) * n_rows,
-                n_rows));
+        DRV_TRY(put_origin(b, p, chunk, batch_index(b, m) * n_rows, n_rows));
     if (alone || p->stage[chunk].trains_here) {
-        DRV_TRY(put_number(b, p, chunk, slot, m));
-        DRV_TRY(put_micro_batch(p, chunk, slot, m));
+        DRV_TRY(put_number(b, p, chunk, 0, m));
+        DRV_TRY(put_micro_batch(p, chunk, m));
     }
-    return batch_feed_rows(b, p, chunk, slot, m);
+    return batch_feed_rows(b, p, chunk, m);
 }
 
 drv_status batch_feed_step(const batch *b, programs *p) {
     const int64_t n_rows = p->held.config->micro_batch_size;
     for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
-        DRV_TRY(put_rows(b, p, which, INPUT_OF_STEP, 0, 0, b->rows));
+        DRV_TRY(put_rows(b, p, which, INPUT_OF_STEP, 0, b->rows));
     for (int64_t m = 0; m < b->rows / n_rows; m++)
         DRV_TRY(put_number(b, p, INPUT_OF_STEP, m, m));
     if (p->held.config->lora.dropout == 0) return DRV_OK;
-    return put_origin(b, p, INPUT_OF_STEP, 0, batch_index(b, 0) * n_rows, b->rows);
+    return put_origin(b, p, INPUT_OF_STEP, batch_index(b, 0) * n_rows, b->rows);
 }
 
 uint64_t batch_hash(const batch *b, const run_config *cfg) {

@@ -8,14 +8,14 @@
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows);
 
 // Writes all that the training program of a chunk (or INPUT_ALONE) takes of micro-batch m of this
-// rank, into a slot: its rows, where their tokens come from if it has dropout, its number in the
+// rank: its rows, where their tokens come from if it has dropout, its number in the
 // run if gradients are rounded, and which of the rank's it is if sums travel.
-DRV_CHECKED drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t m);
+DRV_CHECKED drv_status batch_feed(const batch *b, programs *p, int chunk, int64_t m);
 // Returns this rank's part of the hash of a global batch, the same on any layout: of tokens and
 // positions the first stage has one, of labels the last, of each the first tensor rank.
 uint64_t batch_hash(const batch *b, const run_config *cfg);
 // Writes the rows alone, which is all that an evaluation takes.
-DRV_CHECKED drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m);
+DRV_CHECKED drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int64_t m);
 // Writes all of the batch to the inputs of a whole step (programs.h).
 DRV_CHECKED drv_status batch_feed_step(const batch *b, programs *p);
 

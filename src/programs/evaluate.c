@@ -113,7 +113,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
 
 static drv_status run_micro_batch(evaluation *e, int64_t first) {
     DRV_TRY(fill_batch(e, first));
-    DRV_TRY(batch_feed_rows(&e->batch, e->p, INPUT_ALONE, 0, 0));
+    DRV_TRY(batch_feed_rows(&e->batch, e->p, INPUT_ALONE, 0));
     DRV_TRY(backend_run(e->p->held.b, e->p->eval));
     return note_loss(e, first);
 }
@@ -130,9 +130,9 @@ static int64_t first_row(const evaluation *e, const pipeline_task *item) {
 static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
     evaluation *e = ctx;
     DRV_TRY(fill_batch(e, first_row(e, item)));
-    backend_use_slot(e->p->held.b, 0);
-    if (message) DRV_TRY(stages_put(e->p, item, 0, message));
-    return batch_feed_rows(&e->batch, e->p, item->chunk, 0, 0);
+    stages_use(e->p, item->chunk, 0); // training has no micro-batch in flight
+    if (message) DRV_TRY(stages_put(e->p, item, message));
+    return batch_feed_rows(&e->batch, e->p, item->chunk, 0);
 }
 
 static drv_status compute(void *ctx, const pipeline_task *item) {

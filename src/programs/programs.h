@@ -14,7 +14,7 @@ typedef struct accum_group_programs {
     executable *aside[MAX_SLOTS], *back[MAX_SLOTS];
 } accum_group_programs;
 
-// The programs of one pipeline stage of this rank. Inputs and kept state have slots.
+// The programs of one pipeline stage of this rank. Inputs and kept state lie in the pool.
 typedef struct stage_programs {
     int n_slots;
     bool trains_before, trains_here; // something is trained in stages before it; in it
@@ -51,6 +51,8 @@ typedef struct programs {
     stage_programs *stage;
     pipeline_schedule schedule;
     pipeline_slots slots;
+    pipeline_pool pool;         // of what micro-batches in flight have
+    const state_pool *pooled;   // the same memory, as tensors name it; NULL: no pipeline
     int *round, n_rounds;       // of the tasks of this rank (pipeline_rounds)
     int64_t message_bytes;      // of what a stage hands to the next one
     struct pipeline_link *link; // to the neighbours; NULL until there is a stepper

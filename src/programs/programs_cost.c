@@ -127,7 +127,8 @@ static int64_t cublas_bytes(const graph *g) {
 }
 
 // Programs run one after the other: one arena serves the largest of them, counted with what
-// attention by cuDNN and products by cuBLASLt take beside it, as on Hopper.
+// attention by cuDNN and products by cuBLASLt take beside it, as on Hopper. Between steps it lies
+// where micro-batches in flight have their pool.
 static void add_largest(const programs *p, memory_plan *m) {
     const run_config *cfg = p->held.config;
     const bool cuda = is_on_cuda(cfg);
@@ -135,7 +136,8 @@ static void add_largest(const programs *p, memory_plan *m) {
             .deterministic = cfg->deterministic};
     for (int i = 0; i < p->held.n_all; i++) {
         const built_program *one = &p->held.all[i];
-        const int64_t arena_bytes = one->plan->arena_bytes,
+        const int64_t pool = p->pooled && !one->graph->between_steps ? p->pooled->bytes : 0,
+                      arena_bytes = pool + one->plan->arena_bytes,
                       masks = cudnn_mask_bytes(&how, one->graph),
                       workspace = cudnn_workspace_bytes(&how, one->graph),
                       products = cuda ? cublas_bytes(one->graph) : 0;

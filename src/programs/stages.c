@@ -1,5 +1,5 @@
 // Stages: built and differentiated as one graph each, then cut into the programs that the schedule
-// runs, with as many slots as it has micro-batches in flight.
+// runs.
 #include "programs/stages.h"
 
 #include <stdio.h>
@@ -194,6 +194,7 @@ drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
     DRV_TRY(build_schedule(a, cfg, p));
     for (int v = 0; v < p->n_stages; v++)
         DRV_TRY(build_stage(a, cfg, p, v));
+    stages_place(a, p);
     return DRV_OK;
 }
 
@@ -205,13 +206,11 @@ double stages_sent(const programs *p) {
     return (double)n * (double)p->message_bytes;
 }
 
-// A state that a single program reads has one slot.
-drv_status stages_put(programs *p, const pipeline_task *item, int slot, const void *message) {
+drv_status stages_put(programs *p, const pipeline_task *item, const void *message) {
     const bool forward = item->work == WORK_FORWARD;
-    const int64_t offset = forward || splits_weights(p) ? slot * p->message_bytes : 0;
     if (!forward && !stage_trains(&p->stage[item->chunk])) return DRV_OK;
     const input_name name = input_name_of(forward ? INPUT_STREAM : INPUT_STREAM_GRAD, item->chunk);
-    return backend_write(p->held.b, name.text, offset, p->message_bytes, message);
+    return backend_write(p->held.b, name.text, 0, p->message_bytes, message);
 }
 
 // Stages before which all is frozen send their empty messages all the same: the schedule is one.

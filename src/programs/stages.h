@@ -1,4 +1,4 @@
-// The pipeline stages of a rank: their programs, the schedule, the slots (docs/adr/0011).
+// The pipeline stages of a rank: their programs, the schedule, the pool (docs/adr/0011).
 #pragma once
 #include "programs/programs.h"
 
@@ -23,9 +23,13 @@ DRV_CHECKED drv_status stages_build(arena *a, const run_config *cfg, programs *p
 // arithmetic of their layers. Interleaved goes in the smallest groups of micro-batches that work.
 DRV_CHECKED drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *out,
         pipeline_result *result);
+// Gives the state of micro-batches in flight its places in a pool that all chunks of this rank
+// share.
+void stages_place(arena *a, programs *p);
+// Makes programs, writes and reads see the state of a micro-batch in a chunk.
+void stages_use(programs *p, int chunk, int micro_batch);
 // Move the message of a task: into the input that it begins with, out of what it has computed.
-DRV_CHECKED drv_status stages_put(programs *p, const pipeline_task *item, int slot,
-        const void *message);
+DRV_CHECKED drv_status stages_put(programs *p, const pipeline_task *item, const void *message);
 DRV_CHECKED drv_status stages_get(const programs *p, const pipeline_task *item, void *message);
 // Returns the bytes that the rank sends to other stages for a micro-batch.
 double stages_sent(const programs *p);

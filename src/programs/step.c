@@ -68,7 +68,7 @@ static drv_status note_loss(stepper *s, const graph *g, int64_t m) {
 
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
     programs *p = s->p;
-    DRV_TRY(batch_feed(b, p, INPUT_ALONE, 0, m));
+    DRV_TRY(batch_feed(b, p, INPUT_ALONE, m));
     DRV_TRY(backend_run(p->held.b, p->step));
     return note_loss(s, p->step_graph, m);
 }
@@ -137,12 +137,11 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     const step_call *call = ctx;
     const stepper *s = call->s;
     programs *p = s->p;
-    const int m = item->micro_batch, slot = p->slots.of[item->chunk * s->n_micro_batches + m];
     DRV_TRY(comm_check(s->comm));
-    backend_use_slot(p->held.b, slot);
-    if (message) DRV_TRY(stages_put(p, item, slot, message));
+    stages_use(p, item->chunk, item->micro_batch);
+    if (message) DRV_TRY(stages_put(p, item, message));
     if (item->work != WORK_FORWARD) return DRV_OK;
-    return batch_feed(call->b, p, item->chunk, slot, m);
+    return batch_feed(call->b, p, item->chunk, item->micro_batch);
 }
 
 static drv_status compute(void *ctx, const pipeline_task *item) {

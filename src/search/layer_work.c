@@ -39,27 +39,9 @@ static bool is_same(const layer_key *x, const layer_key *y) {
            x->recompute == y->recompute && x->sequence == y->sequence;
 }
 
-static bool is_forward(const plan *p, int node_number) {
-    const node *n = p->g->nodes[node_number];
-    return n->phase == PHASE_FORWARD && !n->recomputed;
-}
-
-// Bytes that lie in the arena from the forward pass to the backward pass.
-static double kept_bytes(const plan *p) {
-    double bytes = 0;
-    for (int i = 0; i < p->g->n_tensors; i++) {
-        const tensor *t = p->g->tensors[i];
-        if (p->offset[i] < 0 || p->storage[i] != t) continue;
-        if (is_forward(p, p->first[i]) && !is_forward(p, p->last[i]))
-            bytes += (double)tensor_bytes(t);
-    }
-    return bytes;
-}
-
 // A whole model on tensor x context ranks.
 typedef struct built_model {
     work forward, backward;
-    double kept, arena; // bytes
 } built_model;
 
 static drv_status build(arena *a, const run_config *cfg, const layer_key *key, int layers,
@@ -75,17 +57,14 @@ static drv_status build(arena *a, const run_config *cfg, const layer_key *key, i
     one.sequence_parallel = key->sequence;
     one.context_blocks = one.partial_sum_rows = one.accum_groups = 0;
     DRV_TRY(config_set_ranks(&one, key->tensor * key->context));
-    DRV_TRY(programs_plan(a, &one, &built));
-    const plan *step = held_find(&built.held, built.step_graph->name)->plan;
+    DRV_TRY(programs_build(a, &one, &built));
     work_add_graph(built.step_graph, &out->forward, &out->backward);
-    out->kept = kept_bytes(step);
-    out->arena = (double)step->arena_bytes;
     return DRV_OK;
 }
 
 static drv_status sample(const run_config *cfg, const layer_key *key, layer_work *out) {
     arena *a = arena_new("a layer");
-    built_model one = {.kept = 0}, two = one;
+    built_model one = {.forward = {.bytes = 0}}, two = one;
     drv_status status = build(a, cfg, key, 1, &one);
     if (status == DRV_OK) status = build(a, cfg, key, 2, &two);
     arena_free(a);
@@ -98,8 +77,6 @@ static drv_status sample(const run_config *cfg, const layer_key *key, layer_work
     out->ends_backward = one.backward;
     work_add(&out->forward, -1, &out->ends_forward);
     work_add(&out->backward, -1, &out->ends_backward);
-    out->kept = two.kept - one.kept;
-    out->transient = one.arena - out->kept;
     return DRV_OK;
 }
 
@@ -117,8 +94,6 @@ static void extend(const layer_work *one, const layer_work *two, double times, l
         work_add(parts[i].x, 1 - times, parts[i].to);
         work_add(parts[i].y, times, parts[i].to);
     }
-    out->kept = one->kept + times * (two->kept - one->kept);
-    out->transient = one->transient + times * (two->transient - one->transient);
 }
 
 static bool fill(layer_works *all, const layer_key *key, layer_work *out) {

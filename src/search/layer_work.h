@@ -1,4 +1,4 @@
-// The work and memory of one layer on a rank, from graphs of one and two layers: from it a search
+// The work of one layer on a rank, from graphs of one and two layers: from it a search
 // estimates layouts of any number of layers, stages and micro-batches without building them.
 #pragma once
 #include "search/work.h"
@@ -14,8 +14,6 @@ typedef struct layer_key {
 typedef struct layer_work {
     work forward, backward;           // of a layer, for one micro-batch
     work ends_forward, ends_backward; // of embedding, output layer and loss
-    double kept;      // bytes that the forward pass of a layer leaves for its backward pass
-    double transient; // bytes of the arena that do not grow with the layers
 } layer_work;
 
 typedef struct layer_works layer_works; // those that were asked for, by key

@@ -1,6 +1,7 @@
 // Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens
-// and of the optimizer. Time and memory are estimated from the work of one layer (layer_work.h) by
-// the same model of time as plans (step_cost.h); what is listed is really planned.
+// and of the optimizer. Time is estimated from the work of one layer (layer_work.h) by the same
+// model of time as plans (step_cost.h), memory from small models (layout_bytes.h); what is listed
+// is really planned.
 #include "search/layout_candidates.h"
 
 #include <math.h>
@@ -10,9 +11,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/round.h"
-#include "ir/shard.h"
 #include "model/layout.h"
 #include "search/layer_work.h"
+#include "search/layout_bytes.h"
 #include "search/step_cost.h"
 #include "setup/run_layout.h"
 
@@ -27,6 +28,7 @@ typedef struct search {
     const device_profile *device;
     const mesh *pinned;
     layer_works *layers;
+    layout_bytes *bytes;
     layout_candidates *out;
     double parameters, begin; // begin: clock_s
 } search;
@@ -63,19 +65,6 @@ static double micro_batches_of(const search *s, const layout_candidate *c) {
     return (double)(s->cfg->global_batch_size / c->data / c->micro_batch);
 }
 
-// Returns the micro-batches whose activations the first rank holds, each for all layers of a rank.
-static double in_flight(const layout_candidate *c, double micro_batches) {
-    const double p = (double)c->pipeline, v = (double)c->virtual_stages;
-    switch (c->schedule) {
-    case SCHEDULE_GPIPE:
-        return micro_batches;
-    case SCHEDULE_INTERLEAVED:
-        return fmin(2 * (p - 1) / v + p * (v - 1) / v + 1 / v, micro_batches);
-    default:
-        return fmin(p, micro_batches);
-    }
-}
-
 static const layer_work *layer_of(const search *s, const layout_candidate *c) {
     const layer_key key = {.tensor = c->tensor,
             .context = c->context,
@@ -83,38 +72,6 @@ static const layer_work *layer_of(const search *s, const layout_candidate *c) {
             .recompute = c->recompute,
             .sequence = c->sequence};
     return layer_works_get(s->layers, &key);
-}
-
-// Counts the bytes of weights that a rank holds, of so many parameters: with ZeRO-3 its share, and
-// two units that are gathered, of which one may be a table.
-static double weight_bytes(const search *s, const layout_candidate *c, double parameters) {
-    const model_config *m = &s->cfg->model;
-    const double each = s->cfg->precision != PRECISION_F32 ? 2 : 4,
-                 table = (double)(m->vocab_size * m->hidden_size) / (double)c->tensor,
-                 tables = m->tie_word_embeddings ? 1 : 2,
-                 layer = (s->parameters / (double)c->tensor - tables * table) /
-                         (double)m->num_hidden_layers;
-    if (c->zero < 3) return each * parameters;
-    return each * (parameters / (double)(c->data * c->context) + layer + fmax(layer, table));
-}
-
-// Counts the partial sums of each gradient element that a step of ZeRO-2 keeps (ir/shard.h).
-static double open_sums(const search *s, const layout_candidate *c) {
-    const int64_t all = s->cfg->global_batch_size / c->micro_batch,
-                  accum_groups = s->cfg->accum_groups ? s->cfg->accum_groups : 1;
-    return shard_most_open(all, c->data, all / accum_groups);
-}
-
-static double bytes_of(const search *s, const layout_candidate *c, const layer_work *layer) {
-    const bool bf16 = s->cfg->precision != PRECISION_F32;
-    const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
-                 parameters = s->parameters / (double)(c->tensor * c->pipeline);
-    const double sums = c->zero >= 2 ? 4.0 * open_sums(s, c) / (double)c->data : 4,
-                 moments = s->cfg->optimizer == OPTIMIZER_ADAMW ? 8 : 4,
-                 optimizer = ((bf16 ? 4 : 0) + moments) /
-                             (c->zero ? (double)(c->data * c->context) : 1);
-    return weight_bytes(s, c, parameters) + parameters * (sums + optimizer) +
-           layer->kept * layers / p * in_flight(c, micro_batches_of(s, c)) + layer->transient;
 }
 
 // Bytes that an update reads and writes of a parameter: those that ranks share, and others.
@@ -207,7 +164,8 @@ static void add(search *s, layout_candidate c) {
     const layer_work *layer = layer_of(s, &c);
     if (!layer) return;
     s->with.zero = c.zero;
-    c.bytes = bytes_of(s, &c, layer);
+    c.bytes = layout_bytes_of(s->bytes, &s->with, &c);
+    if (c.bytes == 0) return;
     if (c.bytes > SLACK * (double)s->device->memory) {
         out->n_too_large++;
         return;
@@ -384,6 +342,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_p
             .device = device,
             .pinned = pinned,
             .layers = layer_works_new(cfg),
+            .bytes = layout_bytes_new(cfg),
             .out = out,
             .parameters = (double)model_parameters(&cfg->model),
             .begin = clock_s()};
@@ -400,6 +359,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_p
             refuse(&all, "tensor", t, strstr(drv_message(), "expected"));
     }
     layer_works_free(all.layers);
+    layout_bytes_free(all.bytes);
     group_meshes(out);
     progress_end();
 }

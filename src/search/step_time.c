@@ -111,7 +111,7 @@ typedef struct rehearsal {
 
 static drv_status run_micro_batch(const rehearsal *r) {
     if (r->programs->whole_step) return run_whole_step(r->programs, r->batch);
-    DRV_TRY(batch_feed(r->batch, r->programs, INPUT_ALONE, 0, 0));
+    DRV_TRY(batch_feed(r->batch, r->programs, INPUT_ALONE, 0));
     return backend_run(r->programs->held.b, r->programs->step);
 }
 

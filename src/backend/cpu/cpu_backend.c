@@ -10,11 +10,10 @@
 #include "base/parallel.h"
 #include "ir/op.h"
 
-typedef struct slotted { // a pointer of an instruction into a tensor that has several slots
+typedef struct pooled { // a pointer of an instruction to a tensor in the pool
     void **pointer;
-    char *first; // in slot 0
-    int64_t slot_bytes;
-} slotted;
+    const state *to;
+} pooled;
 
 struct executable {
     executable *next; // of all that are loaded
@@ -22,10 +21,9 @@ struct executable {
     instruction *code;
     int n_code;
     bool ready;
-    char *linked; // arena that the pointers point into, once ready
-    slotted *slotted;
-    int n_slotted, cap_slotted;
-    int slot; // that they point into
+    uintptr_t linked; // temporaries that the pointers point to, once ready
+    pooled *pooled;
+    int n_pooled, cap_pooled;
     // Since time_nodes: by node of the graph, negative where there is nothing to run; runs.
     double *seconds;
     int64_t n_runs;
@@ -40,10 +38,10 @@ typedef struct cpu_backend {
     const kernels *kernels;
     state_store states;
     char *arena;
-    int64_t arena_bytes, arena_wanted;
-    executable *loaded; // the last one; NULL: none
+    int64_t arena_bytes;
+    int64_t beside, between; // temporaries of programs beside the pool; of those between steps
+    executable *loaded;      // the last one; NULL: none
     bool times_nodes;
-    int slot;
     comm *comm; // NULL: one rank
     mesh mesh;
     drv_status failed; // of the instruction that has just run
@@ -155,7 +153,8 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
         if (cpu->states.comm_thread) watch_writers(cpu, planned, arriving, ins);
         program->n_code++;
     }
-    if (planned->arena_bytes > cpu->arena_wanted) cpu->arena_wanted = planned->arena_bytes;
+    int64_t *most = from->between_steps ? &cpu->between : &cpu->beside;
+    if (planned->arena_bytes > *most) *most = planned->arena_bytes;
     program->next = cpu->loaded;
     *out = cpu->loaded = program;
     return DRV_OK;
@@ -163,18 +162,28 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
 
 static drv_status prepare(backend *base) {
     cpu_backend *b = self(base);
-    if (b->arena_bytes >= b->arena_wanted) return DRV_OK;
+    const int64_t beside = b->states.pool_bytes + b->beside,
+                  wanted = beside > b->between ? beside : b->between;
+    if (b->arena_bytes >= wanted) return DRV_OK;
     pages_free(b->arena, (size_t)b->arena_bytes);
     b->states.held -= b->arena_bytes;
     b->arena_bytes = 0;
-    DRV_TRY(store_pages(&b->states, "activations and scratch", b->arena_wanted, &b->arena));
-    b->arena_bytes = b->arena_wanted;
+    DRV_TRY(store_pages(&b->states, "activations and scratch", wanted, &b->arena));
+    b->arena_bytes = wanted;
+    b->states.pool = b->arena;
     return DRV_OK;
 }
 
-static void note_slotted(cpu_backend *b, executable *e, slotted made) {
-    ARENA_GROW(b->a, e->slotted, e->n_slotted, e->cap_slotted);
-    e->slotted[e->n_slotted++] = made;
+// Returns where a program has its temporaries: behind the pool, or in its place. As a number, since
+// a program without temporaries has no arena: NULL + 0 is undefined.
+static uintptr_t temporaries_of(const cpu_backend *b, const executable *e) {
+    const int64_t before = e->plan->g->between_steps ? 0 : b->states.pool_bytes;
+    return (uintptr_t)b->arena + (uintptr_t)before;
+}
+
+static void note_pooled(cpu_backend *b, executable *e, pooled made) {
+    ARENA_GROW(b->a, e->pooled, e->n_pooled, e->cap_pooled);
+    e->pooled[e->n_pooled++] = made;
 }
 
 // Sets a pointer of an instruction to a tensor.
@@ -182,11 +191,11 @@ static void point(cpu_backend *b, executable *e, const tensor *t, void **pointer
     const tensor *root = e->plan->storage[t->id];
     const state *named = store_of(&b->states, e->plan, t);
     if (!named) {
-        *pointer = b->arena + e->plan->offset[root->id];
+        *pointer = (char *)temporaries_of(b, e) + e->plan->offset[root->id];
         return;
     }
     *pointer = named->p;
-    if (root->n_slots > 1) note_slotted(b, e, (slotted){pointer, named->p, tensor_bytes(root)});
+    if (named->in_pool) note_pooled(b, e, (pooled){pointer, named});
 }
 
 // Links each instruction to the next product of rows: from the last one on, which is followed by
@@ -201,26 +210,24 @@ static void link_products(executable *e) {
 }
 
 static void link_program(cpu_backend *b, executable *e) {
-    const uintptr_t move = (uintptr_t)b->arena - (uintptr_t)e->linked;
-    e->n_slotted = e->slot = 0;
+    const uintptr_t move = temporaries_of(b, e) - e->linked;
+    e->n_pooled = 0;
     for (int i = 0; i < e->n_code; i++) {
         instruction *ins = &e->code[i];
         for (int k = 0; k < ins->node->n_in; k++)
             point(b, e, ins->node->in[k], &ins->in[k]);
         for (int k = 0; k < ins->node->n_out; k++)
             point(b, e, ins->node->out[k], &ins->out[k]);
-        // As numbers, since a program without temporaries has no arena: NULL + 0 is undefined.
         ins->workspace = (void *)((uintptr_t)ins->workspace + move);
     }
     link_products(e);
-    e->linked = b->arena;
+    e->linked = temporaries_of(b, e);
     e->ready = true;
 }
 
-static void move_to_slot(executable *e, int slot) {
-    for (int i = 0; i < e->n_slotted; i++)
-        *e->slotted[i].pointer = e->slotted[i].first + slot * e->slotted[i].slot_bytes;
-    e->slot = slot;
+static void move_to_spans(const cpu_backend *b, executable *e) {
+    for (int i = 0; i < e->n_pooled; i++)
+        *e->pooled[i].pointer = store_place(&b->states, e->pooled[i].to);
 }
 
 static void time_nodes(backend *b, bool on) {
@@ -247,8 +254,8 @@ static void note_time(const instruction *ins, double *since) {
 static drv_status run(backend *base, executable *e) {
     cpu_backend *b = self(base);
     DRV_TRY(prepare(base));
-    if (!e->ready || e->linked != b->arena) link_program(b, e);
-    if (e->slot != b->slot) move_to_slot(e, b->slot);
+    if (!e->ready || e->linked != temporaries_of(b, e)) link_program(b, e);
+    move_to_spans(b, e);
     double since = b->times_nodes ? clock_s() : 0;
     e->n_runs++;
     for (int i = 0; i < e->n_code; i++) {
@@ -265,8 +272,9 @@ static drv_status run(backend *base, executable *e) {
     return DRV_OK;
 }
 
-static void use_slot(backend *b, int slot) {
-    self(b)->slot = slot;
+static void use_slot(backend *b, int slot, const int64_t *spans) {
+    (void)slot;
+    self(b)->states.spans = spans;
 }
 
 static void join_ranks(backend *base, comm *c, const mesh *m) {

@@ -28,7 +28,8 @@ drv_status store_create(state_store *store, const graph *of) {
         for (int i = 0; i < of->n_tensors; i++) {
             const tensor *named = of->tensors[i];
             if (named->cls == TENSOR_TEMP || named->alias) continue;
-            int64_t bytes = tensor_bytes(named) * named->n_slots;
+            if (named->pool) store->pool_bytes = named->pool->bytes;
+            int64_t bytes = tensor_bytes(named);
             const state *there = name_map_get(&store->names, named->name);
             DRV_ASSERT(!there || there->bytes == bytes, "\"%s\" has two sizes", named->name);
             if (there) continue;
@@ -37,8 +38,11 @@ drv_status store_create(state_store *store, const graph *of) {
                 continue;
             }
             state *made = ARENA_NEW(store->a, state);
-            made->p = next;
+            made->p = named->pool ? NULL : next;
             made->bytes = bytes;
+            made->in_pool = named->pool != NULL;
+            made->span = named->span;
+            made->in_span = named->in_span;
             name_map_set(&store->names, named->name, made);
             next += plan_state_bytes(named);
         }
@@ -67,7 +71,7 @@ drv_status store_find(const state_store *s, const char *name, int64_t offset, in
     DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= found->bytes,
             "\"%s\": %lld bytes at %lld of %lld", name, (long long)bytes, (long long)offset,
             (long long)found->bytes);
-    *out = found->p + offset;
+    *out = (found->in_pool ? store_place(s, found) : found->p) + offset;
     const int64_t async_op = atomic_load(&found->async_op);
     return async_op ? comm_thread_wait(s->comm_thread, async_op, NULL, NULL) : DRV_OK;
 }

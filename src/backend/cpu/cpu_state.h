@@ -8,8 +8,11 @@
 #include "plan/plan.h"
 
 typedef struct state { // storage of a named tensor, or of a temporary of an asynchronous node
-    char *p;           // NULL: in the arena
-    int64_t bytes;     // of all slots
+    char *p;           // NULL: in the pool or the arena
+    int64_t bytes;
+    bool in_pool;
+    int span; // of the pool, and where it lies there
+    int64_t in_span;
     _Atomic int64_t async_op;  // number of the operation that writes it; 0: none
     const instruction *writer; // the instruction that started the operation
 } state;
@@ -24,6 +27,9 @@ typedef struct state_store {
     name_map names;
     page_block *blocks;
     int n_blocks, cap_blocks;
+    int64_t pool_bytes;       // 0: no program has a pool
+    char *pool;               // the back end's, which has them at the start of its arena
+    const int64_t *spans;     // offsets in it (backend_use_slot)
     int64_t held;             // bytes of pages
     comm_thread *comm_thread; // NULL: one rank
 } state_store;
@@ -37,6 +43,10 @@ void store_free(state_store *s);
 
 // Returns the state of a tensor's storage; NULL: a temporary.
 state *store_of(const state_store *s, const plan *p, const tensor *t);
+// Returns where a state in the pool lies now.
+static inline char *store_place(const state_store *s, const state *one) {
+    return s->pool + s->spans[one->span] + one->in_span;
+}
 // Returns a pointer to state for the host, after pending writes to it.
 DRV_CHECKED drv_status store_find(const state_store *s, const char *name, int64_t offset,
         int64_t bytes, char **out);

@@ -16,7 +16,8 @@ struct executable {
             *fresh; // by argument: nothing reads it later; by result: it takes no argument's place
     pjrt_buffer **arguments, **results; // of one run
     lowered_exchange before, after;
-    executable *next; // that goes on; NULL: none
+    bool between_steps; // as of its graph
+    executable *next;   // that goes on; NULL: none
 };
 
 // Programs that may be on their way: one computes, the next one waits for it on the device.
@@ -79,12 +80,14 @@ static bool reads(const executable *e, const device_state *d) {
     return false;
 }
 
-// Finds which values are gone after each part: those that an earlier one left and no later one
-// reads.
-static void find_deaths(executable *e) {
-    for (; e; e = e->next)
-        for (int i = 0; i < e->program->n_in; i++)
-            e->dies[i] = lowered_is_temporary(e->in[i]->name) && !reads(e->next, e->in[i]);
+// Finds which values are gone after each part: those of which nothing later reads. `l`: of each
+// part.
+static void find_deaths(executable *e, const lowered *l) {
+    for (; e; e = e->next, l++)
+        for (int i = 0; i < e->program->n_in; i++) {
+            const bool last = lowered_is_temporary(e->in[i]->name) || l->in[i].dies;
+            e->dies[i] = last && !reads(e->next, e->in[i]);
+        }
 }
 
 static executable *take_part(pjrt_backend *b, const lowered *l, device_program *program) {
@@ -129,9 +132,10 @@ static void take_program(pjrt_backend *b, const lowered *l, const group_compiled
             return;
         }
         *end = take_part(b, &l[i], made[i].program);
+        (*end)->between_steps = r->plan->g->between_steps;
         end = &(*end)->next;
     }
-    find_deaths(first);
+    find_deaths(first, l);
     *r->out = first;
 }
 
@@ -209,7 +213,7 @@ static drv_status run_part(pjrt_backend *b, executable *e) {
     for (int o = 0; o < n_out; o++)
         state_take(&b->states, state_slot(e->out[o], b->slot), e->results[o]);
     for (int i = 0; i < n_in; i++)
-        if (e->dies[i]) state_drop(&b->states, e->in[i]);
+        if (e->dies[i]) state_drop(&b->states, state_slot(e->in[i], b->slot));
     return DRV_OK;
 }
 
@@ -244,7 +248,8 @@ static drv_status run(backend *base, executable *e) {
     return DRV_OK;
 }
 
-static void use_slot(backend *b, int slot) {
+static void use_slot(backend *b, int slot, const int64_t *spans) {
+    (void)spans; // the plugin allocates a micro-batch's values as they are made
     self(b)->slot = slot;
 }
 
@@ -286,13 +291,13 @@ static device_state *find(backend *b, const char *name) {
 
 static drv_status write_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         const void *src) {
-    device_state *d = state_slot_at(find(b, name), &offset);
+    device_state *d = state_slot(find(b, name), self(b)->slot);
     return state_write(&self(b)->states, d, offset, bytes, src);
 }
 
 static drv_status read_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
-    device_state *d = state_slot_at(find(b, name), &offset);
+    device_state *d = state_slot(find(b, name), self(b)->slot);
     return state_read(&self(b)->states, d, offset, bytes, dst);
 }
 
@@ -342,15 +347,22 @@ static bool is_there(const executable *first, const executable *e, const device_
     return false;
 }
 
-// Counts the bytes that stay on the device while part `e` runs, which sees one slot of a state.
+// Counts the bytes that stay on the device while part `e` runs: state that it does not see, and
+// what it does not see of the pool, which is full at the worst, and empty between steps.
 static int64_t bytes_elsewhere(const state_table *s, const executable *first, const executable *e) {
-    int64_t bytes = 0;
+    const state_pool *pool = NULL;
+    int64_t bytes = 0, seen = 0;
     for (int i = 0; i < s->n; i++) {
         const device_state *d = s->all[i];
-        if (is_there(first, e, d)) bytes += (d->n_slots - sees(e, d)) * buffer_bytes(&d->shape);
+        if (d->pool) {
+            pool = e->between_steps ? NULL : d->pool;
+            seen += sees(e, d) * buffer_bytes(&d->shape);
+        } else if (is_there(first, e, d)) {
+            bytes += (1 - sees(e, d)) * buffer_bytes(&d->shape);
+        }
         if (d->slots) i += d->n_slots; // they come after it
     }
-    return bytes;
+    return bytes + (pool && pool->bytes > seen ? pool->bytes - seen : 0);
 }
 
 // Finds the memory of the part that needs most.

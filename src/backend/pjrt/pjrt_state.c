@@ -36,6 +36,7 @@ static void add_state(state_table *s, device_state *d, const lowered_state *like
     *d = (device_state){.name = arena_strdup(s->a, like->name),
             .n_slots = 1,
             .host = like->host,
+            .pool = like->pool,
             .shape = like->shape};
     MEM_GROW(s->all, s->n, s->cap);
     s->all[s->n++] = d;
@@ -64,13 +65,6 @@ device_state *state_table_get(state_table *s, const lowered_state *like) {
 
 int64_t state_bytes(const device_state *d) {
     return buffer_bytes(&d->shape) / dtype_bytes(d->shape.dt) * dtype_bytes(d->host);
-}
-
-device_state *state_slot_at(device_state *d, int64_t *offset) {
-    const int64_t slot = d->slots ? *offset / state_bytes(d) : 0;
-    DRV_ASSERT(slot < d->n_slots, "\"%s\" has %d slots", d->name, d->n_slots);
-    *offset -= slot * state_bytes(d);
-    return state_slot(d, (int)slot);
 }
 
 // --- types: f64 on the host may be f32 on the device

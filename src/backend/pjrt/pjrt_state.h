@@ -14,6 +14,7 @@ typedef struct device_state {
     int n_slots;
     struct device_state *slots; // [n_slots]; NULL: one, this
     dtype host;                 // its type in staging
+    const state_pool *pool;     // whose bytes hold it; NULL: none
     buffer_shape shape;         // on the device
     pjrt_buffer *buffer;        // NULL: none yet
     char *staging;              // NULL: none
@@ -57,8 +58,6 @@ static inline device_state *state_slot(device_state *d, int slot) {
     return d->slots ? &d->slots[slot] : d;
 }
 int64_t state_bytes(const device_state *d); // of a slot, on the host
-// Returns the slot in which a piece of all slots begins, which *offset counts from then on.
-device_state *state_slot_at(device_state *d, int64_t *offset);
 
 // Write and read bytes of the value as the host has it.
 DRV_CHECKED drv_status state_write(state_table *s, device_state *d, int64_t offset, int64_t bytes,

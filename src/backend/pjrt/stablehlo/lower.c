@@ -71,6 +71,8 @@ lowered_state lower_state(const lowering *l, const tensor *t, int alias) {
             .host = t->dt,
             .shape = {.dt = t->dt, .n_dims = t->n_dims},
             .n_slots = t->n_slots,
+            .pool = t->pool,
+            .dies = t->dies,
             .alias = alias};
     if (t->dt == DT_F64 && !l->options.has_f64) s.shape.dt = DT_F32;
     for (int i = 0; i < t->n_dims; i++)

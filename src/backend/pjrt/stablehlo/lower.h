@@ -83,8 +83,10 @@ typedef struct lowered_state { // an argument or a result of the program
     const char *name;          // of the state
     dtype host;                // its type on the host; shape.dt is that on the device
     buffer_shape shape;
-    int n_slots; // 0, 1: one
-    int alias;   // of a result: the argument whose memory it takes; -1: none
+    int n_slots;            // 0, 1: one
+    const state_pool *pool; // as in tensor
+    bool dies;              // of an argument: no program reads it after this one
+    int alias;              // of a result: the argument whose memory it takes; -1: none
 } lowered_state;
 
 typedef struct lowered_line { // where the text of a node begins

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/parallel.h"
+#include "base/task.h"
 
 // --- an adapter on the way
 typedef struct merging {
@@ -80,6 +81,27 @@ typedef struct proving {
     convert_result *result;
 } proving;
 
+typedef struct hashing {
+    const model *model;
+    char *hex;
+} hashing;
+
+static drv_status hash_one(void *ctx) {
+    const hashing *h = ctx;
+    return model_hash(h->model, h->hex);
+}
+
+// Reads both models at once: the disk and the cores are busy at the same time.
+static drv_status hash_both(const model *from, const model *made, comparison *c) {
+    hashing source = {from, c->hash_a};
+    task other = {0};
+    task_start(&other, hash_one, &source);
+    drv_saved ours;
+    drv_save(model_hash(made, c->hash_b), &ours);
+    DRV_TRY(task_wait(&other));
+    return drv_restore(&ours);
+}
+
 // Compares the hashes of all weights, which is all where they are equal.
 static drv_status compare_bits(arena *a, const model *from, const model *made, comparison *c) {
     *c = (comparison){.vocab = from->config.vocab_size,
@@ -90,8 +112,7 @@ static drv_status compare_bits(arena *a, const model *from, const model *made, c
     const char *difference = model_config_difference(a, &from->config, &other);
     if (difference) c->problem = arena_printf(a, "they are different models: %s", difference);
     if (difference) return DRV_OK;
-    DRV_TRY(model_hash(from, c->hash_a));
-    DRV_TRY(model_hash(made, c->hash_b));
+    DRV_TRY(hash_both(from, made, c));
     if (strcmp(c->hash_a, c->hash_b) == 0) return DRV_OK;
     return compare_models(a, from, made, true, c);
 }

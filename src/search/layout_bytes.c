@@ -118,7 +118,7 @@ static place_bytes take(const programs *p) {
     return out;
 }
 
-static drv_status plan_sample(const run_config *cfg, const sample_key *key, stage_place place,
+static drv_status plan_sample(const run_config *cfg, const sample_key *key, stage_place which,
         place_bytes *out) {
     run_config one = *cfg;
     programs built;
@@ -130,7 +130,7 @@ static drv_status plan_sample(const run_config *cfg, const sample_key *key, stag
     one.recompute = key->recompute;
     one.sequence_parallel = key->sequence;
     one.context_blocks = one.partial_sum_rows = one.accum_groups = one.zero = 0;
-    one.model.num_hidden_layers = place == FIRST ? ALONE_FEW : ALONE_MORE;
+    one.model.num_hidden_layers = which == FIRST ? ALONE_FEW : ALONE_MORE;
     if (key->kind != ALONE) {
         one.model.num_hidden_layers = STAGE_LAYERS * N_PLACES;
         one.pipeline_parallel = N_PLACES;
@@ -139,7 +139,7 @@ static drv_status plan_sample(const run_config *cfg, const sample_key *key, stag
     DRV_TRY(config_set_ranks(&one,
             one.tensor_parallel * one.context_parallel * one.pipeline_parallel));
     const mesh ranks = run_mesh(&one);
-    if (key->kind != ALONE) one.rank = (int)place * mesh_stride(&ranks, AXIS_PIPELINE);
+    if (key->kind != ALONE) one.rank = (int)which * mesh_stride(&ranks, AXIS_PIPELINE);
     arena *a = arena_new("a small model");
     const drv_status status = programs_plan(a, &one, &built);
     if (status == DRV_OK) *out = take(&built);

@@ -52,7 +52,7 @@ cp -r straight broken
 truncate -s -1 broken/checkpoints/step-000040/trainer.json
 expect 0 "refused: " "$drover" ckpt list broken
 expect 0 '"verified": false' "$drover" ckpt list broken --json
-expect 1 "no .safetensors file" "$drover" ckpt show tok
+expect 1 "has no file of tensors (.safetensors, or of torch.save)" "$drover" ckpt show tok
 expect 1 "is not a folder" "$drover" ckpt list nowhere
 expect 1 "neither config.json" "$drover" eval data --data data/set
 expect 1 "expected a Hugging Face folder, a run directory or a config" "$drover" eval nowhere --data data/set

@@ -28,8 +28,8 @@ same "man: all options" "$(grep -c '^\\fB\\-\\-' drover.1)" "$all"
 same "man: prose is filled" "$(grep -B 1 '^Trains as the YAML' drover.1 | head -n 1)" .PP
 same "man: a list is not" "$(grep -B 1 '^/system TEXT' drover.1 | head -n 1)" .nf
 same "man: no key is broken by a hyphen" "$(grep -cx '\.nh' drover.1)" 1
-# Each variable that the program reads is there, but for those that drover sets for processes of its own, and one for tests.
-own='DROVER_LAUNCH_(DIR|NODE|SOCKET)|DROVER_JOB_SECRET|DROVER_CKPT_BLOCK_BYTES'
+# Each variable that the program reads is there, but for those that drover sets for processes of its own, and two for tests.
+own='DROVER_LAUNCH_(DIR|NODE|SOCKET)|DROVER_JOB_SECRET|DROVER_CKPT_BLOCK_BYTES|DROVER_PROGRESS_LAST_S'
 same "man: variables" "$(grep -rhoE '"DROVER_[A-Z_]+"' "$tools/../src" | tr -d '"' | grep -vxE "$own" | sort -u)" \
     "$(sed -n 's/^\\fB\(DROVER_[A-Z_]*\)\\fR$/\1/p' drover.1 | sort)"
 same "man: levels of kernels" "$(grep -c '^ref, plain, avx2, avx512 or avx512_bf16: ' drover.1)" 1

@@ -8,9 +8,10 @@
 
 enum { CASES = 20, TOP = 5 };
 // Nine of ten estimates are so close to their plans, and all of them so close. A bucket of messages
-// of 1 MiB, of some 10 MB, is not estimated for each program.
+// of 1 MiB, of some 10 MB, is not estimated for each program, and micro-batches of more rows than
+// the largest sample are extrapolated.
 #define CLOSE 0.05
-#define FAR   0.13
+#define FAR   0.15
 
 static device_profile draw_device(const rng_key *key, uint64_t i) {
     static const double links[] = {1e8, 1e9, 1e10};

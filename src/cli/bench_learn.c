@@ -11,17 +11,27 @@
 #include "cli/run_about.h"
 #include "search/device_learn.h"
 #include "search/device_measure.h"
+#include "watch/files/metrics_part.h"
 #include "watch/views/watched_run.h"
 
-// The profile that the run was planned with: that of its config, or one by the peak that it
-// measured, which its MFU tells.
+// Returns the peak of one rank that the run measured, FLOP/s, from the newest step with an MFU: a
+// step that was faster than the measured peak has none. NaN: no step has.
+static double peak_of_run(arena *a, const run_plan *planned, const char *dir) {
+    json_t *step = metrics_newest(path_join(a, dir, "metrics.jsonl"), "mfu");
+    const double speed = json_number_value(json_object_get(step, "tokens_per_s")),
+                 mfu = json_number_value(json_object_get(step, "mfu"));
+    json_decref(step);
+    return mfu > 0 ? speed * planned->flops_per_token / mfu / planned->n_ranks : (double)NAN;
+}
+
+// Returns the profile that the run was planned with: that of its config, or one by the peak that it
+// measured.
 static drv_status profile_before(arena *a, const run_plan *planned, const watched_run *seen,
         device_profile *out) {
     const link_speeds links = {UNKNOWN_LINK, UNKNOWN_LINK, planned->n_ranks};
     const char *device = planned->cfg->device;
     if (*device) return device_profile_read(a, device, out);
-    const double peak =
-            seen->last.tokens_per_s * planned->flops_per_token / seen->last.mfu / planned->n_ranks;
+    const double peak = peak_of_run(a, planned, seen->dir);
     if (!(peak > 0) || !isfinite(peak))
         return drv_fail(DRV_E_DATA,
                 "bench device: %s has neither the key device nor mfu in metrics.jsonl, expected one of them",

@@ -54,7 +54,8 @@ static int axes_of_operands(const builder *b) {
 // the gradient of the weight over tokens (docs/adr/0012).
 static tensor *times_weight_in(builder *b, tensor *x_NK, const param *w_OK, fp8_use fp8) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
-    op_attrs attrs = {.matmul = {.tb = 1, .fp8 = fp8, .fp8_axes = fp8 ? axes_of_operands(b) : 0}};
+    op_attrs attrs = {
+            .matmul = {.tb = 1, .fp8 = (int)fp8, .fp8_axes = fp8 ? axes_of_operands(b) : 0}};
     const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, blocks = b->l->all_blocks > 1;
     if (w_OK->split == SPLIT_COLUMNS && blocks) {
         attrs.sum.blocks = b->l->blocks;

@@ -47,7 +47,7 @@ static void round_fp8(dtype dt, const fp8_format *to, int64_t n, int scale, cons
     }
     const float up = (float)ldexp(1, scale), down = (float)ldexp(1, -scale);
     const float big_of_one = (float)ldexp(1.5, 23 - to->fraction_bits);
-    const float smallest_big = (float)ldexp(big_of_one, to->min_exponent);
+    const float smallest_big = (float)ldexp((double)big_of_one, to->min_exponent);
     if (dt == DT_BF16)
         for (int64_t i = 0; i < n; i++) {
             const float v = float_of((uint32_t)((const uint16_t *)x)[i] << 16) * up;

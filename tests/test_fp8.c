@@ -146,7 +146,8 @@ static product product_new(int m, int n, int k, fp8_use use) {
     p.x = graph_state(p.g, TENSOR_INPUT, "x", DT_BF16, 2, (int64_t[]){m, k});
     p.w = graph_state(p.g, TENSOR_INPUT, "w", DT_BF16, 2, (int64_t[]){n, k});
     tensor *in[] = {p.x, p.w};
-    p.y = graph_add(p.g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .matmul.fp8 = use})->out[0];
+    p.y = graph_add(p.g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .matmul.fp8 = (int)use})
+                  ->out[0];
     graph_output(p.g, p.y, "y");
     return p;
 }

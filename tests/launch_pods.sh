@@ -12,7 +12,7 @@ data: {train: data/set, sequence_length: 64}
 training: {steps: 10, global_batch_size: 16384, micro_batch_size: 1}
 YAML
 pods=(--image registry.example/drover:1 --pvc claim)
-more=(--env 'GREETING=a "b" $(HOME): c=d' --env EMPTY= --env FI_PROVIDER=tcp --secret-env HF_TOKEN=hub:token --label team=nlp --label example.org/cost=a1
+more=(--env 'GREETING=a "b" $(HOME): c=d' --env EMPTY= --env FI_PROVIDER=tcp --secret-env HF_TOKEN=hub:token --label team=nlp --label example.org/cost=a1 --label shared=
     --annotation 'example.org/note=yes: "it" is' --toleration gpu --toleration pool=train:NoSchedule --node-selector zone=a
     --image-pull-secret registry --image-pull-secret mirror --priority-class high --service-account trainer)
 for kind in "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano; do # shellcheck disable=SC2086
@@ -37,6 +37,7 @@ n = n_with = 0
 for path in sys.argv[1:]:
     for document in yaml.safe_load_all(open(path)):
         assert document["metadata"]["labels"]["team"] == "nlp", path
+        assert document["metadata"]["labels"]["shared"] == "", path
         for metadata, pod in pods(document):
             n += 1
             assert metadata["labels"]["example.org/cost"] == "a1" and metadata["labels"]["app.kubernetes.io/name"] == "drover", path

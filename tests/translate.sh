@@ -383,6 +383,8 @@ peft lora
 expect 0 "rank: 32 " $nemo_peft
 peft null
 expect 0 "adapter_dim (peft.sh:1): LoRA is off" $nemo_peft
+sed -i 's/model.peft.peft_scheme=null//' peft.sh
+expect 0 "taken for LoRA, since peft_scheme is left out" $nemo_peft
 for scheme in ptuning ia3 adapter lora,ia3; do
     peft $scheme
     expect 2 "expected lora or null" $nemo_peft

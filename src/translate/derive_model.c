@@ -292,7 +292,7 @@ static void derive_lora(translation *self) {
                 *linear = fact_take(self, "target_linear");
     const value *targets = fact_take(self, "targets"), *go_on = fact_take(self, "lora_model_dir");
     const bool on = lora_is_used(self, adapter, use);
-    const bool scheme = use && (self->kinds & FOREIGN_NEMO) && !on && !says(use, "none");
+    const bool nemo = self->kinds & FOREIGN_NEMO, scheme = use && nemo && !on && !says(use, "none");
     if (adapter && says(adapter, "qlora"))
         report_add(self, CHANGES, adapter,
                 "is \"qlora\"; model.base_dtype q4_k holds a frozen model in 4 bits, in blocks of ggml, "
@@ -308,7 +308,8 @@ static void derive_lora(translation *self) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const value *v = fact_take(self, names[i]);
         if (v && on)
-            translation_set(self, keys[i], value_yaml(self->a, v, false), v, NULL);
+            translation_set(self, keys[i], value_yaml(self->a, v, false), v,
+                    nemo && !use ? "taken for LoRA, since peft_scheme is left out" : NULL);
         else if (v)
             report_add(self, NO_EFFECT, v, "LoRA is off");
     }

@@ -54,6 +54,11 @@ static pod_item split(arena *a, pod_option option, const char *text) {
     return item;
 }
 
+// The value of a label may be empty.
+static bool is_label_value(const char *text) {
+    return text && (!*text || name_is_label(text));
+}
+
 static bool has_form(pod_option option, const pod_item *item) {
     switch (option) {
     case POD_ENV:
@@ -62,14 +67,14 @@ static bool has_form(pod_option option, const pod_item *item) {
         return is_variable(item->name) && item->value && item->more &&
                name_is_dns_subdomain(item->value) && name_is_label(item->more);
     case POD_LABEL:
-        return name_is_label_key(item->name) && item->value && name_is_label(item->value) &&
+        return name_is_label_key(item->name) && is_label_value(item->value) &&
                !is_own_label(item->name);
     case POD_ANNOTATION:
         return name_is_label_key(item->name) && item->value && name_is_text(item->value);
     case POD_NODE_SELECTOR:
-        return name_is_label_key(item->name) && item->value && name_is_label(item->value);
+        return name_is_label_key(item->name) && is_label_value(item->value);
     case POD_TOLERATION:
-        return name_is_label_key(item->name) && (!item->value || name_is_label(item->value)) &&
+        return name_is_label_key(item->name) && (!item->value || is_label_value(item->value)) &&
                (!item->more || is_effect(item->more));
     case POD_PULL_SECRET:
     case POD_PRIORITY_CLASS:

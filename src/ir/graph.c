@@ -62,7 +62,8 @@ node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_
     made->op = op;
     made->n_in = n_in;
     made->in = ARENA_ARRAY(self->a, tensor *, n_in);
-    memcpy(made->in, in, sizeof *in * (size_t)n_in);
+    for (int i = 0; i < n_in; i++)
+        made->in[i] = in[i];
     if (attrs) made->attrs = *attrs;
     made->layer = self->layer;
     made->phase = self->phase;

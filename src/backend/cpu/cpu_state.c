@@ -44,7 +44,7 @@ drv_status store_create(state_store *store, const graph *of) {
             made->span = named->span;
             made->in_span = named->in_span;
             name_map_set(&store->names, named->name, made);
-            next += plan_state_bytes(named);
+            if (!named->pool) next += plan_state_bytes(named);
         }
     }
     return DRV_OK;

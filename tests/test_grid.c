@@ -23,6 +23,7 @@ typedef enum axis_of_grid {
     G_ZERO,
     G_SEQUENCE,
     G_SCHEDULE,
+    G_RECOMPUTE,
     G_TIED,
     G_PRECISION,
     G_FAMILY,
@@ -30,7 +31,7 @@ typedef enum axis_of_grid {
     N_GRID
 } axis_of_grid;
 
-enum { MAX_VALUES = 5, MAX_CASES = 16384, MAX_RANKS = 8 };
+enum { MAX_VALUES = 5, MAX_CASES = 65536, MAX_RANKS = 8 };
 
 typedef struct grid_axis {
     const char *key;
@@ -46,6 +47,7 @@ static const grid_axis grid[N_GRID] = {
         [G_ZERO] = {"parallel.zero", 3, {"1", "0", "3"}},
         [G_SEQUENCE] = {"parallel.sequence", 2, {"true", "false"}},
         [G_SCHEDULE] = {"parallel.schedule", 4, {"1f1b", "gpipe", "interleaved", "zb-h1"}},
+        [G_RECOMPUTE] = {"training.recompute", 4, {"none", "gathers", "selective", "full"}},
         [G_TIED] = {"model.tie_word_embeddings", 2, {"true", "false"}},
         [G_PRECISION] = {"training.precision", 3, {"bf16", "fp32", "fp8"}},
         [G_FAMILY] = {"model", 5,
@@ -77,11 +79,13 @@ static int ranks_of(const grid_case *c) {
 }
 
 // What does nothing is tried once: ZeRO without ranks that share, sharing of tokens without tensor
-// ranks, the schedule of no pipeline.
+// ranks and gathers again without it, the schedule of no pipeline.
 static bool is_case(const grid_case *c) {
     if (ranks_of(c) > MAX_RANKS) return false;
     if (c->at[G_ZERO] && degree(c, G_DATA) * degree(c, G_CONTEXT) == 1) return false;
     if (c->at[G_SEQUENCE] && degree(c, G_TENSOR) == 1) return false;
+    const bool gathers = strcmp(grid[G_RECOMPUTE].value[c->at[G_RECOMPUTE]], "gathers") == 0;
+    if (gathers && (c->at[G_SEQUENCE] || degree(c, G_TENSOR) == 1)) return false;
     return degree(c, G_PIPELINE) > 1 || !c->at[G_SCHEDULE];
 }
 

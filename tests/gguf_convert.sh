@@ -106,6 +106,12 @@ expect 2 'the weights of "bpe-f32" are not those of a GGUF file, which --precisi
 TMPDIR=$dir/nowhere expect 1 "could not make folder" "$drover" generate bpe.gguf --prompt x
 expect 1 'tied-q8.gguf" has no tokenizer; make a folder of it' "$drover" generate tied-q8.gguf --prompt x
 
+echo "-- a folder of Meta's with its tokenizer.model"
+cp -r "$golden/meta/one" meta-one && cp "$tests/corpus/model_file/unigram.model" meta-one/tokenizer.model
+expect 0 "proved: all weights" "$drover" ckpt import meta-one --out of-meta
+check "its tokenizer is one" bash -c '! grep -q "no tokenizer" out'
+check "and is carried" cmp meta-one/tokenizer.model of-meta/tokenizer.model
+
 echo "-- what is refused, with what to do; nothing is written"
 expect 2 "drover ckpt import bpe.gguf --out DIR" "$drover" plan --set model.from=bpe.gguf
 mkdir pickle meta full

@@ -110,7 +110,7 @@ static void what_is_refused(void **state) {
             {"h100,links.ranks_per_host=0",
                     "links.ranks_per_host is \"0\", expected a whole number from 1"},
             {"h100,reached.products=75",
-                    "reached.products is \"75\", expected a number from 0.01 to 1.5"},
+                    "reached.products is \"75\", expected a number from 0.0001 to 1.5"},
             {"h100,peak.bf16_tflops=9.89e14", "expected a number from 1e-06 to 1e+06"},
             {"h100,launch_us=3us", "launch_us is \"3us\""},
             {"h100,links.ranks_per_host=1.5", "whole number"},

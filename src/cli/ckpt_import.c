@@ -11,6 +11,7 @@
 #include "cli/generate_args.h"
 #include "cli/ckpt_convert.h"
 #include "convert/convert.h"
+#include "tok/model_file.h"
 
 static int by_name(const void *x, const void *y) {
     return strcmp(((const st_entry *)x)->name, ((const st_entry *)y)->name);
@@ -43,7 +44,7 @@ static drv_status check_blocks(const model *m) {
 // noticed only later.
 static void try_tokenizer(arena *a, const char *out) {
     tokenizer *t;
-    if (!file_exists(path_join(a, out, "tokenizer.json")))
+    if (!tokenizer_file_of(a, out))
         log_warn("%s has no tokenizer; name one in the config (tokenizer: DIR)", out);
     else if (tokenizer_open(a, out, &t) == DRV_OK)
         tokenizer_close(t);

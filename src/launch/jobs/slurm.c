@@ -186,18 +186,15 @@ static const char preflight[] =
                               "    say \"no try is left for others: they are used\"\n"
                               "fi\n";
 
-// The step of ranks, and how they have ended.
-static const char once[] = "step=$!\n"
-                           "while :; do\n"
-                           "    wait \"$step\"\n"
-                           "    status=$?\n"
-                           "    [ \"$status\" = 138 ] || break # 138: the trap has run\n"
-                           "    kill -0 \"$step\" 2>/dev/null && continue\n"
-                           "    wait \"$step\" # it ended meanwhile\n"
-                           "    status=$?\n"
-                           "    break\n"
-                           "done\n"
-                           "status=$(status_of_run \"$status\")\n";
+// The step of ranks, and how they have ended. `wait` ends when the trap runs, and does not know the
+// status of a step that has ended meanwhile (bash 5.2: -1), so the step's shell writes it down.
+static const char once[] =
+        "step=$!\n"
+        "while kill -0 \"$step\" 2>/dev/null; do\n"
+        "    wait \"$step\" # the trap ends it, too\n"
+        "done\n"
+        "status=$(status_of_run \"$(number_of \"$(cat \"$began.status\" 2>/dev/null)\" 137)\")\n"
+        "rm -f \"$began.status\"\n";
 
 // The step of nodes that go on without one that is lost. Its end is node 0's, whose shell writes
 // the status down: srun would wait for the task of a node that crashed and came back, and the run's
@@ -256,7 +253,8 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     if (spec->restarts) {
         str_puts(out, restarts);
     } else {
-        str_printf(out, "srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\" &\n",
+        str_printf(out,
+                "{ srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\"; echo $? >\"$began.status\"; } &\n",
                 spec->is_node_launch ? "none" : "pmix");
         str_puts(out, once);
     }

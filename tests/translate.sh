@@ -31,7 +31,7 @@ for yaml in *.yaml; do
 done
 sft=hf_llama3_8B_SFT_lora_config
 expect 2 "accept it by --accept data.dev_choose_samples (and 1 more, listed above)" "$drover" config --from nxdt $sft.yaml
-says "translated" "no effect here" "would change the result" "NxD's shards are not read"
+says "translated" "no effect here" "would change the result" "make a Hugging Face folder of NxD's shards by drover ckpt import"
 expect 0 "# nxdt: trainer.max_steps, line 9" "$drover" config --from nxdt $sft.yaml --accept dev_choose_samples --accept resume_from_checkpoint
 says "rank: 16" "target_modules: [q_proj, k_proj, v_proj]" "loss: responses" "max_position_embeddings: 8192" "zero: 0"
 grep -q "NxD Training takes 0.01 whatever it says" <("$drover" config --from nxdt hf_llama3_70B_config.yaml 2>&1) && ok || bad "weight decay is not told"

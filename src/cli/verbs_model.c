@@ -21,9 +21,10 @@ static drv_status model_get(arena *a, const cli_args *args) {
     DRV_TRY(hub_list_model(a, spec, &o.hub, &list, &n));
     DRV_TRY(fetch_files(&o, list, n));
     for (int i = 0; i < n; i++)
-        has_tokenizer |= str_ends(list[i].path, "/tokenizer.json");
+        has_tokenizer |= str_ends(list[i].path, "/tokenizer.json") ||
+                         str_ends(list[i].path, "/tokenizer.model");
     if (!has_tokenizer)
-        log_warn("%s: the model has no tokenizer.json; name another tokenizer in the config", out);
+        log_warn("%s: the model has no tokenizer; name another one in the config", out);
     printf("in a config: model: {from: %s}\n", out);
     generation_print_hint(out);
     return DRV_OK;

@@ -85,7 +85,7 @@ const foreign_key foreign_args[] = {
         NONE(A, "model_name task hf_token golden_rouge_score_path",
                 "the model is a folder on this machine, and data are a set that drover data build wrote"),
         CHANGES(A, "pretrained_ckpt finetuned",
-                "NxD's shards are not read: give the Hugging Face folder by --set model.from=DIR"),
+                "make a Hugging Face folder of NxD's shards by drover ckpt import, and give it by --set model.from=DIR"),
         FACT(A, "tokenizer_name tokenizer_id tokenizer_name_or_path tokenizer_path", "tokenizer",
                 "tokenizer"),
         // LoRA

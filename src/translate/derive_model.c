@@ -80,7 +80,7 @@ static void derive_weights(translation *self) {
     else if (from)
         report_add(self, CHANGES, from,
                 arena_printf(self->a,
-                        "is %s; NxD's shards are not read: give the Hugging Face folder by --set model.from=DIR",
+                        "is %s; make a Hugging Face folder of NxD's shards by drover ckpt import, and give it by --set model.from=DIR",
                         value_shown(self->a, from)));
     if (only)
         report_add(self, NO_EFFECT, only,

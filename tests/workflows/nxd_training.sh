@@ -59,7 +59,7 @@ YAML
 expect 0 "documents" "$drover" data build --input wikicorpus_llama3_tokenized_8k --tokenizer tokenizer --out wikicorpus_llama3_tokenized_8k
 make_model Meta-Llama-3-70B wikicorpus_llama3_tokenized_8k
 
-expect 2 "NxD's shards are not read: give the Hugging Face folder by --set model.from=DIR" \
+expect 2 "make a Hugging Face folder of NxD's shards by drover ckpt import, and give it by --set model.from=DIR" \
     "$drover" config --from nxdt conf/hf_llama3_70B_config.yaml
 translate --from nxdt conf/hf_llama3_70B_config.yaml --set model.from=Meta-Llama-3-70B --set run_dir=runs/llama3-70b
 has tensor 2

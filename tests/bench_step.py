@@ -46,6 +46,12 @@ def as_text():
     check("bars are within the picture", all(0 <= width <= 960 for width in bars), bars)
 
 
+def by_precision():
+    for precision in "fp32", "bf16", "fp8":
+        out, _ = bench("--json", "--set", f"training.precision={precision}")
+        check(f"the precision is {precision}", json.loads(out)["precision"] == precision, out)
+
+
 def as_json():
     out, _ = bench("--profile", "--json", "--set", "training.recompute=full")
     whole = json.loads(out)
@@ -120,6 +126,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     as_text()
     as_json()
+    by_precision()
     refused()
     on_ranks()
 print(f"{passed} passed, {failed} failed")

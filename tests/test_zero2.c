@@ -1,39 +1,7 @@
 // Shards of sums of gradients (ZeRO-2, docs/adr/0021): the bits of one rank and of ZeRO 0 and 1,
 // the memory and the bytes on the wire that a plan says.
-#include "layout_run.h"
-
-#define ZERO2 "parallel.zero=2"
-
-typedef struct zero_case {
-    int ranks;
-    const char *sets[4]; // besides ZERO2
-} zero_case;
-
-static layout_run run_sets(int ranks, const char *const *sets, const char *const *more) {
-    const char *all[MAX_SETS];
-    int n = 0;
-    for (; sets[n]; n++)
-        all[n] = sets[n];
-    for (int i = 0; more && more[i]; i++)
-        all[n++] = more[i];
-    return train_layout(ranks, all, n);
-}
-
-static void same_bits_as_one(const char *const *sets, const zero_case *cases, size_t n_cases) {
-    layout_run one = run_sets(1, sets, NULL);
-    for (size_t i = 0; i < n_cases; i++) {
-        const char *more[6] = {ZERO2};
-        for (int k = 0; k < 4 && cases[i].sets[k]; k++)
-            more[k + 1] = cases[i].sets[k];
-        print_message("%s, %d ranks, %s\n", sets[0], cases[i].ranks, more[1] ? more[1] : "");
-        layout_run several = run_sets(cases[i].ranks, sets, more);
-        expect_same_bits(&several, &one);
-        free(several.weights);
-    }
-    free(one.weights);
-}
-
-#define N_OF(list) (sizeof(list) / sizeof *(list))
+#define ZERO "parallel.zero=2"
+#include "zero_run.h"
 
 // A single accumulation group, as on one rank, and several, which ranks share however they divide.
 static void accum_groups_on_any_ranks(void **state) {
@@ -136,7 +104,7 @@ static void memory_and_wire(void **state) {
     for (size_t i = 0; i < N_OF(cases); i++) {
         const char *sets[] = {cases[i].accum_groups, "training.precision=fp32",
                 "model.tie_word_embeddings=false", NULL},
-                   *zero2[] = {ZERO2, NULL};
+                   *zero2[] = {ZERO, NULL};
         layout_run got = run_sets(cases[i].ranks, sets, zero2);
         const double planned = STEPS * cases[i].ranks * got.wire[AXIS_DATA];
         // Shards are multiples of 1,024 elements.
@@ -164,14 +132,14 @@ static void what_cannot_be_is_refused(void **state) {
         arena *a = arena_new("cfg");
         run_config cfg;
         programs p;
-        const char *sets[] = {"model.preset=tiny", "parallel.data=2", ZERO2, cases[i].sets[0],
+        const char *sets[] = {"model.preset=tiny", "parallel.data=2", ZERO, cases[i].sets[0],
                 cases[i].sets[1]};
         OK(config_load(a, NULL, sets, cases[i].sets[1] ? 5 : 4, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }
     expect_refused("parallel.zero=4", "parallel.data=2", "expected");
-    expect_refused("parallel.accumulation_groups=3", ZERO2, "expected a divisor of the");
+    expect_refused("parallel.accumulation_groups=3", ZERO, "expected a divisor of the");
 }
 
 int main(void) {

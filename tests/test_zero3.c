@@ -1,39 +1,7 @@
 // Shards of weights (ZeRO-3, docs/adr/0046): the bits of one rank and of ZeRO 0 to 2, the memory
 // and the bytes on the wire that a plan says.
-#include "layout_run.h"
-
-#define ZERO3 "parallel.zero=3"
-
-typedef struct zero_case {
-    int ranks;
-    const char *sets[4]; // besides ZERO3
-} zero_case;
-
-static layout_run run_sets(int ranks, const char *const *sets, const char *const *more) {
-    const char *all[MAX_SETS];
-    int n = 0;
-    for (; sets[n]; n++)
-        all[n] = sets[n];
-    for (int i = 0; more && more[i]; i++)
-        all[n++] = more[i];
-    return train_layout(ranks, all, n);
-}
-
-static void same_bits_as_one(const char *const *sets, const zero_case *cases, size_t n_cases) {
-    layout_run one = run_sets(1, sets, NULL);
-    for (size_t i = 0; i < n_cases; i++) {
-        const char *more[6] = {ZERO3};
-        for (int k = 0; k < 4 && cases[i].sets[k]; k++)
-            more[k + 1] = cases[i].sets[k];
-        print_message("%s, %d ranks, %s\n", sets[0], cases[i].ranks, more[1] ? more[1] : "");
-        layout_run several = run_sets(cases[i].ranks, sets, more);
-        expect_same_bits(&several, &one);
-        free(several.weights);
-    }
-    free(one.weights);
-}
-
-#define N_OF(list) (sizeof(list) / sizeof *(list))
+#define ZERO "parallel.zero=3"
+#include "zero_run.h"
 
 // Three and six ranks have shards of other lengths, of which some are empty.
 static void on_any_ranks(void **state) {
@@ -106,7 +74,7 @@ static void memory_and_wire(void **state) {
     static const int ranks[] = {2, 4};
     for (size_t i = 0; i < N_OF(ranks); i++) {
         const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=false", NULL},
-                   *zero3[] = {ZERO3, NULL};
+                   *zero3[] = {ZERO, NULL};
         layout_run got = run_sets(ranks[i], sets, zero3);
         const double planned = STEPS * ranks[i] * got.wire[AXIS_DATA];
         // Shards are multiples of 1,024 elements, and at least as long as small weights.
@@ -128,7 +96,7 @@ static void memory_and_wire(void **state) {
 // --- who is waited for
 static drv_status wait_for_layers(comm *self, arena *a, const char *dir) {
     static const char *const sets[] = {"model.preset=tiny", "data.sequence_length=40",
-            "training.global_batch_size=2", "training.micro_batch_size=1", ZERO3};
+            "training.global_batch_size=2", "training.micro_batch_size=1", ZERO};
     enum { PATIENCE = 20000 }; // milliseconds
     rank_run mine;
     double loss;

@@ -35,10 +35,6 @@ typedef struct step_report {
     double tokens, flops_per_s, all_flops_per_s, ratio, all_ratio;
 } step_report;
 
-static const char *type_name(const run_config *cfg) {
-    return cfg->precision != PRECISION_F32 ? "bf16" : "fp32";
-}
-
 // Returns what products of the run's own type can reach.
 static machine_roof roof_of(const step_report *r) {
     const bool wide = r->p->held.config->precision == PRECISION_F32 || r->peak.f32 > r->peak.bf16;
@@ -90,8 +86,8 @@ static void print_json(const step_report *r) {
     json_t *o = json_pack("{ss sI sI sI ss si si sf sf sf sf sf sf sf sI sI}", "model", r->model,
             "sequence", (json_int_t)cfg->sequence_length, "batch",
             (json_int_t)cfg->global_batch_size, "micro_batch", (json_int_t)cfg->micro_batch_size,
-            "precision", type_name(cfg), "ranks", r->ranks, "threads", par_threads(),
-            "tokens_per_s", r->tokens / r->times.best, "mean_tokens_per_s",
+            "precision", precision_name(cfg->precision), "ranks", r->ranks, "threads",
+            par_threads(), "tokens_per_s", r->tokens / r->times.best, "mean_tokens_per_s",
             r->tokens / r->times.mean, "flops_per_s", r->flops_per_s, "gemm_peak_fp32", r->peak.f32,
             "gemm_peak_bf16", r->peak.bf16, "ratio", r->ratio, "recomputing_ratio", r->all_ratio,
             "trainable_parameters", (json_int_t)held_trained(&r->p->held), "peak_rss",
@@ -136,7 +132,7 @@ static void print_text(const step_report *r) {
     printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %s%d thread%s\n"
            "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
             r->model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-            (long long)cfg->micro_batch_size, type_name(cfg), ranks, par_threads(),
+            (long long)cfg->micro_batch_size, precision_name(cfg->precision), ranks, par_threads(),
             str_plural(par_threads()), r->tokens / r->times.best, r->flops_per_s / 1e9,
             r->peak.f32 / 1e9, r->peak.bf16 / 1e9, 100 * r->ratio, str_bytes((double)r->peak_rss));
     if (r->all_flops_per_s > r->flops_per_s)
@@ -173,7 +169,7 @@ static drv_status draw(arena *a, const step_report *r, const char *file) {
             .note = arena_printf(a, "%.1f ms", p->outside_s * 1e3)};
     const char *title = arena_printf(a,
             "%s, %s, a step of %.1f ms: time of each op, and darker what its bound needs", r->model,
-            type_name(cfg), p->step_s * 1e3);
+            precision_name(cfg->precision), p->step_s * 1e3);
     str out = {0};
     plot_bars_svg(title, "ms", bars, p->n_rows + 1, &out);
     const drv_status status = file_write_atomic(file, out.p, out.n);
@@ -188,8 +184,8 @@ static drv_status write_device(arena *a, const step_report *r, const char *file)
             device_profile_of_step(r->profile, &roof, memory_limit_read("").free / r->ranks);
     const char *source =
             arena_printf(a, "drover bench device: a step of %s, %s, %d rank%s of %d thread%s",
-                    r->model, type_name(r->p->held.config), r->ranks, str_plural(r->ranks),
-                    par_threads(), str_plural(par_threads()));
+                    r->model, precision_name(r->p->held.config->precision), r->ranks,
+                    str_plural(r->ranks), par_threads(), str_plural(par_threads()));
     str out = {0};
     drv_status status = DRV_OK;
     device_profile_print(&d, source, &out);

@@ -5,7 +5,7 @@ for each request: method, path, whether the token came with it, status.
 
 POST /fault {"at": regular expression of "METHOD path", "do": what, "times": N}. `do` is a status of HTTP; drop: half of the
 body is read and the connection closed; lost: what was asked for is done and not answered; hold: neither read nor
-answered; stale: somebody else commits before; or {"status": N, "body": text, "headers": {}}.
+answered; stale: somebody else commits before; truncate PATH: a file here loses half of its bytes before; or {"status": N, "body": text, "headers": {}}.
 GET /file/ORG/NAME/BRANCH/PATH: the bytes that are there. The token is "hf_secret".
 """
 import base64, hashlib, http.server, json, re, sys, threading, urllib.parse
@@ -96,6 +96,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             repo = REPOS[re.search(r"/models/([^/]+/[^/]+)/", self.path)[1]]
             with LOCK:
                 repo.commit("main", {"OTHER.md": b"somebody else's\n"}, "another", repo.head("main"))
+            return False
+        elif do and do.startswith("truncate "):
+            with open(do[9:], "r+b") as f:
+                f.truncate(f.seek(0, 2) // 2)
             return False
         elif do == "lost":
             self.lost = True

@@ -176,6 +176,16 @@ for i in $(seq 300); do echo "$i $i" >own/LICENSE.$i; done
 expect 0 "/org/own/discussions/2" push own hf:org/own --create-pr --card
 check "two commits in the request" [ "$(commits org/own/refs%2Fpr%2F2)" = 5 ]
 
+# --- files that change meanwhile
+cp -r $model odd
+fault "POST .*batch" "\"truncate $PWD/odd/tokenizer.json\""
+expect 1 "\"odd/tokenizer.json\" has changed while it was sent: nothing was committed" push odd hf:org/changed --create
+cp $model/tokenizer.json odd
+fault "POST .*batch" "\"truncate $PWD/odd/model.safetensors\""
+expect 1 "a file has become shorter while it was sent to http://localhost" push odd hf:org/changed2 --create
+check "nothing was committed" [ "$(commits org/changed/main)$(commits org/changed2/main)" = 11 ]
+rm -r odd
+
 # --- and back
 expect 0 "model: {from: back}" "$drover" model get hf:org/tiny --out back
 check "what was pushed comes back" cmp $model/model.safetensors back/model.safetensors

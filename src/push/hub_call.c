@@ -16,8 +16,9 @@
 
 enum {
     MAX_ANSWER = 256 << 20,
-    SILENT_S = 300
-}; // a commit or the end of a large file takes minutes
+    BUFFER_BYTES = 1 << 20, // libcurl's 64 KiB are too few for fast networks
+    SILENT_S = 300,         // a commit, or the end of a large file, takes minutes
+};
 
 // --- addresses
 drv_status hub_url_check(const hub_link *link, const char *url, const char *who) {
@@ -142,6 +143,7 @@ void hub_call_begin(const hub_link *link, hub_call *call, CURLM *multi) {
         curl->easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->n_bytes);
         curl->easy_setopt(handle, CURLOPT_READFUNCTION, on_read);
         curl->easy_setopt(handle, CURLOPT_READDATA, call);
+        curl->easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
         curl->easy_setopt(handle, CURLOPT_SEEKFUNCTION, on_seek);
         curl->easy_setopt(handle, CURLOPT_SEEKDATA, call);
     }

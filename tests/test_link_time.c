@@ -39,7 +39,8 @@ static void parts_to_the_next(void **state) {
 // the pipeline is 16 ranks away.
 static void axes_of_a_mesh(void **state) {
     (void)state;
-    const mesh m = {{[AXIS_PIPELINE] = 2, [AXIS_DATA] = 4, [AXIS_CONTEXT] = 2, [AXIS_TENSOR] = 2}};
+    const mesh m = {
+            .size = {[AXIS_PIPELINE] = 2, [AXIS_DATA] = 4, [AXIS_CONTEXT] = 2, [AXIS_TENSOR] = 2}};
     near(link_axis_seconds(&hosts, &m, AXIS_TENSOR, 9e9), 9 / 450.0);
     near(link_axis_seconds(&hosts, &m, AXIS_CONTEXT, 9e9), 9 / 450.0);
     near(link_axis_seconds(&hosts, &m, AXIS_DATA, 7e9), 7 / 4.0 / 50);

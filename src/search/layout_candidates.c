@@ -38,10 +38,10 @@ bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
 }
 
 static mesh layout_mesh(const layout_candidate *c) {
-    return (mesh){{[AXIS_PIPELINE] = (int)c->pipeline,
-            [AXIS_DATA] = (int)c->data,
-            [AXIS_CONTEXT] = (int)c->context,
-            [AXIS_TENSOR] = (int)c->tensor}};
+    return (mesh){.size = {[AXIS_PIPELINE] = (int)c->pipeline,
+                          [AXIS_DATA] = (int)c->data,
+                          [AXIS_CONTEXT] = (int)c->context,
+                          [AXIS_TENSOR] = (int)c->tensor}};
 }
 
 drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_config *out) {
@@ -52,6 +52,7 @@ drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_
     out->data_parallel = c->data;
     out->micro_batch_size = c->micro_batch;
     out->zero = c->zero;
+    out->zero_group = 0;
     out->pipeline_schedule = c->schedule;
     out->virtual_stages = c->virtual_stages;
     out->recompute = c->recompute;
@@ -349,7 +350,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_p
     *out = (layout_candidates){0};
     refuse_degrees(&all);
     for (int64_t t = 1; t <= ranks; t++) {
-        const mesh m = {{1, 1, 1, (int)t}};
+        const mesh m = {.size = {1, 1, 1, (int)t}};
         const layout_opts opts = {.blocks = (int)cfg->tensor_blocks};
         model_layout layout;
         if (ranks % t) continue;

@@ -182,7 +182,8 @@ static drv_status add_part(foreign_model *m, const foreign_tensor *t, const fore
         int part, int layer, int64_t base, int64_t rows, model_source *out) {
     const bool vocabulary = strcmp(row->part[part], "model.embed_tokens.weight") == 0 ||
                             strcmp(row->part[part], "lm_head.weight") == 0;
-    const char *name = llama_name_print(m->a, row->part[part], layer);
+    const char *name = arena_printf(m->a, "%s%s", t->before ? t->before : "",
+            llama_name_print(m->a, row->part[part], layer));
     st_type type = ST_OTHER;
     for (st_type k = 0; k < ST_OTHER; k++)
         if (strcmp(st_type_name(k), t->type->st_name) == 0) type = k;

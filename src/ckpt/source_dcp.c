@@ -220,3 +220,12 @@ drv_status source_open_dcp(arena *a, const char *path, model_source *out) {
     }
     return status;
 }
+
+drv_status source_open_dcp_optimizer(arena *a, const char *path, model_source *out,
+        foreign_progress *progress) {
+    (void)a, (void)out, (void)progress;
+    return drv_fail(DRV_E_DATA,
+            "\"%s\" is a checkpoint of torch.distributed.checkpoint, whose optimizer's state is not "
+            "read; give model.weights: load, which begins at step 0",
+            path);
+}

@@ -386,3 +386,12 @@ drv_status source_open_ranks(arena *a, const char *path, model_source *out) {
     }
     return status;
 }
+
+drv_status source_open_ranks_optimizer(arena *a, const char *path, model_source *out,
+        foreign_progress *progress) {
+    (void)a, (void)out, (void)progress;
+    return drv_fail(DRV_E_DATA,
+            "\"%s\" is a checkpoint in files of ranks, whose optimizer's state is not read; give "
+            "model.weights: load, which begins at step 0",
+            path);
+}

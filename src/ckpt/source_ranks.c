@@ -9,6 +9,7 @@
 #include "ckpt/megatron_args.h"
 #include "ckpt/rank_join.h"
 #include "ckpt/rank_tensors.h"
+#include "ckpt/ranks_optimizer.h"
 
 // --- a rank
 // "model1." of a virtual stage is chunk 1.
@@ -160,11 +161,12 @@ static drv_status open_ranks(rank_joining *j) {
     return DRV_OK;
 }
 
+// Makes room for the optimizer's tensors as well.
 static void make_room(rank_joining *j) {
     int n = 1;
     for (int i = 0; i < j->files.tensor * j->files.pipeline; i++)
         n += j->ranks[i].n;
-    j->m->tensors = ARENA_ARRAY(j->m->a, foreign_tensor, n);
+    j->m->tensors = ARENA_ARRAY(j->m->a, foreign_tensor, N_OPTIMIZER_KINDS * n);
 }
 
 static drv_status open_weights(rank_joining *j, const char *config_file) {
@@ -180,7 +182,9 @@ static drv_status open_weights(rank_joining *j, const char *config_file) {
     return find_copies(j);
 }
 
-drv_status source_open_ranks(arena *a, const char *path, model_source *out) {
+// `progress`: the source is the optimizer's state; NULL: the weights.
+static drv_status open_source(arena *a, const char *path, model_source *out,
+        foreign_progress *progress) {
     foreign_model *m = ARENA_NEW(a, foreign_model);
     rank_joining j = {.m = m, .by_name = {.a = a}};
     *m = (foreign_model){.a = a,
@@ -188,6 +192,7 @@ drv_status source_open_ranks(arena *a, const char *path, model_source *out) {
             .folder = arena_strdup(a, path),
             .format = "a checkpoint of tensor and pipeline ranks"};
     drv_status status = open_weights(&j, out->config_file);
+    if (status == DRV_OK && progress) status = ranks_optimizer_read(&j, progress);
     if (status == DRV_OK) status = foreign_source(m, out);
     if (status != DRV_OK) {
         foreign_model_close(m);
@@ -196,11 +201,11 @@ drv_status source_open_ranks(arena *a, const char *path, model_source *out) {
     return status;
 }
 
+drv_status source_open_ranks(arena *a, const char *path, model_source *out) {
+    return open_source(a, path, out, NULL);
+}
+
 drv_status source_open_ranks_optimizer(arena *a, const char *path, model_source *out,
         foreign_progress *progress) {
-    (void)a, (void)out, (void)progress;
-    return drv_fail(DRV_E_DATA,
-            "\"%s\" is a checkpoint in files of ranks, whose optimizer's state is not read; give "
-            "model.weights: load, which begins at step 0",
-            path);
+    return open_source(a, path, out, progress);
 }

@@ -9,8 +9,10 @@ that are wrong in one way each (bad, which fuzzing begins with too). Needs torch
     nxd       4 tensor ranks for 2 heads of keys
     xser      NxD's one rank, references of xser
     nnm       neuronx-nemo-megatron, 2 x 2 ranks
+    midrun    a run in mid-run (tools/check_resume.py): the tokens that it learns, the losses of its next steps, its checkpoint as
+              torchtitan and as Megatron-Core's fully_sharded_model_space save it, and as drover's own (own)
 """
-import os, pathlib, pickle, random, shutil, sys, warnings
+import json, os, pathlib, pickle, random, shutil, sys, warnings
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -98,6 +100,25 @@ def write_bad(folder):
         (folder / f"{name}.metadata").write_bytes(pickle.dumps(metadata))
 
 
+def write_run(folder):
+    """Cases of tools/check_resume.py, and the state that they have as a checkpoint of drover."""
+    import check_resume as run
+    from safetensors.torch import load_file, save_file
+    folder.mkdir()
+    run.train_and_save(1, folder, ["titan", "flattened"], more=4, lean=True)
+    before, own = load_file(folder / "before.safetensors"), folder / "own"
+    own.mkdir()
+    save_file({n: w for n, w in before.items() if not n.startswith("exp_avg")}, own / "model.safetensors", metadata={"format": "pt"})
+    save_file({n: w for n, w in before.items() if n.startswith("exp_avg")}, own / "optimizer.safetensors")
+    (own / "config.json").write_text(json.dumps(run.CONFIG))
+    (own / "trainer.json").write_text(json.dumps({"step": run.STEPS, "updates": run.STEPS, "rows_taken": run.STEPS * run.ROWS,
+                                                  "tokens": run.STEPS * run.ROWS * run.TOKENS}))
+    for name in ("before.safetensors", "after.safetensors", "rate.json"):
+        (folder / name).unlink()
+    for path in own.iterdir():
+        path.chmod(0o644)
+
+
 def main():
     shutil.rmtree(ROOT, ignore_errors=True)
     ROOT.mkdir(parents=True)
@@ -109,6 +130,7 @@ def main():
     models.write_nxd(ROOT / "nxd", tensors, CONFIG, tensor=4, copies=2)
     models.write_nxd(ROOT / "xser", tensors, CONFIG, tensor=1, xser=True, below="shards/model")
     models.write_nnm(ROOT / "nnm", tensors, CONFIG, pipeline=2, split=True)
+    write_run(ROOT / "midrun")
 
 
 if __name__ == "__main__":

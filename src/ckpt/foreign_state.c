@@ -18,9 +18,10 @@ foreign_progress foreign_progress_unknown(void) {
 }
 
 static drv_status check_count(const char *path, const char *name, int64_t value) {
-    if (value >= -1 && value <= (int64_t)1 << 53) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "\"%s\": %s is %lld, expected 0 to 2^53", path, name,
-            (long long)value);
+    const int64_t most = 9000000000000000; // as training.steps
+    if (value >= -1 && value <= most) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\": %s is %lld, expected 0 to %lld", path, name,
+            (long long)value, (long long)most);
 }
 
 drv_status foreign_progress_check(const char *path, foreign_progress *p) {
@@ -84,6 +85,19 @@ drv_status model_source_open_optimizer(arena *a, const char *path, const char *c
     const drv_status status = foreign_progress_check(path, &found);
     if (status == DRV_OK)
         *progress = found;
+    else
+        model_source_close(out);
+    return status;
+}
+
+drv_status model_source_open_resumed(arena *a, const char *path, model_source *out) {
+    foreign_progress ignored;
+    model_source model;
+    DRV_TRY(model_source_open_optimizer(a, path, NULL, out, &ignored));
+    model_source_keep_masters(a, out);
+    const drv_status status = model_source_open(a, path, &model);
+    if (status == DRV_OK)
+        model_source_join(a, out, &model);
     else
         model_source_close(out);
     return status;

@@ -6,10 +6,10 @@
 // The state of a run when its checkpoint was written. A field that the checkpoint does not say is
 // -1 or NaN.
 typedef struct foreign_progress {
-    int64_t step;    // optimizer steps done, skipped ones included
-    int64_t updates; // of them applied: what AdamW counts
-    int64_t samples; // rows of training data taken, over all ranks
-    int64_t tokens;  // likewise; of one rank where a trainer counts so, which is not taken over
+    int64_t step;         // optimizer steps done, skipped ones included
+    int64_t updates;      // of them applied: what AdamW counts
+    int64_t samples;      // rows of training data taken, over all ranks
+    int64_t tokens;       // labels counted, over all ranks
     double learning_rate; // of the next step
 } foreign_progress;
 foreign_progress foreign_progress_unknown(void);
@@ -28,3 +28,5 @@ DRV_CHECKED drv_status foreign_progress_check(const char *path, foreign_progress
 // missing and what to do.
 DRV_CHECKED drv_status model_source_open_optimizer(arena *a, const char *path,
         const char *config_file, model_source *out, foreign_progress *progress);
+// Opens the weights that go with it: its masters, and for all others those of the model.
+DRV_CHECKED drv_status model_source_open_resumed(arena *a, const char *path, model_source *out);

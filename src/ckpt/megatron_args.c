@@ -143,6 +143,11 @@ void megatron_progress(const pickle_value *top, foreign_progress *out) {
                                      "lr_schedulers.0._last_lr.0", NULL};
     take_int(top, steps, &out->step);
     take_int(top, samples, &out->samples);
+    const pickle_dict *dict = pickle_entries(top); // NeMo 2 has it under the class of its data
+    for (int i = 0; dict && i < dict->n; i++) {
+        const pickle_value *taken = pickle_get(dict->entries[i].value, "consumed_samples");
+        if (taken && taken->kind == PICKLE_INT) out->samples = taken->integer;
+    }
     take_int(top, updates, &out->updates);
     const pickle_value *rate = find_any(top, rates);
     if (rate && rate->kind == PICKLE_REAL) out->learning_rate = rate->real;

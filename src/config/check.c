@@ -80,6 +80,8 @@ static drv_status check_weights(arena *a, const run_config *cfg) {
     for (int i = 0; i < n; i++) {
         for (size_t k = 0; k < sizeof read / sizeof *read; k++)
             if (str_ends(names[i], read[k])) return DRV_OK;
+        if (strcmp(names[i], ".metadata") == 0 || strstr(names[i], "_rank_"))
+            return DRV_OK; // of ranks, or of torch.distributed.checkpoint
         if (is_called_torch(names[i])) found = names[i];
     }
     if (!found) return DRV_OK;
@@ -107,9 +109,10 @@ drv_status config_base_model(arena *a, run_config *cfg) {
         if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
     } else if (config_loads_weights(cfg)) {
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is \"load\", which needs model.from, the folder to load "
+                "%s: key \"model.weights\" is \"%s\", which needs model.from, the folder to load "
                 "them from",
-                config_where(cfg, "model.weights"));
+                config_where(cfg, "model.weights"),
+                cfg->weights == WEIGHTS_RESUME ? "resume" : "load");
     }
     return DRV_OK;
 }
@@ -430,6 +433,21 @@ static drv_status check_optimizer(const run_config *cfg) {
     return DRV_OK;
 }
 
+// A run that goes on from another one's state is the same training.
+static drv_status check_resume(const run_config *cfg) {
+    if (cfg->weights != WEIGHTS_RESUME) return DRV_OK;
+    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.weights\" is resume, but of a LoRA run only adapters are trained, of which "
+                "the checkpoint has no state; expected load",
+                config_where(cfg, "model.weights"));
+    if (cfg->objective != OBJECTIVE_DPO) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"model.weights\" is resume, but with training.objective dpo the model at step 0 is the "
+            "reference; expected load",
+            config_where(cfg, "model.weights"));
+}
+
 #define DPO_BETA 0.1 // the default of dpo.beta
 
 // Pairs have rows and a loss of their own.
@@ -462,6 +480,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_objective(cfg));
+    DRV_TRY(check_resume(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_base(cfg));

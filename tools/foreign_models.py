@@ -175,15 +175,16 @@ def nested(chunk):
     return out
 
 
-def write_megatron(folder, tensors, c, tensor=2, pipeline=1, virtual=1, spec="te", args=True, iteration=7, optimizer=None):
+def write_megatron(folder, tensors, c, tensor=2, pipeline=1, virtual=1, spec="te", args=True, iteration=7, rows=32, optimizer=None):
     """mp_rank_TT[_PPP]/model_optim_rng.pt as megatron/training/checkpointing.py writes it. spec: te, local or classic. `optimizer`
-    takes the folder of a rank and a function that returns the chunks of any full tensors, and returns what its file has beside."""
-    folder, rows = pathlib.Path(folder), len(pad_rows(tensors["model.embed_tokens.weight"], 8 * tensor))
+    takes the folder of a rank and a function that returns the chunks of any full tensors, and returns what its file has beside. rows: of
+    a step."""
+    folder, padded = pathlib.Path(folder), len(pad_rows(tensors["model.embed_tokens.weight"], 8 * tensor))
     for t in range(tensor):
         for p in range(pipeline):
             state = {"checkpoint_version": 3.0, "iteration": iteration}
             if args:
-                state["args"] = megatron_args(c, rows, tensor, pipeline, consumed_train_samples=32 * iteration)
+                state["args"] = megatron_args(c, padded, tensor, pipeline, consumed_train_samples=rows * iteration)
             for v, chunk in enumerate(megatron_rank(tensors, c, t, p, tensor, pipeline, virtual, spec)):
                 model = nested(chunk) if spec == "classic" else dict(chunk)
                 if spec == "te":

@@ -41,16 +41,16 @@ def all_in_one(params):
     return list(range(len(params))), []
 
 
-def adamw(params, groups, moments, step=True):
-    """torch's AdamW with these moments. step: each parameter has it; else the group, as Apex and Transformer Engine have it."""
+def adamw(params, groups, moments, own_step=True, step=STEP, rate=RATE):
+    """torch's AdamW with these moments. own_step: each parameter has it; else the group, as Apex and Transformer Engine have it."""
     of = [nn.Parameter(w.float()) for _, w in params]
     listed = [{"params": [of[k] for k in group], "wd_mult": mult, "lr_mult": 1.0} for group, mult in groups]
-    optimizer = torch.optim.AdamW(listed, lr=RATE)
+    optimizer = torch.optim.AdamW(listed, lr=rate)
     for k, p in enumerate(of):
-        optimizer.state[p] = ({"step": torch.tensor(float(STEP))} if step else {}) | {kind: moments[kind][k].clone() for kind in ("exp_avg", "exp_avg_sq")}
+        optimizer.state[p] = ({"step": torch.tensor(float(step))} if own_step else {}) | {kind: moments[kind][k].clone() for kind in ("exp_avg", "exp_avg_sq")}
     out = optimizer.state_dict()
-    for group in out["param_groups"] if not step else []:
-        group["step"] = STEP
+    for group in out["param_groups"] if not own_step else []:
+        group["step"] = step
     return out
 
 
@@ -89,7 +89,7 @@ def megatron_buffers(chunks, kinds, padded, bucket_size=None):
     return out
 
 
-def megatron_optimizer(tensors, kinds, form="torch", rule=by_dimensions, decay_first=True, padded=True, bucket_size=None):
+def megatron_optimizer(tensors, kinds, form="torch", rule=by_dimensions, decay_first=True, padded=True, bucket_size=None, step=STEP, rate=RATE):
     """For write_megatron and write_nnm. form: torch, apex (both of Float16OptimizerWithFloat16Params), fp32, or distributed."""
     def make(place, part_of):
         as_chunks = lambda part: part if isinstance(part, list) else [part]
@@ -97,11 +97,11 @@ def megatron_optimizer(tensors, kinds, form="torch", rule=by_dimensions, decay_f
         params = flat(chunks)
         groups = [g for g in list(zip(rule(params), (1.0, 0.0)))[::1 if decay_first else -1] if g[0] or form != "apex"]  # older ones keep no empty group
         values = {kind: [w for _, w in flat(parts)] for kind, parts in of.items()}
-        inner = adamw(params, groups, values, step=form != "apex")
+        inner = adamw(params, groups, values, form != "apex", step, rate)
         if form == "distributed":
             for group in inner["param_groups"]:
                 del group["params"]
-                group["step"] = STEP
+                group["step"] = step
             torch.save(megatron_buffers(chunks, of, padded, bucket_size), place / "distrib_optim.pt")
             return {"optimizer": {"optimizer": {"param_groups": inner["param_groups"]}}}
         if form == "fp32":

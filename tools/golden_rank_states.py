@@ -7,11 +7,13 @@ file for each rank save it in mid-run, by tools/foreign_optimizers.py; and the f
     zero         NxD's ZeRO-1, 2 tensor ranks that share a head of keys, 2 data ranks, master weights
     nnm          neuronx-nemo-megatron, 2 stages, all in the checkpoints
     nnm_zero     the same with ZeRO-1 of 2 data ranks
+    midrun       the run of tests/golden/foreign/midrun (tools/check_resume.py), as Megatron's distributed optimizer saves it, in bf16
+                 with masters: 2 tensor ranks, 2 stages
     bad          files that are wrong in one way each: of rank 0 of zero, and (buckets) of stage 1 of distributed
 """
-import pathlib, random, shutil
+import json, pathlib, random, shutil
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 import foreign_models as models
 import foreign_optimizers as optimizers
 
@@ -50,6 +52,17 @@ def write_seeds(folder):
     (folder / "distrib_optim.pt").rename(folder / "buffers.pt")
 
 
+def write_run(folder):
+    """What torch has after 5 steps, by the checkpoint of ours that tools/golden_foreign.py made of it."""
+    own = ROOT / "golden/foreign/midrun/own"
+    config, masters, moments = json.loads((own / "config.json").read_text()), load_file(own / "model.safetensors"), load_file(own / "optimizer.safetensors")
+    kinds = {key: {name.removeprefix(f"{key}."): w for name, w in moments.items() if name.startswith(f"{key}.")} for key in ("exp_avg", "exp_avg_sq")}
+    tensors, kinds["master"] = {name: w.bfloat16() for name, w in masters.items()}, masters
+    models.write_megatron(folder, tensors, config, pipeline=2, iteration=5, rows=4,
+                          optimizer=optimizers.megatron_optimizer(tensors, kinds, "distributed", step=5, rate=0.0075))
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 def main():
     golden = ROOT / "golden/rank_states"
     shutil.rmtree(golden, ignore_errors=True)
@@ -64,6 +77,7 @@ def main():
     models.write_nxd(golden / "zero", tensors, CONFIG, copies=2, optimizer=optimizers.nxd_optimizer(tensors, kinds, False))
     models.write_nnm(golden / "nnm", tensors, CONFIG, tensor=1, pipeline=2, optimizer=nemo())
     models.write_nnm(golden / "nnm_zero", tensors, CONFIG, tensor=1, optimizer=nemo(ranks=2))
+    write_run(golden / "midrun")
     write_bad(golden / "bad", tensors, kinds)
     write_seeds(ROOT / "corpus/optimizer_states")
 

@@ -212,7 +212,8 @@ static drv_status find_parameters(reading *r) {
     if (ways > 1)
         return drv_fail(DRV_E_DATA,
                 "%s: %d groups of parameters do not tell which weight is in which; convert the "
-                "checkpoint to a form with names (Megatron-LM: --ckpt-convert-format torch_dist)",
+                "checkpoint to a form with names (Megatron-LM: --ckpt-convert-format torch_dist "
+                "--dist-ckpt-optim-fully-reshardable)",
                 r->file->part.path, n_groups);
     memset(next, 0, sizeof *next * (size_t)n_groups);
     for (int i = 0; i < r->o->n; i++)
@@ -388,7 +389,8 @@ static drv_status read_buffer(optimizer_states *o, torch_file *file, int chunk,
             return drv_fail(DRV_E_DATA,
                     "%s: \"%s\" of buffer %d has %lld elements, expected %lld, or %lld with all "
                     "padding; where buckets end cannot be known, so convert the checkpoint "
-                    "(Megatron-LM: --ckpt-convert-format torch_dist)",
+                    "(Megatron-LM: --ckpt-convert-format torch_dist "
+                    "--dist-ckpt-optim-fully-reshardable)",
                     file->part.path, keys[k], chunk, (long long)n, (long long)plain,
                     (long long)padded);
         end_of(o, chunk, n == plain ? 1 : 64, blocks);

@@ -39,6 +39,22 @@ expect 0 "goes on with learning rate 0.0075, but the schedule of the config has 
 expect 0 "model: bf16/checkpoints/step-000009" start "$foreign"/own bf16 --set training.precision=bf16
 expect 0 "nothing to do: step 5 is done, and training.steps asks for 4" start "$foreign"/own short --set training.steps=4
 
+# --- imported: a checkpoint of drover
+for name in titan flattened; do
+    expect 0 "weights: resume}" "$drover" ckpt import "$foreign"/$name --out imported-$name --optimizer
+    says "with the optimizer's state of step 5" "all weights are equal to the bit"
+    expect 0 ": ok" "$drover" ckpt verify imported-$name
+    expect 0 "step 5, 5 updates, row 20" start imported-$name again-$name
+    check "$name, imported: other weights" cmp -s $name/checkpoints/step-000009/model.safetensors again-$name/checkpoints/step-000009/model.safetensors
+done
+expect 0 "exp_avg_sq.model.norm.weight" "$drover" ckpt show imported-flattened
+says "master.model.norm.weight"
+expect 1 "golden/foreign/model\" has weights, but no optimizer's state" "$drover" ckpt import "${foreign%/*}"/model --out no --optimizer
+check "something was written" [ ! -e no ]
+cp -r imported-flattened harmed && sed -i s/exp_avg_sq.model.norm/exp_avg_sq.model.morn/ harmed/optimizer.safetensors
+expect 1 "tensor \"exp_avg_sq.model.morn.weight\" has no place" start harmed no
+expect 1 "tensor \"exp_avg_sq.model.morn.weight\" has no place" "$drover" ckpt import harmed --out not --optimizer
+
 # --- begun, it is a run like others
 expect 3 "stopped by training.stop_at_step after step 7" start "$foreign"/titan parts --set training.stop_at_step=7
 expect 0 "resumed from parts/checkpoints/step-000007: step 7" start "$foreign"/titan parts

@@ -43,6 +43,7 @@ static weight_shards weights_of(const run_config *cfg, const run_layout *l, bool
     return (weight_shards){.ranks = update_ranks(cfg) / mesh_groups(&l->mesh),
             .groups = l->mesh.groups,
             .data_ranks = (int)l->every_micro,
+            .early = cfg->overlap,
             .async = async};
 }
 

@@ -86,6 +86,7 @@ YAML
 expect 0 "step-000001" "$drover" train lora.yaml
 expect 0 "commit/" push tuned hf:org/adapter --create --base org/tiny
 check "its weights" same org/adapter/main/adapter_model.safetensors tuned/checkpoints/step-000001/adapter_model.safetensors
+says "$model\", a folder of this machine: who takes the adapter has to name the base"
 get file/org/adapter/main/README.md >out
 says "library_name: peft" 'base_model: "org/tiny"' "rank of the adapter | 4"
 
@@ -176,6 +177,12 @@ expect 0 "/org/own/discussions/1" push own hf:org/own --create-pr --card
 for i in $(seq 300); do echo "$i $i" >own/LICENSE.$i; done
 expect 0 "/org/own/discussions/2" push own hf:org/own --create-pr --card
 check "two commits in the request" [ "$(commits org/own/refs%2Fpr%2F2)" = 5 ]
+
+# --- a folder whose weights lie in a GGUF file
+expect 0 "tensors" "$drover" ckpt export $model --gguf q8.gguf --type q8_0 --no-verify
+expect 0 "blocks" "$drover" ckpt import q8.gguf --out blocks --keep-blocks
+expect 0 "commit/" push blocks hf:org/blocks --create
+check "the file is there" same org/blocks/main/model.gguf blocks/model.gguf
 
 # --- files that change meanwhile
 cp -r $model odd

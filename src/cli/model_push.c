@@ -86,6 +86,15 @@ static drv_status check_card_options(const cli_args *args, const char *folder) {
     return DRV_OK;
 }
 
+// The base's folder is not published with an adapter.
+static void warn_of_base(arena *a, const char *folder) {
+    const char *base = base_of(a, folder, NULL, true);
+    if (*base && (file_is_dir(base) || file_is_dir(path_join(a, folder, base))))
+        log_warn("adapter_config.json names the base \"%s\", a folder of this machine: who takes the "
+                 "adapter has to name the base",
+                base);
+}
+
 static const char *make_card(arena *a, const cli_args *args, const char *folder, const char *repo,
         bool is_adapter) {
     const char *run = run_of(a, folder);
@@ -212,6 +221,7 @@ drv_status model_push(arena *a, const cli_args *args) {
     DRV_TRY(read_options(a, args, &o));
     DRV_TRY(ckpt_resolve(a, args->positional[0], &folder));
     DRV_TRY(push_files_list(a, folder, cli_has(args, "--optimizer"), &list));
+    if (list.is_adapter) warn_of_base(a, folder);
     if (!list.has_card || cli_has(args, "--card")) {
         card = make_card(a, args, folder, o.repo, list.is_adapter);
         push_files_add_text(a, &list, "README.md", card);

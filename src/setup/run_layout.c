@@ -15,14 +15,15 @@ static int update_ranks(const run_config *cfg) {
 
 // Returns what data ranks share of the sums of gradients while they are made. Where the order of a
 // sum is not ours, reduction blocks of the row need no sums of their own.
-static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
+static gradient_shards shards_of(const run_config *cfg, const run_layout *l, bool overlapped) {
     if (l->zero < 2) return (gradient_shards){0};
     return (gradient_shards){.ranks = update_ranks(cfg),
             .data_ranks =
                     config_backend(cfg)->orders_sums ? (int)cfg->data_ranks : update_ranks(cfg),
             .row_blocks = l->zigzag.blocks_here,
             .micro_batches = l->all_micro_batches,
-            .in_accum_group = l->in_accum_group};
+            .in_accum_group = l->in_accum_group,
+            .async = overlapped};
 }
 
 // A sum that accumulation groups or reduction blocks of the row are joined to later is not complete
@@ -58,7 +59,7 @@ run_layout run_layout_of(const run_config *cfg) {
     l.every_micro = l.zero >= 2 ? cfg->data_ranks : 1;
     l.first_micro = l.zero >= 2 ? place : place * l.micro_batches;
     l.gathers_async = overlapped && l.zero > 0;
-    l.shards = shards_of(cfg, &l);
+    l.shards = shards_of(cfg, &l, overlapped);
     if (l.zero == 3) l.weights = weights_of(cfg, overlapped);
     if (overlapped) l.sums = sums_of(cfg, &l);
     return l;

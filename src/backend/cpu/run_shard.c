@@ -129,23 +129,20 @@ static int64_t reduce_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
 
 // --- add_shard
-enum {
-    SUM_ELEMENTS = 256,
-    MAX_OPEN = 24
-}; // of a chunk that fits the cache; 2^20 accumulation groups and more
+typedef double open_sums[SHARD_MAX_OPEN][SHARD_SUM_ELEMENTS];
 
 typedef struct shard_call {
     const instruction *ins;
     const shard *s;
-    char *parts;                            // of each reduction block, in the order of ranks
-    double (*sums)[MAX_OPEN][SUM_ELEMENTS]; // by thread, in the accumulation type
-    int64_t before;                         // micro-batches that were added before these
+    char *parts;     // of each reduction block, in the order of ranks
+    open_sums *sums; // by thread, in the accumulation type
+    int64_t before;  // micro-batches that were added before these
 } shard_call;
 
 // Adds the gradients of the ranks one after the other, as a single rank adds its accumulation
 // groups (programs_finish_accum_group). sums: the open sums before and after.
 static void add_in_order(const shard_call *call, const char *part, int64_t n,
-        double (*sums)[SUM_ELEMENTS]) {
+        double (*sums)[SHARD_SUM_ELEMENTS]) {
     const node *add = call->ins->node;
     const dtype dt = add->in[0]->dt;
     const int64_t in_accum_group = add->attrs.sum.in_accum_group;
@@ -165,7 +162,7 @@ static void add_in_order(const shard_call *call, const char *part, int64_t n,
 
 // Adds to reduction block `block`, which data_ranks neighbouring ranks have.
 static void add_to_block(const shard_call *call, int64_t block, int64_t first, int64_t n,
-        double (*sums)[SUM_ELEMENTS]) {
+        double (*sums)[SHARD_SUM_ELEMENTS]) {
     const instruction *ins = call->ins;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *kept = ins->node->in[1];
@@ -190,9 +187,25 @@ static void add_shard_chunk(void *arg, int64_t c, int thread) {
     const shard_call *call = arg;
     const int64_t end = c * CHUNK_ELEMENTS + chunk_length(call->s->count, CHUNK_ELEMENTS, c);
     for (int64_t block = 0; block < call->ins->node->in[1]->dim[1]; block++)
-        for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SUM_ELEMENTS)
-            add_to_block(call, block, at, end - at < SUM_ELEMENTS ? end - at : SUM_ELEMENTS,
+        for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SHARD_SUM_ELEMENTS)
+            add_to_block(call, block, at,
+                    end - at < SHARD_SUM_ELEMENTS ? end - at : SHARD_SUM_ELEMENTS,
                     call->sums[thread]);
+}
+
+// Gets this rank's shard of the gradients of all ranks.
+static drv_status exchange_gradients(const shard_call *call, const int64_t *sizes) {
+    const instruction *ins = call->ins;
+    const shard *s = call->s;
+    const int64_t unit = dtype_bytes(ins->node->in[0]->dt);
+    for (int own_block = 0; own_block < row_blocks_of(&ins->node->attrs); own_block++)
+        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, own_block * s->n), sizes,
+                call->parts + own_block * s->ranks * s->count * unit, NULL, s->count * unit));
+    return DRV_OK;
+}
+
+static int64_t micro_batches_before(const instruction *ins) {
+    return (int64_t) * (const int32_t *)ins->in[2] * ins->node->attrs.sum.data_ranks;
 }
 
 // The padding of a short shard stays zero.
@@ -200,26 +213,64 @@ static void add_shard_chunk(void *arg, int64_t c, int thread) {
 static void add_shard(const instruction *ins) {
     const node *n = ins->node;
     const shard s = shard_of(ins, block_elements(n));
-    const int64_t unit = dtype_bytes(n->in[0]->dt), *sizes = sizes_of(ins, &s, unit);
+    const int64_t *sizes = sizes_of(ins, &s, dtype_bytes(n->in[0]->dt));
     shard_call call = {.ins = ins,
             .s = &s,
             .sums = (void *)((char *)ins->workspace + sizes_bytes(n)),
-            .before = (int64_t) * (const int32_t *)ins->in[2] * n->attrs.sum.data_ranks};
+            .before = micro_batches_before(ins)};
     call.parts = ins->group ? (char *)(call.sums + par_threads()) : ins->in[0];
-    for (int own_block = 0; own_block < row_blocks_of(&n->attrs) && ins->group; own_block++) {
-        *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, own_block * s.n), sizes,
-                call.parts + own_block * s.ranks * s.count * unit, NULL, s.count * unit);
-        if (*ins->failed != DRV_OK) return;
-    }
-    par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
+    if (ins->group) *ins->failed = exchange_gradients(&call, sizes);
+    if (*ins->failed == DRV_OK) par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
+}
+
+static int64_t begin_add(const instruction *ins) {
+    const node *n = ins->node;
+    const shard s = shard_of(ins, block_elements(n));
+    return row_blocks_of(&n->attrs) * (s.n - s.count) * dtype_bytes(n->in[0]->dt);
+}
+
+// On the communication thread. The second output: sums | what has come from other ranks.
+static drv_status add_rest(const void *of) {
+    const instruction *ins = of;
+    const shard s = shard_of(ins, block_elements(ins->node));
+    shard_call call = {.ins = ins,
+            .s = &s,
+            .sums = ins->out[1],
+            .parts = (char *)ins->out[1] + sizeof(open_sums),
+            .before = micro_batches_before(ins)};
+    DRV_TRY(exchange_gradients(&call, ins->sizes));
+    for (int64_t c = 0; c < div_up(s.count, CHUNK_ELEMENTS); c++)
+        add_shard_chunk(&call, c, 0);
+    return DRV_OK;
+}
+
+static drv_status list_shards(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    (void)m;
+    const shard s = shard_of(out, block_elements(n));
+    out->sizes = ARENA_ARRAY(a, int64_t, s.ranks);
+    for (int i = 0; i < s.ranks; i++)
+        out->sizes[i] = dtype_bytes(n->in[0]->dt) * shard_count(s.n, s.ranks, i);
+    return DRV_OK;
 }
 
 static int64_t add_workspace(const node *n, int n_threads) {
-    const int64_t sums = n_threads * (int64_t)sizeof(double[MAX_OPEN][SUM_ELEMENTS]);
+    const int64_t sums = n_threads * (int64_t)sizeof(open_sums);
+    if (n->attrs.mesh.async && n->attrs.mesh.ranks > 1) return 0;
     return sizes_bytes(n) + sums + (n->attrs.mesh.ranks > 1 ? parts_bytes(n) : 0);
 }
 
-const cpu_op cpu_op_add_shard = {.run = add_shard, .workspace = add_workspace};
+const cpu_op cpu_op_add_shard = {.run = add_shard,
+        .begin = begin_add,
+        .rest = add_rest,
+        .workspace = add_workspace,
+        .lower = list_shards};
+
+// Waiting is the back end's (store_settle).
+static void nothing(const instruction *ins) {
+    (void)ins;
+}
+
+const cpu_op cpu_op_await_shard = {.run = nothing};
 
 // --- join_shards
 // Joins the open sums of all reduction blocks, from the last one on.

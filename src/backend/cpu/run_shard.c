@@ -14,13 +14,18 @@ typedef struct shard {
     int ranks;
 } shard;
 
+static int groups_of(const node *n) { // of ranks that hold whole weights
+    return n->attrs.mesh.groups ? n->attrs.mesh.groups : 1;
+}
+
 static shard shard_of(const instruction *ins, int64_t n) {
-    const int ranks = ins->group ? ins->node->attrs.mesh.ranks : 1,
+    const int ranks = ins->group ? ins->node->attrs.mesh.ranks : 1, groups = groups_of(ins->node),
               place = ins->group ? group_place(ins->group) : 0;
+    const int64_t first = weight_shard_first(n, ranks, groups, place);
     return (shard){.n = n,
-            .length = shard_length(n, ranks),
-            .first = shard_first(n, ranks, place),
-            .count = shard_count(n, ranks, place),
+            .length = weight_shard_length(n, ranks, groups),
+            .first = first,
+            .count = weight_shard_first(n, ranks, groups, place + 1) - first,
             .ranks = ranks};
 }
 
@@ -30,12 +35,12 @@ static void fill_up(const instruction *ins, const shard *s) {
     memset(output_at(ins, 0, s->count), 0, (size_t)((s->length - s->count) * unit));
 }
 
-// Lists the size of each shard, in elements of so many bytes; the list lies before what comm joins
-// from.
-static int64_t *sizes_of(const instruction *ins, const shard *s, int64_t unit) {
-    int64_t *sizes = ins->workspace;
-    for (int i = 0; i < s->ranks; i++)
-        sizes[i] = unit * shard_count(s->n, s->ranks, i);
+// Lists the size of each shard, in elements of so many bytes.
+static int64_t *list_sizes(const shard *s, int64_t unit, int64_t *sizes) {
+    for (int i = 0; i < s->ranks; i++) {
+        const int64_t left = s->n - i * s->length;
+        sizes[i] = unit * (left < 0 ? 0 : left < s->length ? left : s->length);
+    }
     return sizes;
 }
 
@@ -52,7 +57,9 @@ static int64_t block_elements(const node *n) {
 static int64_t parts_bytes(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt);
     return round_up(row_blocks_of(&n->attrs) * n->attrs.mesh.ranks *
-                            shard_length(block_elements(n), n->attrs.mesh.ranks) * unit,
+                            weight_shard_length(block_elements(n), n->attrs.mesh.ranks,
+                                    groups_of(n)) *
+                            unit,
             64);
 }
 
@@ -66,7 +73,7 @@ static int64_t list_bytes(const node *n) {
 static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
     const dtype dt = n->in[0]->dt;
-    const int64_t unit = dtype_bytes(dt), *sizes = sizes_of(ins, s, unit);
+    const int64_t unit = dtype_bytes(dt), *sizes = list_sizes(s, unit, ins->workspace);
     const int row_blocks = row_blocks_of(&n->attrs), data = n->attrs.sum.data_ranks;
     const void **list = (const void **)((char *)ins->workspace + sizes_bytes(n));
     char *parts = (char *)list + list_bytes(n);
@@ -114,7 +121,8 @@ static void reduce_shard(const instruction *ins) {
         *ins->failed = sum_row_blocks(ins, &s, ins->out[0]);
     else
         *ins->failed = comm_reduce_scatter(ins->group, g->dt, COMM_SUM, ins->in[0], s.n,
-                sizes_of(ins, &s, 1), ins->out[0], (char *)ins->workspace + sizes_bytes(n));
+                list_sizes(&s, 1, ins->workspace), ins->out[0],
+                (char *)ins->workspace + sizes_bytes(n));
     if (*ins->failed != DRV_OK) return;
     fill_up(ins, &s);
     run_chunks(ins, tensor_elements(g), CHUNK_ELEMENTS, clear_chunk);
@@ -194,12 +202,12 @@ static void add_shard_chunk(void *arg, int64_t c, int thread) {
 }
 
 // Gets this rank's shard of the gradients of all ranks.
-static drv_status exchange_gradients(const shard_call *call, const int64_t *sizes) {
+static drv_status exchange_gradients(const shard_call *call) {
     const instruction *ins = call->ins;
     const shard *s = call->s;
     const int64_t unit = dtype_bytes(ins->node->in[0]->dt);
     for (int own_block = 0; own_block < row_blocks_of(&ins->node->attrs); own_block++)
-        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, own_block * s->n), sizes,
+        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, own_block * s->n), ins->sizes,
                 call->parts + own_block * s->ranks * s->count * unit, NULL, s->count * unit));
     return DRV_OK;
 }
@@ -209,17 +217,16 @@ static int64_t micro_batches_before(const instruction *ins) {
 }
 
 // The padding of a short shard stays zero.
-// Workspace: sizes | sums of each thread | what has come from other ranks.
+// Workspace: sums of each thread | what has come from other ranks.
 static void add_shard(const instruction *ins) {
     const node *n = ins->node;
     const shard s = shard_of(ins, block_elements(n));
-    const int64_t *sizes = sizes_of(ins, &s, dtype_bytes(n->in[0]->dt));
     shard_call call = {.ins = ins,
             .s = &s,
-            .sums = (void *)((char *)ins->workspace + sizes_bytes(n)),
+            .sums = ins->workspace,
             .before = micro_batches_before(ins)};
     call.parts = ins->group ? (char *)(call.sums + par_threads()) : ins->in[0];
-    if (ins->group) *ins->failed = exchange_gradients(&call, sizes);
+    if (ins->group) *ins->failed = exchange_gradients(&call);
     if (*ins->failed == DRV_OK) par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
 }
 
@@ -238,7 +245,7 @@ static drv_status add_rest(const void *of) {
             .sums = ins->out[1],
             .parts = (char *)ins->out[1] + sizeof(open_sums),
             .before = micro_batches_before(ins)};
-    DRV_TRY(exchange_gradients(&call, ins->sizes));
+    DRV_TRY(exchange_gradients(&call));
     for (int64_t c = 0; c < div_up(s.count, CHUNK_ELEMENTS); c++)
         add_shard_chunk(&call, c, 0);
     return DRV_OK;
@@ -247,16 +254,14 @@ static drv_status add_rest(const void *of) {
 static drv_status list_shards(arena *a, gemm_machine *m, const node *n, instruction *out) {
     (void)m;
     const shard s = shard_of(out, block_elements(n));
-    out->sizes = ARENA_ARRAY(a, int64_t, s.ranks);
-    for (int i = 0; i < s.ranks; i++)
-        out->sizes[i] = dtype_bytes(n->in[0]->dt) * shard_count(s.n, s.ranks, i);
+    out->sizes = list_sizes(&s, dtype_bytes(n->in[0]->dt), ARENA_ARRAY(a, int64_t, s.ranks));
     return DRV_OK;
 }
 
 static int64_t add_workspace(const node *n, int n_threads) {
     const int64_t sums = n_threads * (int64_t)sizeof(open_sums);
     if (n->attrs.mesh.async && n->attrs.mesh.ranks > 1) return 0;
-    return sizes_bytes(n) + sums + (n->attrs.mesh.ranks > 1 ? parts_bytes(n) : 0);
+    return sums + (n->attrs.mesh.ranks > 1 ? parts_bytes(n) : 0);
 }
 
 const cpu_op cpu_op_add_shard = {.run = add_shard,
@@ -292,7 +297,8 @@ static void join_shards(const instruction *ins) {
         list[block] = output_at(ins, 0, block * s->dim[2]);
     if (ins->node->attrs.sum.open > 1)
         run_chunks(ins, s->dim[1] * s->dim[2], CHUNK_ELEMENTS, close_sums);
-    if (s->dim[1] > 1) join_parts(s->dt, COMM_SUM, list, (int)s->dim[1], s->dim[2], ins->out[0]);
+    if (s->dim[1] > 1 && !ins->node->attrs.sum.row_blocks)
+        join_parts(s->dt, COMM_SUM, list, (int)s->dim[1], s->dim[2], ins->out[0]);
 }
 
 const cpu_op cpu_op_join_shards = {.run = join_shards};
@@ -317,8 +323,8 @@ static void join_blocks(const instruction *ins) {
         char *own = output_at(ins, 0, s.first);
         *ins->failed = sum_row_blocks(ins, &s, own);
         if (*ins->failed == DRV_OK)
-            *ins->failed =
-                    comm_all_gather(ins->group, own, 0, sizes_of(ins, &s, unit), ins->out[0]);
+            *ins->failed = comm_all_gather(ins->group, own, 0, list_sizes(&s, unit, ins->workspace),
+                    ins->out[0]);
         if (*ins->failed != DRV_OK) return;
     } else {
         join_here(ins, ins->out[0]);
@@ -374,8 +380,7 @@ static drv_status find_sizes(arena *a, gemm_machine *m, const node *n, instructi
     const int ranks = out->group ? n->attrs.mesh.ranks : 1;
     out->sizes = ARENA_ARRAY(a, int64_t, ranks);
     for (int i = 0; i < ranks; i++)
-        out->sizes[i] = weight_shard_at(w->dt, w->blocks, tensor_elements(w), ranks, i + 1) -
-                        weight_shard_at(w->dt, w->blocks, tensor_elements(w), ranks, i);
+        out->sizes[i] = weight_shard_bytes(w, ranks, groups_of(n), i);
     return DRV_OK;
 }
 

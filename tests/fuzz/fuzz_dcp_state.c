@@ -46,16 +46,20 @@ static void read_all(const model_source *s) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *input, size_t length) {
+static void write_input(arena *a, const uint8_t *p, size_t n) {
+    const size_t size = n < 4 ? 0 : p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16,
+                 left = n < 4 ? 0 : n - 4, metadata = size < left ? size : left;
+    const uint8_t *from = n < 4 ? (const uint8_t *)"" : p + 4;
+    write_file(a, ".metadata", from, metadata);
+    write_file(a, "__0_0.distcp", from + metadata, left - metadata);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     arena *a = arena_new("fuzz");
     model_source s;
     foreign_progress stood;
     make_dir(a);
-    const size_t size = length < 4 ? 0 : input[0] | (size_t)input[1] << 8 | (size_t)input[2] << 16,
-                 left = length < 4 ? 0 : length - 4, metadata = size < left ? size : left;
-    const uint8_t *from = length < 4 ? (const uint8_t *)"" : input + 4;
-    write_file(a, ".metadata", from, metadata);
-    write_file(a, "__0_0.distcp", from + metadata, left - metadata);
+    write_input(a, bytes, n_bytes);
     if (model_source_open(a, dir, &s) == DRV_OK) {
         read_all(&s);
         model_source_close(&s);

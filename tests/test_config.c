@@ -224,19 +224,20 @@ static void model_from_a_folder_that_is_none(void **state) {
             folder_with(a, (const char *const[]){"config.json", "last.ckpt", NULL}, shape);
     const struct {
         const char *from, *says;
-    } cases[] = {{"/nowhere", "\"/nowhere\", which is not a folder"},
+    } cases[] = {{"/nowhere", "\"/nowhere\", which is neither a folder nor a file"},
             {"meta-llama/Llama-3.1-8B", "drover model get hf:meta-llama/Llama-3.1-8B"},
             {"https://huggingface.co/org/name", "drover model get hf:org/name"},
             {folder_with(a, (const char *const[]){NULL}, ""), "no config.json"},
             {run, "one of its checkpoints"},
-            {path_join(a, pickled, "config.json"), "expected the folder"},
+            {path_join(a, pickled, "config.json"),
+                    "is not a model, expected a Hugging Face folder"},
             {path_join(a, folder_with(a, (const char *const[]){"m.gguf", NULL}, ""), "m.gguf"),
                     "m.gguf --out DIR"},
             {folder_with(a, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
                      "{}"),
-                    "Meta's own files"},
-            {pickled, "/last.ckpt --out DIR"},
-            {path_join(a, pickled, "last.ckpt"), "/last.ckpt --out DIR"},
+                    "params.json: \"dim\" is missing"},
+            {pickled, "name it itself, beside its config.json: "},
+            {path_join(a, pickled, "last.ckpt"), "is not a file of torch.save"},
             {folder_with(a, (const char *const[]){"config.json", NULL}, "{\"vocab_size\": \"x\"}"),
                     "config.json: key \"vocab_size\" is \"x\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

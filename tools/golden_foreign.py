@@ -142,6 +142,33 @@ def write_run(folder):
         path.chmod(0o644)
 
 
+def write_corpus(folder):
+    """What fuzzing begins with (tests/fuzz/fuzz_dcp_state.c): small checkpoints with an optimizer, each as one file."""
+    import check_resume as run
+    numbers = iter(range(1, 1000))
+    titan = {"tok_embeddings.weight": (4, 4), "layers.1.attention.wq.weight": (4, 4), "norm.weight": (4,)}
+    core = {"embedding.word_embeddings.weight": (4, 4), "decoder.layers.mlp.linear_fc2.weight": (2, 4, 4)}
+
+    def fresh(shape):
+        return torch.rand(shape, generator=torch.Generator().manual_seed(next(numbers)))
+    states = {"titan": {name: fresh(shape) for name, shape in titan.items()} | {"train_state.step": torch.tensor(5)},
+              "flattened": {name: fresh(shape).bfloat16() for name, shape in core.items()} | {"train_state.step": 5}}
+    run.join_group(0, random.Random().randint(20000, 30000), 1)
+    for name, shape in titan.items():
+        states["titan"] |= {f"optimizer.state.{name}.{key}": fresh(shape) for key in ("exp_avg", "exp_avg_sq")}
+        states["titan"] |= {f"optimizer.state.{name}.step": torch.tensor(5.0), f"optimizer.param_groups.{name}.lr": 1e-3}
+    for name, shape in core.items():
+        states["flattened"][f"optimizer.state.exp_avg.{name}"] = run.flattened(fresh(shape), name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, state in states.items():
+        with tempfile.TemporaryDirectory() as saved:
+            dcp.save(state, checkpoint_id=saved)
+            metadata, data = (pathlib.Path(saved, part).read_bytes() for part in (".metadata", "__0_0.distcp"))
+        (folder / name).write_bytes(len(metadata).to_bytes(4, "little") + metadata + data)
+    dist.destroy_process_group()
+
+
 def main():
     shutil.rmtree(ROOT, ignore_errors=True)
     ROOT.mkdir(parents=True)
@@ -157,6 +184,7 @@ def main():
     write_tars(ROOT / "tar")
     shutil.copytree(ROOT / "tar", ROOT.parent.parent / "corpus/tar", dirs_exist_ok=True)
     write_run(ROOT / "midrun")
+    write_corpus(ROOT.parent.parent / "corpus/dcp_state")
 
 
 if __name__ == "__main__":

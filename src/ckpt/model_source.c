@@ -99,7 +99,7 @@ static const struct {
     const char *file, *advice;
 } refused[] = {
         {"consolidated.00.pth",
-                "one of Meta's own files; drover ckpt import FOLDER --out DIR makes a Hugging Face folder of theirs"},
+                "one of Meta's own files; name the folder that they lie in, with params.json"},
         {"consolidated.safetensors",
                 "Mistral's own layout; the same model is published as model.safetensors"},
         {"params.json",
@@ -125,8 +125,7 @@ const char *model_source_foreign(arena *a, const char *folder) {
     for (int i = 0; i < n; i++)
         if (is_called_torch(a, path_join(a, folder, names[i])))
             return arena_printf(a,
-                    "%s: that is a file of PyTorch; name it itself, beside its config.json: drover "
-                    "ckpt import %s/%s --out DIR",
+                    "%s: that is a file of PyTorch; name it itself, beside its config.json: %s/%s",
                     names[i], folder, names[i]);
     return NULL;
 }
@@ -159,12 +158,22 @@ static drv_status refuse(arena *a, const char *path) {
     return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
 }
 
+// Returns the number of a path's format; -1: none.
+static int format_of(arena *a, const char *path) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].recognises(a, path)) return (int)i;
+    return -1;
+}
+
+bool model_source_is(arena *a, const char *path) {
+    return format_of(a, path) >= 0;
+}
+
 drv_status model_source_open_with(arena *a, const char *path, const char *config_file,
         model_source *out) {
+    const int format = format_of(a, path);
     *out = (model_source){.path = path, .config_file = config_file};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i].recognises(a, path)) return formats[i].open(a, path, out);
-    return refuse(a, path);
+    return format >= 0 ? formats[format].open(a, path, out) : refuse(a, path);
 }
 
 drv_status model_source_open(arena *a, const char *path, model_source *out) {

@@ -108,6 +108,8 @@ const char *model_source_foreign(arena *a, const char *folder);
 // Opens a GGUF file.
 DRV_CHECKED drv_status model_source_open_gguf(arena *a, const char *path, model_source *out);
 void model_source_close(model_source *s); // fine when opening failed
+// Returns whether a path is of a format that is read, by what lies there.
+bool model_source_is(arena *a, const char *path);
 
 const source_tensor *model_source_find(const model_source *s, const char *name); // NULL: absent
 

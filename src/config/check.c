@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/host_port.h"
 #include "base/hub_name.h"
+#include "ckpt/model_source.h"
 #include "config/config_internal.h"
 
 // --- model.preset and model.from
@@ -30,67 +31,52 @@ static drv_status refuse_from(const run_config *cfg, const char *what) {
             config_where(cfg, "model.from"), cfg->from, what);
 }
 
-// Returns whether a file is called as those of torch.save are.
-static bool is_called_torch(const char *name) {
-    return str_ends(name, ".bin") || str_ends(name, ".pt") || str_ends(name, ".pth") ||
-           str_ends(name, ".ckpt");
-}
-
-static drv_status check_folder(arena *a, const run_config *cfg) {
+// Refuses what is no model, with what to name instead.
+static drv_status check_place(arena *a, const run_config *cfg) {
     const char *from = cfg->from;
     if (!file_exists(from))
-        return refuse_from(cfg, arena_printf(a, "which is not a folder%s", hub_hint(a, from)));
+        return refuse_from(cfg,
+                arena_printf(a, "which is neither a folder nor a file%s", hub_hint(a, from)));
     if (!file_is_dir(from) && str_ends(from, ".gguf"))
         return refuse_from(cfg,
                 arena_printf(a,
                         "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
                         "(--keep-blocks, for model.base_dtype: gguf)",
                         from));
-    if (!file_is_dir(from) && is_called_torch(from))
-        return refuse_from(cfg,
-                arena_printf(a,
-                        "a file of PyTorch; make a folder of it first: drover ckpt import %s --out DIR",
-                        from));
-    if (!file_is_dir(from))
-        return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
-    if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;
+    if (!file_is_dir(from) || model_source_is(a, from) ||
+            file_exists(path_join(a, from, "config.json")))
+        return DRV_OK;
     if (file_is_dir(path_join(a, from, "checkpoints")))
         return refuse_from(cfg,
                 arena_printf(a,
                         "a run directory, expected one of its checkpoints: drover ckpt list %s",
                         from));
-    if (file_exists(path_join(a, from, "params.json")))
-        return refuse_from(cfg,
-                arena_printf(a,
-                        "which has Meta's own files; make a Hugging Face folder of them first: drover "
-                        "ckpt import %s --out DIR",
-                        from));
     return refuse_from(cfg, "which has no config.json, expected a Hugging Face folder");
 }
 
-// Weights in a file of PyTorch of another name than transformers gives it, and ones that are
-// missing, are refused here or when they are loaded.
+// Reads the sizes of a model; those of a format without config.json follow from its files.
+static drv_status read_sizes(arena *a, const char *from, model_config *out) {
+    model_source source;
+    json_t *config;
+    if (file_exists(path_join(a, from, "config.json"))) return model_config_read(from, out);
+    DRV_TRY(model_source_open(a, from, &source));
+    drv_status status = source.reader->config(&source, &config);
+    model_source_close(&source);
+    DRV_TRY(status);
+    status = model_config_of_json(from, config, out);
+    json_decref(config);
+    return status;
+}
+
+// Refuses weights that have another name than a reader looks for. Ones that are missing are
+// refused when they are loaded.
 static drv_status check_weights(arena *a, const run_config *cfg) {
-    static const char *const read[] = {".safetensors", ".safetensors.index.json", ".gguf",
-            "pytorch_model.bin", "pytorch_model.bin.index.json"};
-    char **names;
-    const char *found = NULL;
-    int n;
-    DRV_TRY(dir_list(a, cfg->from, &names, &n));
-    for (int i = 0; i < n; i++) {
-        for (size_t k = 0; k < sizeof read / sizeof *read; k++)
-            if (str_ends(names[i], read[k])) return DRV_OK;
-        if (strcmp(names[i], ".metadata") == 0 || strstr(names[i], "_rank_"))
-            return DRV_OK; // of ranks, or of torch.distributed.checkpoint
-        if (is_called_torch(names[i])) found = names[i];
-    }
-    if (!found) return DRV_OK;
+    const char *foreign = model_source_is(a, cfg->from) ? NULL : model_source_foreign(a, cfg->from);
+    if (!foreign) return DRV_OK;
     return refuse_from(cfg,
             arena_printf(a,
-                    "which has neither model.safetensors nor pytorch_model.bin, but \"%s\"; make a "
-                    "folder of it first: drover ckpt import %s/%s --out DIR, or give model.weights: "
-                    "random",
-                    found, cfg->from, found));
+                    "which has no weights of a known name, but %s; or give model.weights: random",
+                    foreign));
 }
 
 drv_status config_base_model(arena *a, run_config *cfg) {
@@ -102,8 +88,8 @@ drv_status config_base_model(arena *a, run_config *cfg) {
                 config_where(cfg, "model.preset"));
     if (*cfg->preset && !model_preset(cfg->preset, &cfg->model)) return unknown_preset(a, cfg);
     if (*cfg->from) {
-        DRV_TRY(check_folder(a, cfg));
-        DRV_TRY_CTX(model_config_read(cfg->from, &cfg->model), "%s: model.from",
+        DRV_TRY(check_place(a, cfg));
+        DRV_TRY_CTX(read_sizes(a, cfg->from, &cfg->model), "%s: model.from",
                 config_where(cfg, "model.from"));
         if (!config_gives(cfg, "model.weights")) cfg->weights = WEIGHTS_LOAD;
         if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
@@ -117,15 +103,18 @@ drv_status config_base_model(arena *a, run_config *cfg) {
     return DRV_OK;
 }
 
-static bool same_folder(const char *x, const char *y) {
+// Both are folders, or files in them.
+static bool same_folder(arena *a, const char *x, const char *y) {
     struct stat sx, sy;
+    x = path_folder(a, x);
+    y = path_folder(a, y);
     if (strcmp(x, y) == 0) return true;
     return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
            sx.st_ino == sy.st_ino;
 }
 
-void config_choose_ids(run_config *cfg) {
-    if (!*cfg->from || !*cfg->tokenizer || same_folder(cfg->tokenizer, cfg->from)) return;
+void config_choose_ids(arena *a, run_config *cfg) {
+    if (!*cfg->from || !*cfg->tokenizer || same_folder(a, cfg->tokenizer, cfg->from)) return;
     if (!config_gives(cfg, "model.bos_token_id")) cfg->model.bos_token_id = -1;
     if (!config_gives(cfg, "model.pad_token_id")) cfg->model.pad_token_id = -1;
     if (!config_gives(cfg, "model.eos_token_id")) cfg->model.n_eos = 0;

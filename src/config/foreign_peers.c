@@ -188,7 +188,7 @@ const foreign_key foreign_peers[] = {
         // data
         HINT("tokenizer_name tokenizer_model tokenizer_path tokenizer_name_or_path tokenizer_type "
              "vocab_file merge_file tokenizer_dir",
-                "tokenizer", "a folder with tokenizer.json"),
+                "tokenizer", "a folder with tokenizer.json or tokenizer.model, or such a file"),
         HINT("data_path dataset dataset_path dataset_name data_prefix train_data_path train_file "
              "train_data data.path dataset_dir train_dataset train_files data_dir",
                 "data.train", "the prefix that drover data build wrote"),

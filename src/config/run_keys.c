@@ -66,7 +66,8 @@ static const key model_source_keys[] = {
         {KEY("model.preset", text, preset), .initial = "",
                 .help = "a built-in shape: llama-135m, llama-3.1-8b, ..."},
         {KEY("model.from", text, from), .initial = "",
-                .help = "a Hugging Face folder: shape, weights and tokenizer; instead of a preset"},
+                .help = "shape, weights and tokenizer instead of a preset: a Hugging Face folder, a file of torch.save beside its "
+                        "config.json, a folder of Meta's files, or another checkpoint of docs/move-in.md"},
         {KEY("model.weights", choice, weights), .choices = weights_choices,
                 .initial_note = "load with model.from, else random",
                 .help = "load: begin with the weights of model.from; resume: go on from it, a checkpoint of another run or trainer, "
@@ -79,8 +80,8 @@ static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_
 
 static const key run_keys[] = {
         {KEY("tokenizer", text, tokenizer), .initial_note = "model.from, if it has a tokenizer",
-                .help = "folder with tokenizer.json or tokenizer.model, or such a file, carried into checkpoints; its bos and eos are "
-                        "the run's"},
+                .help = "folder with tokenizer.json, tokenizer.model (SentencePiece, tiktoken) or *.tiktoken, or such a file, carried into "
+                        "checkpoints; its bos and eos are the run's"},
         {KEY("data.train", sources, train), COUNT(n_train), .initial = "[]",
                 .help = "data sets that `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},
         {KEY("data.valid", sources, valid), COUNT(n_valid), .initial = "[]",
@@ -299,7 +300,7 @@ static const key run_keys[] = {
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
                         "weights during the next forward pass, with zero 3 a layer before they are used, with the same "
-                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides"},
+                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

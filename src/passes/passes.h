@@ -45,7 +45,8 @@ tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
 typedef struct weight_shards {
     int ranks;      // data and context ranks, each with a shard; 0: every rank holds whole weights
     int data_ranks; // the data ranks among them
-    bool async;     // weights arrive while the layer before is computed
+    bool early;     // a gather starts with the layer before, not with the one that needs it
+    bool async;     // the back end runs it beside the layer before; else a compiler orders nodes
 } weight_shards;
 // Any stage -> the same. Replaces each weight by this rank's shard of it, and gathers it before the
 // nodes that read it: for each layer's forward and backward pass, and for each use of a table. Call

@@ -55,22 +55,23 @@ static tensor whole_weight(tensor *w, int ranks) {
     return whole;
 }
 
-// Returns the shard of a weight behind a barrier before node `at`, so that no compiler merges a
-// second gather with the first one and keeps the weight.
+// Returns the shard of a weight behind a barrier before node `at`, so that no compiler gathers the
+// weight earlier, or merges a second gather with the first one and keeps the weight.
 static tensor *guarded(sharding *s, tensor *w, int at) {
     graph *g = s->g;
-    if (!s->use[w->id].gathers || at == 0) return w;
+    const bool first = !s->use[w->id].gathers;
+    if (at == 0 || (first && s->by->async)) return w;
     tensor *in[] = {w, g->nodes[at - 1]->out[0]};
     node *barrier = graph_make(g, OP_barrier, 2, in, NULL);
     insert_before(s, at, barrier);
     return barrier->out[0];
 }
 
-// Adds the gather that node `reader` needs: where weights arrive while nodes run, it starts with
-// the unit before.
+// Adds the gather that node `reader` needs, before the unit in front of the reader's if it is to
+// start early.
 static tensor *gather(sharding *all, tensor *weight, const tensor *whole, int reader) {
     const weight_shards *by = all->by;
-    const int unit = all->unit[reader], at = !by->async ? reader : all->begin[unit ? unit - 1 : 0];
+    const int unit = all->unit[reader], at = !by->early ? reader : all->begin[unit ? unit - 1 : 0];
     all->g->layer = all->g->nodes[reader]->layer;
     all->g->phase = all->g->nodes[reader]->phase;
     tensor *shard = guarded(all, weight, at);

@@ -36,6 +36,10 @@ static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
             .whole = l->zero == 0};
 }
 
+static weight_shards weights_of(const run_config *cfg, bool overlapped) {
+    return (weight_shards){update_ranks(cfg), (int)cfg->data_ranks, cfg->overlap, overlapped};
+}
+
 run_layout run_layout_of(const run_config *cfg) {
     const bool shares = update_ranks(cfg) > 1;
     const int64_t all = cfg->global_batch_size / cfg->micro_batch_size;
@@ -55,8 +59,7 @@ run_layout run_layout_of(const run_config *cfg) {
     l.first_micro = l.zero >= 2 ? place : place * l.micro_batches;
     l.gathers_async = overlapped && l.zero > 0;
     l.shards = shards_of(cfg, &l);
-    if (l.zero == 3)
-        l.weights = (weight_shards){update_ranks(cfg), (int)cfg->data_ranks, overlapped};
+    if (l.zero == 3) l.weights = weights_of(cfg, overlapped);
     if (overlapped) l.sums = sums_of(cfg, &l);
     return l;
 }

@@ -2,11 +2,11 @@
 // by names.
 #include "data/get/hub.h"
 
-#include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/get/http_try.h"
 #include "data/read/data_split.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -44,19 +44,6 @@ static drv_status parse_spec(hub *request, const char *spec) {
     return ok ? DRV_OK
               : drv_fail(DRV_E_USAGE, "\"hf:%s\": expected hf:ORG/NAME%s", spec,
                         request->model ? "" : " or hf:ORG/NAME:CONFIG");
-}
-
-// All but what RFC 3986 (2.3) calls unreserved, and the letters of `kept`, as %XX.
-static const char *escape(arena *a, const char *text, const char *kept) {
-    str out = {0};
-    for (; *text; text++) {
-        const bool plain = (isascii(*text) && isalnum((unsigned char)*text)) ||
-                           strchr("-._~", *text) || strchr(kept, *text);
-        str_printf(&out, plain ? "%c" : "%%%02X", (unsigned char)*text);
-    }
-    const char *escaped = arena_strndup(a, out.p ? out.p : "", out.n);
-    str_free(&out);
-    return escaped;
 }
 
 static bool safe(const char *path) {
@@ -162,7 +149,7 @@ static drv_status add_file(hub *request, const json_t *entry) {
     request->files[request->n++] = (download){.path = local_path(request, path),
             .url = arena_printf(request->a, "%s/%s%s/resolve/%s/%s", request->opts->endpoint,
                     request->model ? "" : "datasets/", request->repo, request->revision,
-                    escape(request->a, path, "/")),
+                    http_escape(request->a, path, "/")),
             .size = json_is_integer(size) ? json_integer_value(size) : -1,
             .sha256 = sha && strlen(sha) == 64 ? arena_strdup(request->a, sha) : NULL,
             .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(request->a, git)
@@ -307,7 +294,7 @@ static drv_status list_files(hub *request, const char *spec, const hub_opts *opt
             .token = opts->token,
             .host = opts->endpoint};
     json_t *info = NULL;
-    request->revision = escape(request->a, opts->revision, "");
+    request->revision = http_escape(request->a, opts->revision, "");
     DRV_TRY(parse_spec(request, spec));
     const drv_status status = list(request, &info);
     json_decref(info);

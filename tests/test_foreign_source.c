@@ -301,7 +301,7 @@ static void optimizers_of_ranks_are_the_same(void **state) {
         const char *name;
         int64_t samples;
     } cases[] = {{"float16", -1}, {"distributed", 224}, {"zero", -1}, {"nnm", 224},
-            {"nnm_zero", 224}};
+            {"nnm_zero", 224}, {"nnm_zero/mp_rank_00", 224}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("states");
         model_source s, full;

@@ -67,19 +67,6 @@ static bool has_ranks(arena *a, const char *folder) {
     return false;
 }
 
-static const char *folder_of(arena *a, const char *path) {
-    static const char *const below[] = {"model", "shards/model", "shards"};
-    const char *here = rank_files_iteration(a, path);
-    if (has_ranks(a, here) || file_exists(path_join(a, here, NEMO_WEIGHTS))) return here;
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++)
-        if (has_ranks(a, path_join(a, path, below[i]))) return path_join(a, path, below[i]);
-    return NULL;
-}
-
-bool rank_files_are_there(arena *a, const char *path) {
-    return file_is_dir(path) ? folder_of(a, path) != NULL : str_ends(path, ".nemo");
-}
-
 // Returns the steps of a checkpoint of Lightning. NeMo's own scripts take the one of the most.
 static int64_t step_of(const char *name) {
     const char *mark = strstr(name, "step=");
@@ -95,9 +82,33 @@ static const char *file_in(arena *a, const char *dir) {
         if (file_exists(path_join(a, dir, usual[i]))) return path_join(a, dir, usual[i]);
     if (dir_list(a, dir, &names, &n) != DRV_OK) return NULL;
     for (int i = 0; i < n; i++)
-        if (str_ends(names[i], ".ckpt") && (!best || step_of(names[i]) > step_of(best)))
+        if (str_ends(names[i], ".ckpt") && (!best || step_of(names[i]) > step_of(best)) &&
+                !file_is_dir(path_join(a, dir, names[i])))
             best = names[i];
     return best ? path_join(a, dir, best) : NULL;
+}
+
+// The file of a run of one rank, which has no folder of its own; NULL: a folder has none.
+static const char *alone_in(arena *a, const char *dir) {
+    const char *file = file_is_dir(dir) ? file_in(a, dir) : NULL;
+    if (!file) return NULL;
+    const char *name = strrchr(file, '/') + 1;
+    const bool is_one = strcmp(name, "model_optim_rng.pt") == 0 ||
+                        strcmp(name, NEMO_WEIGHTS) == 0 || strstr(name, "consumed_samples=");
+    return is_one ? file : NULL;
+}
+
+static const char *folder_of(arena *a, const char *path) {
+    static const char *const below[] = {"model", "shards/model", "shards"};
+    const char *here = rank_files_iteration(a, path);
+    if (has_ranks(a, here) || alone_in(a, here)) return here;
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++)
+        if (has_ranks(a, path_join(a, path, below[i]))) return path_join(a, path, below[i]);
+    return NULL;
+}
+
+bool rank_files_are_there(arena *a, const char *path) {
+    return file_is_dir(path) ? folder_of(a, path) != NULL : str_ends(path, ".nemo");
 }
 
 static drv_status check_all(const char *path, const rank_files *files) {
@@ -187,8 +198,7 @@ static drv_status find_in_folder(arena *a, const char *path, rank_files *out) {
         if (parse(names[i], &rank)) count_rank(&rank, out);
     if (!out->tensor) out->tensor = out->pipeline = 1;
     DRV_TRY(make_room(a, path, out));
-    const char *alone = path_join(a, out->folder, NEMO_WEIGHTS);
-    if (file_exists(alone)) out->file[0] = alone;
+    out->file[0] = alone_in(a, out->folder);
     for (int i = 0; i < n_names; i++)
         if (parse(names[i], &rank)) {
             const char *found = path_join(a, out->folder, names[i]);

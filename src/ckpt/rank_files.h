@@ -1,13 +1,14 @@
 // The files that the tensor and pipeline ranks of a trainer wrote, found by their names:
 //
-//   Megatron-LM   [latest_checkpointed_iteration.txt
-//   iter_NNNNNNN/]mp_rank_TT[_PPP]/model_optim_rng.pt NeMo 1 (neuronx-nemo-megatron)
-//   mp_rank_TT/NAME.ckpt, tp_rank_TT_pp_rank_PPP/NAME.ckpt NxD, NxD Training
-//   [model/]dp_rank_00_tp_rank_TT_pp_rank_PP.pt Optimum Neuron
-//   shards/model/dp_rank_00_tp_rank_TT_pp_rank_PP.pt
+// - Megatron-LM: [iter_NNNNNNN/]mp_rank_TT[_PPP]/model_optim_rng.pt, with
+//   latest_checkpointed_iteration.txt beside the folders of iterations
+// - NeMo 1 (neuronx-nemo-megatron): mp_rank_TT/NAME.ckpt, tp_rank_TT_pp_rank_PPP/NAME.ckpt
+// - NxD, NxD Training: [model/]dp_rank_00_tp_rank_TT_pp_rank_PP.pt
+// - Optimum Neuron: shards/model/dp_rank_00_tp_rank_TT_pp_rank_PP.pt
 //
-// NeMo 1 also packs them into an archive, FILE.nemo, as mp_rank_TT/model_weights.ckpt and the like,
-// or as model_weights.ckpt alone.
+// A run of one rank of the first two has its file in the folder itself. NeMo 1 also packs files
+// into an archive, FILE.nemo, as mp_rank_TT/model_weights.ckpt and the like, or model_weights.ckpt
+// alone.
 //
 // With xser (torch_xla.utils.serialization) a file has references, and FILE.tensors/tensor_K.pt the
 // tensors.

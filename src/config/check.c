@@ -95,9 +95,10 @@ drv_status config_base_model(arena *a, run_config *cfg) {
         if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
     } else if (config_loads_weights(cfg)) {
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is \"load\", which needs model.from, the folder to load "
+                "%s: key \"model.weights\" is \"%s\", which needs model.from, the folder to load "
                 "them from",
-                config_where(cfg, "model.weights"));
+                config_where(cfg, "model.weights"),
+                cfg->weights == WEIGHTS_RESUME ? "resume" : "load");
     }
     return DRV_OK;
 }
@@ -174,6 +175,25 @@ static drv_status check_partial_sums(const run_config *cfg) {
     return DRV_OK;
 }
 
+// One data rank shares with no other, whatever the key says.
+static drv_status set_zero_groups(run_config *cfg) {
+    const bool shares = cfg->zero_group && cfg->data_ranks > 1;
+    cfg->zero_groups = 1;
+    if (cfg->zero_group && cfg->zero != 3)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero_group\" is %lld, data ranks that share weights, but parallel.zero is %lld; "
+                "expected zero 3, or zero_group auto",
+                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
+                (long long)cfg->zero);
+    if (shares && cfg->data_ranks % cfg->zero_group != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero_group\" is %lld, expected a divisor of the %lld data-parallel ranks",
+                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
+                (long long)cfg->data_ranks);
+    if (shares) cfg->zero_groups = cfg->data_ranks / cfg->zero_group;
+    return DRV_OK;
+}
+
 drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
     if (ranks % others != 0)
@@ -191,8 +211,9 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
+    DRV_TRY(set_zero_groups(cfg));
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
-                          : cfg->zero >= 2  ? 1
+                          : cfg->zero >= 2  ? cfg->zero_groups
                                             : cfg->data_ranks;
     cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
@@ -215,6 +236,12 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 "ranks, or parallel.zero: 2 or 3",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
+    if (cfg->n_accum_groups % cfg->zero_groups != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld groups of "
+                "parallel.zero_group %lld",
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
+                (long long)cfg->zero_groups, (long long)cfg->zero_group);
     return DRV_OK;
 }
 
@@ -274,7 +301,7 @@ static drv_status check_arithmetic(const run_config *cfg) {
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
-    cfg->data_parallel = cfg->data_ranks = 1;
+    cfg->data_parallel = cfg->data_ranks = cfg->zero_groups = 1;
     cfg->accum_groups = cfg->n_accum_groups = 1;
     cfg->context_blocks = cfg->n_context_blocks = 1;
     cfg->rank = 0;
@@ -421,6 +448,21 @@ static drv_status check_optimizer(const run_config *cfg) {
     return DRV_OK;
 }
 
+// A run that goes on from another one's state is the same training.
+static drv_status check_resume(const run_config *cfg) {
+    if (cfg->weights != WEIGHTS_RESUME) return DRV_OK;
+    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.weights\" is resume, but of a LoRA run only adapters are trained, of which "
+                "the checkpoint has no state; expected load",
+                config_where(cfg, "model.weights"));
+    if (cfg->objective != OBJECTIVE_DPO) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"model.weights\" is resume, but with training.objective dpo the model at step 0 is the "
+            "reference; expected load",
+            config_where(cfg, "model.weights"));
+}
+
 #define DPO_BETA 0.1 // the default of dpo.beta
 
 // Pairs have rows and a loss of their own.
@@ -453,6 +495,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_objective(cfg));
+    DRV_TRY(check_resume(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_base(cfg));

@@ -25,6 +25,7 @@ typedef struct reader_opts {
     const char *const *fields; // with `lines`: a row of a table is an object of those columns that
                                // it has of these, NULL at the end
     bool ids;                  // lists of token ids in Arrow are used unchanged
+    bool is_key_given;         // set by reader_open
     bool whole;                // long texts are not cut into pieces
     bool as_is; // texts are taken to the byte, no mark is dropped; of unknown ending, unpacked
 } reader_opts;

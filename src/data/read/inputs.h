@@ -12,7 +12,9 @@ typedef enum input_kind {
     INPUT_PARQUET,
     INPUT_ARROW,
     INPUT_CSV,
-    INPUT_TSV
+    INPUT_TSV,
+    INPUT_BIN, // token ids of llm.c
+    INPUT_NPY  // token ids of OLMo or of numpy.save
 } input_kind;
 typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packing;
 

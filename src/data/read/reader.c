@@ -31,6 +31,7 @@ struct reader {
     input_file *f;
     byte_stream *stream;
     record_source source; // of a format that cuts its records itself
+    id_cutter cutter;     // of those that are token ids
     csv_table *table;     // of a CSV or TSV file; its rows
     csv_scan row;
     int64_t lines;    // of the table, that were passed: a row may go over several
@@ -87,6 +88,7 @@ static void close_file(reader *in) {
 void reader_close(reader *in) {
     close_file(in);
     str_free(&in->buffer);
+    id_cutter_free(&in->cutter);
     long_json_free(&in->text);
 }
 
@@ -139,11 +141,15 @@ drv_status reader_starts_with_labels(const reader *in, bool *labelled) {
             &(arrow_opts){.column = in->o.key,
                     .is_named = in->o.is_key_given,
                     .fields = in->o.fields,
-                    .ids = in->o.ids},
+                    .ids = in->o.ids.taken},
             &arrow));
     *labelled = arrow_reader_gives(arrow) == ARROW_GIVES_LABELLED_IDS;
     arrow_close(arrow);
     return DRV_OK;
+}
+
+static id_cut cut_of(const id_opts *ids, input_kind kind) {
+    return kind == INPUT_BIN ? ids->bin : kind == INPUT_NPY ? ids->npy : ids->rows;
 }
 
 static drv_status open_source(reader *in) {
@@ -151,6 +157,8 @@ static drv_status open_source(reader *in) {
     const char *path = in->f->path;
     if (record_source_seeks(kind))
         DRV_TRY(find_columns_file(in, record_source_format(kind), &path));
+    id_cutter_reset(&in->cutter);
+    in->cutter.cut = cut_of(&in->o.ids, kind);
     return record_source_open(in->f, path, &in->o, &in->source);
 }
 
@@ -403,9 +411,49 @@ static void say_nulls(reader *in) {
             in->f->path);
 }
 
+// Says that a whole file is one document where its documents should have been told apart.
+static void say_uncut(const reader *in) {
+    if (!in->cutter.found && in->cutter.within)
+        log_warn("%s: id %d, with which a document %s, is not in it: it is one document; --cut-before and --cut-after name another",
+                in->f->name, in->cutter.cut.token,
+                in->cutter.cut.where == CUT_AFTER ? "ends" : "begins");
+}
+
+// The next piece of a document of token ids. The last one of a file may be empty.
+static drv_status next_cut(reader *in, str *bytes, record *out, bool *done) {
+    id_cutter *cutter = &in->cutter;
+    out->ids = true;
+    for (;;) {
+        out->passed = cutter->passed;
+        if (id_cutter_take(cutter, bytes, &out->begins, &out->ends)) return DRV_OK;
+        str_clear(&cutter->ids);
+        cutter->at = 0;
+        record row = *out;
+        DRV_TRY(record_source_next(&in->source, &cutter->ids, &row, done));
+        say_nulls(in);
+        if (!*done && (row.broken || !row.ids || row.labels)) {
+            if (cutter->within && !row.broken)
+                return drv_fail(DRV_E_DATA,
+                        "%s: a text or labels among token ids that --cut-before or --cut-after joins",
+                        in->f->name);
+            str_add(bytes, cutter->ids.p ? cutter->ids.p : "", cutter->ids.n);
+            str_clear(&cutter->ids);
+            *out = row;
+            return DRV_OK;
+        }
+        if (!*done) continue;
+        say_uncut(in);
+        out->begins = false;
+        *done = !cutter->within;
+        cutter->within = false;
+        return DRV_OK;
+    }
+}
+
 // The next record of the open file; *done: it has no more.
 static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) {
     *done = false;
+    if (in->source.ops && in->cutter.cut.where != CUT_NOT) return next_cut(in, bytes, out, done);
     if (in->source.ops) {
         DRV_TRY(record_source_next(&in->source, bytes, out, done));
         say_nulls(in);

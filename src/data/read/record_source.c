@@ -4,6 +4,7 @@
 #include "data/read/arrow.h"
 #include "data/read/parquet.h"
 #include "data/read/parquet_rows.h"
+#include "data/read/token_shard.h"
 
 struct record_source_ops {
     drv_status (*next)(void *state, str *bytes, record *out, bool *done);
@@ -95,9 +96,34 @@ static drv_status open_arrow(const source_job *job, record_source *out) {
             &(arrow_opts){.column = o->key,
                     .is_named = o->is_key_given,
                     .fields = o->fields,
-                    .ids = o->ids},
+                    .ids = o->ids.taken},
             &arrow));
     *out = (record_source){&arrow_ops, arrow};
+    return DRV_OK;
+}
+
+// --- files of token ids
+static drv_status shard_next(void *state, str *bytes, record *out, bool *done) {
+    out->ids = true;
+    return token_shard_next(state, bytes, done);
+}
+static int64_t shard_where(const void *state) {
+    return token_shard_where(state);
+}
+static void shard_close(void *state) {
+    token_shard_close(state);
+}
+static const record_source_ops shard_ops = {shard_next, shard_where, NULL, shard_close};
+
+static drv_status open_shard(const source_job *job, record_source *out) {
+    const id_opts *ids = &job->o->ids;
+    token_shard *shard;
+    if (!ids->taken) return drv_fail(DRV_E_DATA, "%s: token ids, expected text", job->file->name);
+    // As OLMo chooses the type of its arrays.
+    const token_type by_size = {ids->n_vocab <= 65536 ? 2 : 4, false};
+    const bool is_said = ids->type.bytes != 0;
+    DRV_TRY(token_shard_open(job->file, is_said ? ids->type : by_size, is_said, &shard));
+    *out = (record_source){&shard_ops, shard};
     return DRV_OK;
 }
 
@@ -107,7 +133,9 @@ static const struct {
     bool seeks;
     drv_status (*open)(const source_job *job, record_source *out);
 } formats[] = {[INPUT_PARQUET] = {"Parquet", true, open_parquet},
-        [INPUT_ARROW] = {"Arrow", true, open_arrow}};
+        [INPUT_ARROW] = {"Arrow", true, open_arrow},
+        [INPUT_BIN] = {"token ids", false, open_shard},
+        [INPUT_NPY] = {"token ids", false, open_shard}};
 
 const char *record_source_format(input_kind kind) {
     return (size_t)kind < sizeof formats / sizeof *formats ? formats[kind].name : NULL;

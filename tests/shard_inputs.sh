@@ -1,6 +1,7 @@
 #!/bin/bash
-# Data sets of other trainers as inputs: token ids of llm.c and OLMo; what is
+# Data sets of other trainers as inputs: token ids of llm.c, OLMo and MosaicML, samples of MosaicML; what is
 # refused of them. usage: shard_inputs.sh DROVER
+golden=$(dirname "$(realpath "$0")")/golden/shards
 . "$(dirname "$0")"/story.bash
 make_data # the tokenizer has 400 tokens, of which 0 is <|endoftext|>
 build() { "$drover" data build --tokenizer tok --out "$@"; }
@@ -38,6 +39,12 @@ expect 0 "30 documents" build set --input cut7.bin --cut-before 7
 expect 0 "30 documents" build set --input a.bin --cut-before '<|endoftext|>'
 gzip -k a.bin after.npy
 expect 0 "60 documents" build set --input a.bin.gz after.npy.gz
+rm set.*
+
+# --- samples
+expect 0 "41 documents" build set --input "$golden"/mds_zstd
+expect 0 "" "$drover" tokenizer train --input "$golden"/mds_text --vocab-size 300 --out from_samples
+expect 0 "5 documents" build set --sft --template alpaca --input "$golden"/mds_chat
 rm set.*
 
 # --- refused in one line, and nothing is written

@@ -1,4 +1,4 @@
-// Token ids and texts in the formats of other trainers (.bin, .npy) against what
+// Token ids and texts in the formats of other trainers (.bin, .npy, MDS) against what
 // the packages that wrote them read back (tools/golden_shards.py); broken files.
 #include "harness.h"
 
@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "data/read/reader.h"
 
+static const char *const fields[] = {"prompt", "response", NULL};
 static const reader_opts plain = {.ids.taken = true};
 
 static const char *golden_file(arena *a, const char *name) {
@@ -102,6 +103,48 @@ static void arrays_are_cut_after_a_token(void **state) {
     compare("olmo_u32.npy", "olmo.jsonl", &opts);
 }
 
+static void samples_of_mosaic(void **state) {
+    (void)state;
+    static const char *const names[] = {"mds_i32", "mds_any", "mds_shape", "mds_bytes", "mds_text",
+            "mds_zstd", "mds_gz"};
+    arena *a = arena_new("mosaic");
+    for (int i = 0; i < 7; i++)
+        compare(names[i], arena_printf(a, "%s.jsonl", names[i]), &plain);
+    compare("mds_text/shard.00000.mds", "mds_first.jsonl", &plain);
+    compare("mds_chat", "mds_chat.jsonl", &(reader_opts){.lines = true, .fields = fields});
+    arena_free(a);
+}
+
+// Rows of ids are one stream when a token is named that cuts them; documents go over rows.
+static void rows_are_joined_and_cut(void **state) {
+    (void)state;
+    arena *a = arena_new("joined");
+    json_t *rows = json_array(), *cut = json_array(), *one;
+    const char *path = golden_file(a, "mds_i32");
+    OK(documents_of(path, &plain, rows));
+    const json_t *middle = json_array_get(rows, 2);
+    const json_int_t token =
+            json_integer_value(json_array_get(middle, json_array_size(middle) / 2));
+    log_to_file_only(true);
+    OK(documents_of(path,
+            &(reader_opts){.ids = {.taken = true, .rows = {CUT_AFTER, (int32_t)token}}}, cut));
+    log_to_file_only(false);
+    size_t i, n_cut = 0, n_rows = 0, longest = 0;
+    json_array_foreach(rows, i, one) n_rows += json_array_size(one);
+    json_array_foreach(cut, i, one) {
+        const size_t n = json_array_size(one);
+        for (size_t k = 0; k + 1 < n; k++)
+            assert_true(json_integer_value(json_array_get(one, k)) != token);
+        n_cut += n;
+        longest = n > longest ? n : longest;
+    }
+    assert_int_equal(n_cut, n_rows);
+    assert_true(longest > 300); // than any row
+    json_decref(rows);
+    json_decref(cut);
+    arena_free(a);
+}
+
 // --- refusals
 static const char *write_file(arena *a, const char *name, const void *p, size_t n) {
     const char *path = path_join(a, temporary_dir(a), name);
@@ -175,6 +218,56 @@ static void headers_of_arrays(void **state) {
     arena_free(a);
 }
 
+// Replaces `from` in the index of a copy of a golden folder by `to`.
+static const char *folder_with(arena *a, const char *name, const char *shard, const char *from,
+        const char *to) {
+    const char *folder = temporary_dir(a);
+    char *bytes;
+    size_t n;
+    OK(file_read(a, golden_file(a, arena_printf(a, "%s/%s", name, shard)), &bytes, &n));
+    OK(file_write_atomic(path_join(a, folder, shard), bytes, n));
+    OK(file_read(a, golden_file(a, arena_printf(a, "%s/index.json", name)), &bytes, &n));
+    str index = {0};
+    str_replace(&index, bytes, n, from, to);
+    assert_true(index.n != n || memcmp(index.p, bytes, n) != 0);
+    OK(file_write_atomic(path_join(a, folder, "index.json"), index.p, index.n));
+    str_free(&index);
+    return folder;
+}
+
+static void indexes_of_mosaic(void **state) {
+    (void)state;
+    arena *a = arena_new("indexes");
+    static const struct {
+        const char *from, *to, *why;
+    } cases[] = {{"\"samples\": 9", "\"samples\": 8", "has 9 samples, expected 8"},
+            {"\"version\": 2, \"zip", "\"version\": 1, \"zip",
+                    "version of shard 0 is 1, expected 2"},
+            {"\"mds\"", "\"csv\"", "format of shard 0 is \"csv\""},
+            {"shard.00000.mds.zstd", "../shard.00000.mds.zstd", "expected a file of this folder"},
+            {"shard.00000.mds.zstd", "/etc/passwd", "expected a file of this folder"},
+            {"shard.00000.mds.zstd", "shard.00001.mds.zstd", "names shard 0, which is not there"},
+            {"\"bytes\": ", "\"bytes\": 1", "as index.json says"},
+            {"\"bytes\": ", "\"bytes\": -", "expected a file of this folder and its size"},
+            {"\"shards\": [", "\"shards\": {}, \"other\": [", "no list \"shards\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(folder_with(a, "mds_shape", "shard.00000.mds.zstd", cases[i].from, cases[i].to),
+                &plain, cases[i].why);
+    // The size when unpacked is that of the index: a packed shard that says another one is a trap.
+    char *bytes;
+    size_t n;
+    OK(file_read(a, golden_file(a, "mds_shape/index.json"), &bytes, &n));
+    const char *raw = strstr(strstr(bytes, "raw_data"), "\"bytes\": ");
+    char old[32], *end = strchr(raw, ',');
+    snprintf(old, sizeof old, "%.*s", (int)(end - raw), raw);
+    refused(folder_with(a, "mds_shape", "shard.00000.mds.zstd", old, "\"bytes\": 99"), &plain,
+            "by its offsets, expected 99, as index.json says");
+    refused(golden_file(a, "mds_text"), &(reader_opts){.key = "body", .ids.taken = true},
+            "no column \"body\" of text or of token ids; it has \"id\" (str), \"text\" (str)");
+    refused(golden_file(a, "mds_i32"), &(reader_opts){0}, "no column \"text\" of text; it has");
+    arena_free(a);
+}
+
 // Any file cut short or with wrong bytes is refused by its name or read, never more. What has its
 // counts in front is refused at every length.
 static void broken(void **state) {
@@ -188,7 +281,7 @@ static void broken(void **state) {
     arena *a = arena_new("broken");
     const char *folder = temporary_dir(a);
     log_to_file_only(true);
-    for (int file = 0; file < 2; file++) {
+    for (int file = 0; file < 4; file++) {
         char *good;
         size_t n;
         OK(file_read(a, golden_file(a, files[file].name), &good, &n));
@@ -217,8 +310,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(bins_are_cut_before_a_token),
             cmocka_unit_test(arrays_are_cut_after_a_token),
+            cmocka_unit_test(samples_of_mosaic),
+            cmocka_unit_test(rows_are_joined_and_cut),
             cmocka_unit_test(headers_of_bins),
             cmocka_unit_test(headers_of_arrays),
+            cmocka_unit_test(indexes_of_mosaic),
             cmocka_unit_test(broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

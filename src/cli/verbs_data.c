@@ -143,7 +143,7 @@ static const cli_option build_options[] = {
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--cut-before", "TOKEN", "a document of token ids begins with it: see above"},
         {"--cut-after", "TOKEN", "a document of token ids ends with it"},
-        {"--token-type", "TYPE", "of ids in .npy without a header"},
+        {"--token-type", "TYPE", "of ids in .npy without a header and in columns of bytes"},
         {"--workers", "N", "threads (default: all cores)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"},
 };
@@ -204,8 +204,9 @@ static const verb subverbs[] = {
                         "documents keep that order whatever the number of workers. If it is killed, the same command\n"
                         "resumes it after the last input file that was done.\n"
                         "\n"
-                        "Where a name or a pattern names them also token ids: .bin of llm.c and modded-nanogpt, .npy of OLMo\n"
-                        "and NumPy; and lists of ids in .arrow. They are checked against the tokenizer and taken as they are. A document begins in .bin with the tokenizer's BOS\n"
+                        "Where a name or a pattern names them also .mds of MosaicML, whose folders are read by their\n"
+                        "index.json; and token ids: .bin of llm.c and modded-nanogpt, .npy of OLMo and NumPy, lists in\n"
+                        ".mds and .arrow. They are checked against the tokenizer and taken as they are. A document begins in .bin with the tokenizer's BOS\n"
                         "(else its end-of-text token), ends in .npy with the end-of-text token, and is a row elsewhere;\n"
                         "--cut-before and --cut-after name another token, in rows too, which are then joined.\n"
                         "\n"

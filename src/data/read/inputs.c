@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "data/read/hub_folder.h"
+#include "data/read/mds_index.h"
 #include "data/read/saved_dataset.h"
 
 typedef struct skipped { // files of a folder that are not read
@@ -59,7 +60,8 @@ static bool is_named_format(const char *base, bool named, input_file *file) {
     static const struct {
         const char *ending;
         input_kind kind;
-    } formats[] = {{".bin", INPUT_BIN}, {".npy", INPUT_NPY}};
+    } formats[] = {{".bin", INPUT_BIN}, {".npy", INPUT_NPY}, {".mds", INPUT_MDS},
+            {".mds.zstd", INPUT_MDS}};
     for (size_t i = 0; named && i < sizeof formats / sizeof *formats; i++)
         if (has_ending(base, formats[i].ending)) {
             file->kind = formats[i].kind;
@@ -177,6 +179,13 @@ static bool passes_over(const char *path) {
     return true;
 }
 
+static void add_shards(lister *l, const input_file *files, int n) {
+    for (int i = 0; i < n; i++) {
+        MEM_GROW(l->files, l->n, l->cap);
+        l->files[l->n++] = files[i];
+    }
+}
+
 static drv_status add_path(lister *self, const char *path, bool named, const folder *above) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return add_file(self, path, named);
@@ -192,6 +201,13 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
     for (int i = 0; is_saved && i < n; i++)
         DRV_TRY(add_file(self, names[i], true));
     if (is_saved) return DRV_OK;
+    input_file *shards;
+    bool is_mds;
+    DRV_TRY(mds_index_files(self->a, path, &is_mds, &shards, &n));
+    if (is_mds) {
+        add_shards(self, shards, n);
+        return DRV_OK;
+    }
     DRV_TRY(dir_list(self->a, path, &names, &n));
     for (int i = 0; i < n; i++)
         if (names[i][0] != '.') {

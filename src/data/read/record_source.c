@@ -2,6 +2,7 @@
 #include "data/read/record_source.h"
 
 #include "data/read/arrow.h"
+#include "data/read/mds_shard.h"
 #include "data/read/parquet.h"
 #include "data/read/parquet_rows.h"
 #include "data/read/token_shard.h"
@@ -127,6 +128,35 @@ static drv_status open_shard(const source_job *job, record_source *out) {
     return DRV_OK;
 }
 
+// --- MosaicML's shards
+static drv_status mds_next(void *state, str *bytes, record *out, bool *done) {
+    const mds_gives gives = mds_shard_gives(state);
+    out->json = gives == MDS_GIVES_JSON;
+    out->ids = gives == MDS_GIVES_IDS;
+    return mds_shard_next(state, bytes, &out->broken, done);
+}
+static int64_t mds_where(const void *state) {
+    return mds_shard_where(state);
+}
+static void mds_close(void *state) {
+    mds_shard_close(state);
+}
+static const record_source_ops mds_ops = {mds_next, mds_where, NULL, mds_close};
+
+static drv_status open_mds(const source_job *job, record_source *out) {
+    const reader_opts *o = job->o;
+    mds_shard *shard;
+    DRV_TRY(mds_shard_open(job->file,
+            &(mds_opts){.column = o->key,
+                    .is_named = o->is_key_given,
+                    .fields = o->fields,
+                    .ids = o->ids.taken,
+                    .bytes_hold = o->ids.type},
+            &shard));
+    *out = (record_source){&mds_ops, shard};
+    return DRV_OK;
+}
+
 // --- the table
 static const struct {
     const char *name;
@@ -135,7 +165,8 @@ static const struct {
 } formats[] = {[INPUT_PARQUET] = {"Parquet", true, open_parquet},
         [INPUT_ARROW] = {"Arrow", true, open_arrow},
         [INPUT_BIN] = {"token ids", false, open_shard},
-        [INPUT_NPY] = {"token ids", false, open_shard}};
+        [INPUT_NPY] = {"token ids", false, open_shard},
+        [INPUT_MDS] = {"MDS", false, open_mds}};
 
 const char *record_source_format(input_kind kind) {
     return (size_t)kind < sizeof formats / sizeof *formats ? formats[kind].name : NULL;

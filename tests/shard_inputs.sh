@@ -1,5 +1,5 @@
 #!/bin/bash
-# Data sets of other trainers as inputs: token ids of llm.c, OLMo and MosaicML, samples of MosaicML; what is
+# Data sets of other trainers as inputs: token ids of llm.c, OLMo and MosaicML, samples of MosaicML and WebDataset; what is
 # refused of them. usage: shard_inputs.sh DROVER
 golden=$(dirname "$(realpath "$0")")/golden/shards
 . "$(dirname "$0")"/story.bash
@@ -43,7 +43,8 @@ rm set.*
 
 # --- samples
 expect 0 "41 documents" build set --input "$golden"/mds_zstd
-expect 0 "" "$drover" tokenizer train --input "$golden"/mds_text --vocab-size 300 --out from_samples
+expect 0 "9 documents" build set --input "$golden"/wds_packed.tar.gz
+expect 0 "" "$drover" tokenizer train --input "$golden"/mds_text "$golden"/wds_txt.tar --vocab-size 300 --out from_samples
 expect 0 "5 documents" build set --sft --template alpaca --input "$golden"/mds_chat
 rm set.*
 

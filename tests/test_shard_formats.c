@@ -1,4 +1,4 @@
-// Token ids and texts in the formats of other trainers (.bin, .npy, MDS) against what
+// Token ids and texts in the formats of other trainers (.bin, .npy, MDS, WebDataset) against what
 // the packages that wrote them read back (tools/golden_shards.py); broken files.
 #include "harness.h"
 
@@ -112,6 +112,17 @@ static void samples_of_mosaic(void **state) {
         compare(names[i], arena_printf(a, "%s.jsonl", names[i]), &plain);
     compare("mds_text/shard.00000.mds", "mds_first.jsonl", &plain);
     compare("mds_chat", "mds_chat.jsonl", &(reader_opts){.lines = true, .fields = fields});
+    arena_free(a);
+}
+
+static void samples_of_webdataset(void **state) {
+    (void)state;
+    static const char *const names[] = {"wds_txt", "wds_json", "wds_json_gz", "wds_ids", "wds_gnu",
+            "wds_pax", "wds_ustar"};
+    arena *a = arena_new("tars");
+    for (int i = 0; i < 7; i++)
+        compare(arena_printf(a, "%s.tar", names[i]), arena_printf(a, "%s.jsonl", names[i]), &plain);
+    compare("wds_packed.tar.gz", "wds_packed.jsonl", &plain);
     arena_free(a);
 }
 
@@ -268,6 +279,25 @@ static void indexes_of_mosaic(void **state) {
     arena_free(a);
 }
 
+static void odd_archives(void **state) {
+    (void)state;
+    arena *a = arena_new("archives");
+    char *tar;
+    size_t n;
+    OK(file_read(a, golden_file(a, "wds_txt.tar"), &tar, &n));
+    refused(write_file(a, "a.tar", tar, 700), &plain, "member 1 of the tar archive: is cut short");
+    refused(write_file(a, "a.tar", tar, 100), &plain, "cut short within its header");
+    refused(write_file(a, "a.tar", "", 0), &plain, "member 1 of the tar archive");
+    tar[0] ^= 1;
+    refused(write_file(a, "a.tar", tar, n), &plain, "does not fit its checksum");
+    tar[0] ^= 1;
+    char *sum = tar + 148;
+    tar[156] = 'S'; // from '0'
+    snprintf(sum, 7, "%06lo", strtol(sum, NULL, 8) + ('S' - '0'));
+    refused(write_file(a, "a.tar", tar, n), &plain, "is sparse");
+    arena_free(a);
+}
+
 // Any file cut short or with wrong bytes is refused by its name or read, never more. What has its
 // counts in front is refused at every length.
 static void broken(void **state) {
@@ -281,7 +311,7 @@ static void broken(void **state) {
     arena *a = arena_new("broken");
     const char *folder = temporary_dir(a);
     log_to_file_only(true);
-    for (int file = 0; file < 4; file++) {
+    for (int file = 0; file < 7; file++) {
         char *good;
         size_t n;
         OK(file_read(a, golden_file(a, files[file].name), &good, &n));
@@ -311,10 +341,12 @@ int main(void) {
             cmocka_unit_test(bins_are_cut_before_a_token),
             cmocka_unit_test(arrays_are_cut_after_a_token),
             cmocka_unit_test(samples_of_mosaic),
+            cmocka_unit_test(samples_of_webdataset),
             cmocka_unit_test(rows_are_joined_and_cut),
             cmocka_unit_test(headers_of_bins),
             cmocka_unit_test(headers_of_arrays),
             cmocka_unit_test(indexes_of_mosaic),
+            cmocka_unit_test(odd_archives),
             cmocka_unit_test(broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static bool is_named_format(const char *base, bool named, input_file *file) {
         const char *ending;
         input_kind kind;
     } formats[] = {{".bin", INPUT_BIN}, {".npy", INPUT_NPY}, {".mds", INPUT_MDS},
-            {".mds.zstd", INPUT_MDS}};
+            {".mds.zstd", INPUT_MDS}, {".tar", INPUT_TAR}, {".tgz", INPUT_TAR}};
     for (size_t i = 0; named && i < sizeof formats / sizeof *formats; i++)
         if (has_ending(base, formats[i].ending)) {
             file->kind = formats[i].kind;

@@ -15,7 +15,8 @@ typedef enum input_kind {
     INPUT_TSV,
     INPUT_BIN, // token ids of llm.c
     INPUT_NPY, // token ids of OLMo or of numpy.save
-    INPUT_MDS  // a shard of MosaicML's StreamingDataset
+    INPUT_MDS, // a shard of MosaicML's StreamingDataset
+    INPUT_TAR  // samples of WebDataset
 } input_kind;
 typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packing;
 

@@ -1,7 +1,7 @@
 // Records of text from files: .txt (a file is a document, or the parts between a separator),
 // .jsonl, .ndjson and .json (an object per line, or one array of objects), .parquet and .arrow (a
-// row), and where they are asked for .csv and .tsv (a row below the header row), .mds (a
-// sample), .bin and .npy of token ids (a document). All but Parquet and Arrow also as
+// row), and where they are asked for .csv and .tsv (a row below the header row), .tar of WebDataset
+// and .mds (a sample), .bin and .npy of token ids (a document). All but Parquet and Arrow also as
 // gzip or zstd. Standard input and files of another ending are recognised by
 // their content.
 #pragma once

@@ -6,6 +6,7 @@
 #include "data/read/parquet.h"
 #include "data/read/parquet_rows.h"
 #include "data/read/token_shard.h"
+#include "data/read/webdataset.h"
 
 struct record_source_ops {
     drv_status (*next)(void *state, str *bytes, record *out, bool *done);
@@ -157,6 +158,32 @@ static drv_status open_mds(const source_job *job, record_source *out) {
     return DRV_OK;
 }
 
+// --- WebDataset
+static drv_status sample_next(void *state, str *bytes, record *out, bool *done) {
+    webdataset_gives gives;
+    DRV_TRY(webdataset_next(state, bytes, &gives, &out->broken, done));
+    out->json = gives == WEBDATASET_GIVES_JSON;
+    out->ids = gives == WEBDATASET_GIVES_IDS;
+    return DRV_OK;
+}
+static int64_t sample_where(const void *state) {
+    return webdataset_where(state);
+}
+static void sample_close(void *state) {
+    webdataset_close(state);
+}
+static const record_source_ops sample_ops = {sample_next, sample_where, NULL, sample_close};
+
+static drv_status open_samples(const source_job *job, record_source *out) {
+    const reader_opts *o = job->o;
+    webdataset *set;
+    DRV_TRY(webdataset_open(job->file,
+            &(webdataset_opts){.is_named = o->is_key_given, .lines = o->lines, .ids = o->ids.taken},
+            &set));
+    *out = (record_source){&sample_ops, set};
+    return DRV_OK;
+}
+
 // --- the table
 static const struct {
     const char *name;
@@ -166,7 +193,8 @@ static const struct {
         [INPUT_ARROW] = {"Arrow", true, open_arrow},
         [INPUT_BIN] = {"token ids", false, open_shard},
         [INPUT_NPY] = {"token ids", false, open_shard},
-        [INPUT_MDS] = {"MDS", false, open_mds}};
+        [INPUT_MDS] = {"MDS", false, open_mds},
+        [INPUT_TAR] = {"WebDataset", false, open_samples}};
 
 const char *record_source_format(input_kind kind) {
     return (size_t)kind < sizeof formats / sizeof *formats ? formats[kind].name : NULL;

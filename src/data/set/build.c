@@ -428,7 +428,7 @@ static drv_status check_inputs(const builder *build) {
         const bool is_ids = files[i].kind == INPUT_BIN || files[i].kind == INPUT_NPY;
         if (build->opts->sft && (is_ids || files[i].kind == INPUT_TEXT))
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --%s reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet, Arrow and .mds",
+                    "\"%s\": --%s reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet, Arrow, .mds and .tar",
                     files[i].name, build->opts->preference ? "preference" : "sft");
         if (is_ids && build->opts->append_eod)
             return drv_fail(DRV_E_USAGE,

@@ -8,6 +8,8 @@
 //     memory  it returns "out of memory"
 //     await   the event that it gives comes with an internal error, and nothing is filled
 //     never   the event that it gives never comes
+//     stuck   of a program: its last device fails as with await, those of the others never come,
+//             and neither do those of later programs, as if each device waited for that one
 //     lost    the buffers that it gives cannot be read; their events come as if all were well
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +24,7 @@ static const own_error errors[N_ERRORS] = {[FAULT] = {"the device fell off the b
         [NO_MEMORY] = {"no 7 bytes are left", PJRT_CODE_RESOURCE_EXHAUSTED}};
 
 // --- when to fail
-typedef enum fault_kind { NO_FAULT, ERROR, MEMORY, AWAIT, NEVER, LOST } fault_kind;
+typedef enum fault_kind { NO_FAULT, ERROR, MEMORY, AWAIT, NEVER, STUCK, LOST } fault_kind;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -31,6 +33,7 @@ static fault_kind kind_of(const char *word) {
             [MEMORY] = "memory",
             [AWAIT] = "await",
             [NEVER] = "never",
+            [STUCK] = "stuck",
             [LOST] = "lost"};
     for (fault_kind kind = ERROR; kind <= LOST; kind++)
         if (strcmp(word, kinds[kind]) == 0) return kind;
@@ -138,13 +141,17 @@ static size_t n_outputs(pjrt_loaded *loaded) {
 }
 
 static pjrt_error *execute(fault_kind kind, pjrt_execute_args *run) {
+    static bool stuck; // programs are started one after the other
     if (takes_lost(run)) return error_of(&errors[FAULT]);
     pjrt_error *error = call_real(PLACE(LoadedExecutable_Execute), run);
     for (size_t d = 0; !error && d < run->n_devices; d++) {
         if (kind == AWAIT || kind == NEVER) spoil_event(kind, &run->done[d]);
+        if (kind == STUCK || stuck)
+            spoil_event(!stuck && d + 1 == run->n_devices ? AWAIT : NEVER, &run->done[d]);
         for (size_t i = 0; kind == LOST && i < n_outputs(run->executable); i++)
             add(LOST, run->outputs[d][i]);
     }
+    stuck |= kind == STUCK;
     return error;
 }
 

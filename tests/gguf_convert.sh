@@ -112,12 +112,33 @@ expect 0 "proved: all weights" "$drover" ckpt import meta-one --out of-meta
 check "its tokenizer is one" bash -c '! grep -q "no tokenizer" out'
 check "and is carried" cmp meta-one/tokenizer.model of-meta/tokenizer.model
 
+echo "-- a folder of Meta's and a file of torch.save: to train, use, compare, merge and export"
+mkdir saved && cp "$golden"/torch_save/trainer/{last.ckpt,config.json} saved
+for letter in a b; do vocab+=", \"$letter\": $((++n_letters))"; done
+echo "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"<unk>\": 0$vocab}, \"merges\": [], \"unk_token\": \"<unk>\"}}" >saved/tokenizer.json
+cp -r "$golden/meta/one" meta-run && cp saved/tokenizer.json meta-run
+seq 600 | sed 's/.*/ab ba/' >letters.txt
+expect 0 "" "$drover" data build --input letters.txt --tokenizer meta-run --out letters
+for from in meta-run saved/last.ckpt; do
+    printf '%s\n' "model: {from: $from}" "data: {train: letters, sequence_length: 16}" "training: {global_batch_size: 1, steps: 2}" \
+        "lora: {rank: 2}" "run_dir: run-${from%/*}" >run.yaml
+    expect 0 "" "$drover" plan run.yaml
+    expect 0 "" "$drover" train run.yaml
+    expect 0 "base: " "$drover" generate run-${from%/*} --prompt a --max-tokens 2
+    expect 0 "" "$drover" eval $from --data letters
+    expect 0 "" "$drover" eval run.yaml --data letters
+    expect 0 "BF16" "$drover" ckpt show $from
+    expect 0 "proved" "$drover" ckpt merge $from run-${from%/*} --out merged-${from%/*} --dtype f32
+    expect 0 "all weights are equal" "$drover" ckpt export $from --out exported-${from%/*}
+    expect 0 "all weights are equal" "$drover" ckpt verify $from exported-${from%/*}
+done
+
 echo "-- what is refused, with what to do; nothing is written"
 expect 2 "drover ckpt import bpe.gguf --out DIR" "$drover" plan --set model.from=bpe.gguf
 mkdir pickle meta full
 cp bpe/config.json pickle && touch pickle/pytorch_model.bin
 touch meta/consolidated.00.pth meta/params.json full/mine
-expect 1 "is one of Meta's own files; drover ckpt import FOLDER" "$drover" ckpt import meta/consolidated.00.pth --out refused
+expect 1 "is one of Meta's own files; name the folder that they lie in" "$drover" ckpt import meta/consolidated.00.pth --out refused
 expect 1 "meta/params.json" "$drover" generate meta --prompt x
 expect 1 "pytorch_model.bin: is not a file of torch.save" "$drover" ckpt import pickle --out none
 expect 1 "meta/params.json" "$drover" ckpt import meta --out none

@@ -277,10 +277,49 @@ static void copies_are_guarded(void **state) {
     arena_free(a);
 }
 
+// --- shards of weights
+// The layer of the first node from here on that neither gathers nor renames.
+static int next_layer(const graph *g, int i) {
+    while (g->nodes[i]->op == OP_gather_weight || op_rows[g->nodes[i]->op]->renames)
+        i++;
+    return g->nodes[i]->layer;
+}
+
+// Where a compiler orders nodes, each gather waits for the end of the second layer before the one
+// that reads it: no earlier, so that two layers' weights are whole at most, and no later, so that
+// it runs beside the layer before.
+static void gathers_wait_for_a_layer(void **state) {
+    (void)state;
+    arena *a = arena_new("gathers");
+    model_config four = small;
+    four.num_hidden_layers = 4;
+    const model_layout l = layout_of(&four);
+    const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = DT_F64};
+    const param_list params = llama_params(a, &l, NULL);
+    graph *g = llama_build(a, &params, LLAMA_LOSS, &opts);
+    int gathers = 0;
+    g->mesh.size[AXIS_DATA] = 2;
+    pass_autodiff(g, "loss");
+    pass_shard_weights(g, &(weight_shards){.ranks = 2, .data_ranks = 2, .early = true});
+    OK(graph_verify(g, STAGE_DIFFERENTIATED));
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i], *guard = n->n_in > 0 ? n->in[0]->def : NULL;
+        const int beside = next_layer(g, i);
+        if (n->op != OP_gather_weight || (n->phase == PHASE_FORWARD && n->layer <= 0)) continue;
+        gathers++;
+        if (beside == n->layer) fail_msg("a gather of layer %d begins with it", n->layer);
+        if (!guard || guard->op != OP_barrier || guard->in[1]->def->layer == beside)
+            fail_msg("a gather of layer %d may begin too early", n->layer);
+    }
+    assert_int_equal(gathers, 6 * 3 + 1 + 6 * 4); // forward, head, backward
+    arena_free(a);
+}
+
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(frozen_weights),
             cmocka_unit_test(nothing_is_computed_in_vain),
-            cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded)};
+            cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded),
+            cmocka_unit_test(gathers_wait_for_a_layer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,26 +108,27 @@ static void silent_device_is_given_up(void **state) {
     (void)state;
     arena *a = arena_new("test");
     pjrt_api *api = fake_api(a);
-    atomic_bool silent = false;
+    device_health health = {0};
     const pjrt_plugin plugin = {.name = "fake",
             .path = "fake.so",
             .api = api,
             .give_up_s = 0.05,
-            .silent = &silent};
+            .health = &health};
     pjrt_event *event = (pjrt_event *)(uintptr_t)&n_asked;
     set_slot(api, PJRT_SLOT_Event_OnReady, come_at_once);
     set_slot(api, PJRT_SLOT_Event_Destroy, destroy_event);
     api->slot[pjrt_slot_table[PJRT_SLOT_Error_Destroy].index] = (void *)(uintptr_t)count_forgotten;
-    OK(plugin_wait(&plugin, event));
+    OK(plugin_wait(&plugin, NULL, event));
     set_slot(api, PJRT_SLOT_Event_OnReady, note_ready);
-    FAILS(plugin_wait(&plugin, event), DRV_E_FAULT, "has not answered for 0.05 s (pjrt.give_up_s)");
-    assert_true(silent);
-    FAILS(plugin_wait(&plugin, event), DRV_E_FAULT, "has not answered");
+    FAILS(plugin_wait(&plugin, NULL, event), DRV_E_FAULT,
+            "has not answered for 0.05 s (pjrt.give_up_s)");
+    assert_true(health.silent);
+    FAILS(plugin_wait(&plugin, NULL, event), DRV_E_FAULT, "has not answered");
     _Alignas(16) char args[512] = {0};
     FAILS(plugin_call(&plugin, PJRT_SLOT_LoadedExecutable_Execute, args), DRV_E_FAULT,
             "has not answered");
     set_slot(api, PJRT_SLOT_Event_OnReady, come_at_once);
-    OK(plugin_wait(&plugin, event));
+    OK(plugin_wait(&plugin, NULL, event));
     assert_int_equal(n_asked, 2);
     assert_int_equal(n_destroyed, 4);
     assert_int_equal(n_forgotten, 0);

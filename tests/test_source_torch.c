@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "ckpt/adapter.h"
+#include "config/config.h"
 #include "infer/resolve.h"
 
 static const char *folder(arena *a, const char *name) {
@@ -70,7 +71,7 @@ static void checkpoints_of_trainers(void **state) {
     is_the_model(a, &s, 1);
     model_source_close(&s);
     FAILS(model_source_open(a, two, &s), DRV_E_DATA,
-            "has tensors under the keys \"model\", \"ema\"; choose one with --key");
+            "has tensors under the keys \"model\", \"ema\"; choose one: drover ckpt import ");
     OK(model_source_open_torch(a, two, "model", &s));
     is_the_model(a, &s, 1);
     model_source_close(&s);
@@ -189,6 +190,61 @@ static void copy_shard(arena *a, const char *dir, const char *from, const char *
     copy_file(a, golden_path(a, arena_printf(a, "meta/%s", from)), dir, to);
 }
 
+static void loads(arena *a, const char *from, const char *tokenizer, run_config *out) {
+    const char *set = arena_printf(a, "model.from=%s", from),
+               *other = arena_printf(a, "tokenizer=%s", tokenizer);
+    OK(config_load(a, NULL, (const char *const[]){set, other}, *tokenizer ? 2 : 1, out));
+    assert_int_equal(out->model.hidden_size, 16);
+    assert_int_equal(out->model.num_key_value_heads, 2);
+    assert_int_equal(out->model.bos_token_id, 1);
+    assert_true(config_loads_weights(out));
+}
+
+// A run begins with them: its sizes are the model's, and so is its tokenizer, which lies beside.
+static void models_that_a_run_begins_with(void **state) {
+    (void)state;
+    arena *a = arena_new("model.from");
+    const char *trainer = temporary_dir(a), *meta = golden_path(a, "meta/rows");
+    const char *checkpoint = path_join(a, trainer, "last.ckpt");
+    run_config cfg;
+    loads(a, meta, "", &cfg);
+    assert_string_equal(cfg.tokenizer, "");
+    assert_int_equal(cfg.model.rope_type, ROPE_LLAMA3);
+    assert_true(cfg.model.tie_word_embeddings);
+    copy_file(a, folder(a, "trainer/last.ckpt"), trainer, "last.ckpt");
+    copy_file(a, folder(a, "trainer/config.json"), trainer, "config.json");
+    loads(a, checkpoint, "", &cfg);
+    assert_string_equal(cfg.tokenizer, "");
+    OK(file_write_atomic(path_join(a, trainer, "qwen.tiktoken"), "", 0));
+    loads(a, checkpoint, "", &cfg);
+    assert_string_equal(cfg.tokenizer, trainer);
+    loads(a, checkpoint, path_join(a, trainer, "qwen.tiktoken"), &cfg); // its ids are the model's
+    arena_free(a);
+}
+
+// An adapter names its base by the file.
+static void a_base_that_is_a_file(void **state) {
+    (void)state;
+    arena *a = arena_new("base");
+    const char *dir = temporary_dir(a), *trainer = temporary_dir(a);
+    const char *base = path_join(a, trainer, "last.ckpt");
+    model_ref ref;
+    model_source s;
+    json_t *config;
+    copy_file(a, folder(a, "trainer/last.ckpt"), trainer, "last.ckpt");
+    copy_file(a, folder(a, "trainer/config.json"), trainer, "config.json");
+    copy_file(a, folder(a, "adapter/adapter_model.bin"), dir, "adapter_model.bin");
+    OK(json_read_file(folder(a, "adapter/adapter_config.json"), &config));
+    json_object_set_new(config, "base_model_name_or_path", json_string(base));
+    OK(json_write_file(path_join(a, dir, "adapter_config.json"), config));
+    OK(model_resolve(a, dir, NULL, &ref));
+    assert_string_equal(ref.adapter, dir);
+    OK(model_source_open(a, ref.folder, &s));
+    is_the_model(a, &s, 1);
+    model_source_close(&s);
+    arena_free(a);
+}
+
 // Verbs that use a model take these files as they are: a folder is made for them.
 static void models_that_are_used_as_they_are(void **state) {
     (void)state;
@@ -260,6 +316,8 @@ int main(void) {
             cmocka_unit_test(files_of_meta),
             cmocka_unit_test(files_of_meta_that_do_not_fit),
             cmocka_unit_test(models_that_are_used_as_they_are),
+            cmocka_unit_test(models_that_a_run_begins_with),
+            cmocka_unit_test(a_base_that_is_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,11 @@
 # finished step is saved where its weights are still there, and what was reported are the losses of a run that nothing ended.
 here=$(cd "$(dirname "$0")"/.. && pwd)
 . "$(dirname "$0")"/pjrt.bash
-if ! cc -std=c17 -D_GNU_SOURCE -shared -fPIC -I "$here/src" -DFAULT_PLUGIN="\"$(ls "$folder"/cpu/*.so | head -1)\"" \
-    -DFAULT_FILE="\"$dir/fault\"" -o faulty.so "$here/bench/faulty_plugin.c" -ldl; then
-    echo "skipped: no cc"
-    exit 77
-fi
+make_plugin() { # FILE FAULT_FILE
+    cc -std=c17 -D_GNU_SOURCE -shared -fPIC -I "$here/src" -DFAULT_PLUGIN="\"$(ls "$folder"/cpu/*.so | head -1)\"" \
+        -DFAULT_FILE="\"$dir/$2\"" -o "$1" "$here/bench/faulty_plugin.c" -ldl
+}
+make_plugin faulty.so fault || { echo "skipped: no cc"; exit 77; }
 make_data
 train() { "$drover" train run.yaml --set backend=pjrt --set pjrt.plugin=./faulty.so --set schedule.type=constant --set training.steps=6 --set "$@"; }
 two="pjrt.devices=2 --set training.micro_batch_size=1"
@@ -33,6 +33,7 @@ rows=(
     "Client_Create error|1|Client_Create: $bus|0|"
     "LoadedExecutable_Execute error 19|75|drover: step 4: program \"step\": * $bus; step 3 is saved|3|$two"
     "LoadedExecutable_Execute lost 19|75|drover: step 4: program \"step\": \"loss\": * $bus|0|$two"
+    "LoadedExecutable_Execute stuck 19|75|drover: step 4: program \"step\": * Event_Await: $bus|0|$two"
 )
 for row in "${rows[@]}"; do
     IFS='|' read -r fault status said saved set <<<"$row"
@@ -57,6 +58,29 @@ echo "LoadedExecutable_Execute error 4" >fault
 expect 75 "step 3 is saved" train run_dir=again
 expect 0 "resumed from again/checkpoints/step-000003" train run_dir=again
 check "resumed after a failure: other bits" cmp -s <(sums again 000006) want
+
+# Two processes of a pipeline, of which one alone hears of the failure: its line, and the status that it has. The other one's device
+# waits for ever, as that of a group does where one of them has failed. No limit but that of the failure ends them (300 s, 1,800 s).
+if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    make_plugin faulty-1.so fault-1
+    printf '#!/bin/sh\nexport DROVER_PJRT_PLUGIN=./faulty.so\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] || DROVER_PJRT_PLUGIN=./faulty-1.so\nexec "$@"\n' >own_plugin
+    chmod +x own_plugin
+    staged() {
+        timeout -k 5 60 mpirun --oversubscribe -n 2 ./own_plugin "$drover" train run.yaml --set backend=pjrt --set parallel.pipeline=2 \
+            --set schedule.type=constant --set training.steps=6 --set "$@"
+    }
+    for fault in "error never" "stuck never" "never stuck"; do
+        rm -rf staged && echo "LoadedExecutable_Execute ${fault% *} 40" >fault
+        echo "LoadedExecutable_Execute ${fault#* } 40" >fault-1
+        expect 75 "$bus" staged run_dir=staged --set checkpoint.every=2
+        check "$fault: no failure came about" [ ! -e fault -o ! -e fault-1 ]
+        check "$fault: said more than once" [ "$(grep -c 'plugin "faulty.*": .*bus' out)" = 1 ]
+        check "$fault: step $(last_saved staged) is saved" [ "$(last_saved staged)" -gt 0 ]
+        rm -f fault fault-1
+    done
+    expect 0 "resumed from staged/checkpoints/step-00000" staged run_dir=staged
+fi
 
 # Other programs than those of steps.
 echo "LoadedExecutable_Execute error" >fault

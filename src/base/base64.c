@@ -26,3 +26,18 @@ bool base64_decode(const char *text, size_t n, str *out) {
     }
     return true;
 }
+
+void base64_encode(const void *bytes, size_t n, str *out) {
+    static const char alphabet[] =
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = bytes;
+    str_reserve(out, n / 3 * 4 + 4);
+    for (size_t i = 0; i < n; i += 3) {
+        const size_t k = n - i < 3 ? n - i : 3;
+        const uint32_t bits = (uint32_t)p[i] << 16 | (k > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
+                              (k > 2 ? p[i + 2] : 0);
+        const char four[4] = {alphabet[bits >> 18], alphabet[bits >> 12 & 63],
+                k > 1 ? alphabet[bits >> 6 & 63] : '=', k > 2 ? alphabet[bits & 63] : '='};
+        str_add(out, four, 4);
+    }
+}

@@ -415,6 +415,13 @@ char *path_join(arena *a, const char *dir, const char *name) {
     return arena_printf(a, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
 }
 
+const char *path_folder(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (file_is_dir(path)) return path;
+    if (slash == path) return "/";
+    return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
+}
+
 static drv_status held_by_another(int fd, const char *path, const char *what) {
     char pid[32] = "", process[64] = "";
     const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);

@@ -189,8 +189,9 @@ static drv_status choose_key(arena *a, const torch_file *f, const char **key) {
                 "and --key chooses a dict",
                 f->part.path);
     else if (n > 1)
-        status = drv_fail(DRV_E_DATA, "%s: has tensors under the keys %s; choose one with --key",
-                f->part.path, keys.p);
+        status = drv_fail(DRV_E_DATA,
+                "%s: has tensors under the keys %s; choose one: drover ckpt import %s --key KEY --out DIR",
+                f->part.path, keys.p, f->part.path);
     str_free(&keys);
     return status;
 }
@@ -210,9 +211,7 @@ static drv_status open_file(torch_source *torch, const char *path, const char *k
 }
 
 drv_status model_source_open_torch(arena *a, const char *path, const char *key, model_source *out) {
-    const char *slash = strrchr(path, '/');
-    const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path) + 1) : ".";
-    torch_source *torch = begin(a, path, folder, out);
+    torch_source *torch = begin(a, path, path_folder(a, path), out);
     return end(open_file(torch, path, key), torch, out);
 }
 

@@ -151,14 +151,14 @@ static const cli_option attention_options[] = {
         {"--tokens", "N", "the longest rows: 512, times 4 up to this (default 32768)"},
 };
 static const cli_option tokenizer_options[] = {
-        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        CLI_TOKENIZER,
         {"--input", "FILE", "the text"},
         CLI_JSON,
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
         {"--threads", "N", "threads (default: all cores)"},
 };
 static const cli_option data_options[] = {
-        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        CLI_TOKENIZER,
         {"--input", "FILE", "the text"},
         CLI_JSON,
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
@@ -227,7 +227,7 @@ static const verb subverbs[] = {
         {
                 .name = "tokenizer",
                 .summary = "encoding, cold and warm",
-                .usage = "--tokenizer DIR --input FILE [--json]",
+                .usage = "--tokenizer PATH --input FILE [--json]",
                 .help = "Prints the MB/s of the first pass in this process (cold) and of the fastest later one\n"
                         "(warm).",
                 CLI_OPTIONS(tokenizer_options),
@@ -236,7 +236,7 @@ static const verb subverbs[] = {
         {
                 .name = "data",
                 .summary = "building a data set",
-                .usage = "--tokenizer DIR --input FILE [--json]",
+                .usage = "--tokenizer PATH --input FILE [--json]",
                 .help = "Prints the MB/s of text of a whole build, files written, and of the encoding alone.",
                 CLI_OPTIONS(data_options),
                 .run = bench_data,

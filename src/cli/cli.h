@@ -127,3 +127,8 @@ DRV_CHECKED drv_status cli_expect(const cli_args *args);
 
 #define CLI_JSON                                                                                   \
     { "--json", NULL, "print one JSON object" }
+#define CLI_TOKENIZER                                                                                         \
+    {                                                                                                         \
+        "--tokenizer", "PATH",                                                                                \
+                "tokenizer.json, tokenizer.model (SentencePiece, tiktoken), *.tiktoken, or a folder with one" \
+    }

@@ -126,7 +126,7 @@ static const cli_option get_options[] = {
 };
 static const cli_option build_options[] = {
         {"--input", "PATH...", "files, folders, globs, or - for standard input"},
-        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        CLI_TOKENIZER,
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
         {"--json-key", "KEY", "key of the text in .jsonl, column of tables (default text)"},
         {"--text-column", "NAME",
@@ -148,7 +148,7 @@ static const cli_option build_options[] = {
         {"--strict", NULL, "a broken record stops the run instead of being skipped"},
 };
 static const cli_option show_options[] = {
-        {"--tokenizer", "DIR", "print text, not ids"},
+        {"--tokenizer", "PATH", "print text, not ids; a tokenizer as build takes it"},
         {"--document", "N", "which document (default 0)"},
 };
 static const cli_option info_options[] = {
@@ -157,8 +157,8 @@ static const cli_option info_options[] = {
                 "of a set that --sft built: how many examples are too long for it"},
 };
 static const cli_option verify_options[] = {
-        {"--tokenizer", "DIR",
-                "the tokenizer that built the set; every token must be in its vocabulary"},
+        {"--tokenizer", "PATH",
+                "the tokenizer that built the set, as build takes it; every token must be in its vocabulary"},
         {"--vocab-size", "N", "every token must be smaller"},
 };
 
@@ -195,8 +195,8 @@ static const verb subverbs[] = {
                 .name = "build",
                 .summary = "tokenise text into Megatron .bin/.idx",
                 .usage =
-                        "--input PATH... --tokenizer DIR --out PREFIX\n"
-                        "--sft|--preference --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
+                        "--input PATH... --tokenizer PATH --out PREFIX\n"
+                        "--sft|--preference --input PATH... --tokenizer PATH --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow, folders in name\n"
                         "order, also those of datasets.save_to_disk (text, or input_ids as they are); standard input and\n"
                         "files of another ending are recognised by their content. In folders those count where --ending\n"
@@ -243,7 +243,7 @@ static const verb subverbs[] = {
         {
                 .name = "show",
                 .summary = "print a document",
-                .usage = "PREFIX [--document N] [--tokenizer DIR]",
+                .usage = "PREFIX [--document N] [--tokenizer PATH]",
                 .help = "Prints the ids of a document, or its text when the tokenizer is given. Of a set that --sft\n"
                         "built the answers are green on a terminal, else between [[ and ]], the last between [[* and *]].",
                 CLI_OPTIONS(show_options),
@@ -254,7 +254,7 @@ static const verb subverbs[] = {
         {
                 .name = "verify",
                 .summary = "check every token of a data set",
-                .usage = "PREFIX [--tokenizer DIR|--vocab-size N]",
+                .usage = "PREFIX [--tokenizer PATH|--vocab-size N]",
                 .help = "Checks all tokens against the vocabulary of the tokenizer that is given, or else of the one that\n"
                         "built the set, and the marks of answers that --sft makes. A failure names token, document and value.",
                 CLI_OPTIONS(verify_options),

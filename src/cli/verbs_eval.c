@@ -11,6 +11,7 @@
 #include "cli/eval_choices.h"
 #include "cli/eval_logits.h"
 #include "cli/generate_args.h"
+#include "infer/model_view.h"
 #include "infer/prefix.h"
 #include "infer/score.h"
 #include "train/resume.h"
@@ -52,7 +53,7 @@ static const cli_rule eval_rules[] = {
 // model is named.
 static const char *config_of(arena *a, const cli_args *args) {
     const char *target = args->n_positional ? args->positional[0] : NULL;
-    if (!target || str_ends(target, ".gguf")) return NULL;
+    if (!target || model_view_is_for(a, target)) return NULL;
     if (file_exists(target) && !file_is_dir(target)) return target;
     const char *beside = path_join(a, target, "config.yaml");
     const bool own_data = !cli_has(args, "--adapter") && !cli_has(args, "--data");
@@ -100,7 +101,11 @@ static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
     const bool lora = lora_is_on(cfg);
     const char *checkpoint;
     DRV_TRY(ckpt_of_run(a, cfg->run_dir, &checkpoint));
-    *out = lora ? (model_ref){cfg->from, checkpoint} : (model_ref){checkpoint, ""};
+    *out = (model_ref){checkpoint, ""};
+    if (lora) {
+        out->adapter = checkpoint;
+        DRV_TRY(model_base_folder(a, cfg->from, &out->folder));
+    }
     return resume_check_model(checkpoint, &cfg->model, lora,
             false); // token ids do not affect the loss
 }

@@ -173,8 +173,6 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
 
 #define INPUT                                                                                      \
     { "--input", "PATH...", "files, folders, globs, or - for standard input" }
-#define TOKENIZER                                                                                  \
-    { "--tokenizer", "DIR", "folder of tokenizer.json" }
 #define THREADS                                                                                    \
     { "--threads", "N", "threads (default: all cores)" }
 
@@ -198,14 +196,14 @@ static const cli_option train_options[] = {
         THREADS,
 };
 static const cli_option encode_options[] = {
-        TOKENIZER,
+        CLI_TOKENIZER,
         {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet"},
         {"--no-special", NULL, "without BOS/EOS of the template"},
         THREADS,
 };
 static const cli_option decode_options[] = {
-        TOKENIZER,
+        CLI_TOKENIZER,
         {"--input", "FILE", "ids, or - for standard input (default)"},
         {"--json-key", "KEY", "a line of JSON for each line of ids, its text under this key"},
         {"--no-special", NULL, "leave special tokens out"},
@@ -229,7 +227,7 @@ static const verb subverbs[] = {
         {
                 .name = "encode",
                 .summary = "text to ids",
-                .usage = "--tokenizer DIR [--input PATH...]",
+                .usage = "--tokenizer PATH [--input PATH...]",
                 .help = "Prints a line of ids for each text; with --json-key, a JSON array for each record.",
                 CLI_OPTIONS(encode_options),
                 .run = tokenizer_encode,
@@ -237,7 +235,7 @@ static const verb subverbs[] = {
         {
                 .name = "decode",
                 .summary = "ids to text",
-                .usage = "--tokenizer DIR [--input FILE]",
+                .usage = "--tokenizer PATH [--input FILE]",
                 .help = "Reads ids as encode prints them, lines or JSON arrays, and prints their text; with --json-key\n"
                         "KEY, a record {\"KEY\": \"text\"} for each line, as data build reads them.",
                 CLI_OPTIONS(decode_options),

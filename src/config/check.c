@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/host_port.h"
 #include "base/hub_name.h"
+#include "ckpt/model_source.h"
 #include "config/config_internal.h"
 
 // --- model.preset and model.from
@@ -30,65 +31,52 @@ static drv_status refuse_from(const run_config *cfg, const char *what) {
             config_where(cfg, "model.from"), cfg->from, what);
 }
 
-// Returns whether a file is called as those of torch.save are.
-static bool is_called_torch(const char *name) {
-    return str_ends(name, ".bin") || str_ends(name, ".pt") || str_ends(name, ".pth") ||
-           str_ends(name, ".ckpt");
-}
-
-static drv_status check_folder(arena *a, const run_config *cfg) {
+// Refuses what is no model, with what to name instead.
+static drv_status check_place(arena *a, const run_config *cfg) {
     const char *from = cfg->from;
     if (!file_exists(from))
-        return refuse_from(cfg, arena_printf(a, "which is not a folder%s", hub_hint(a, from)));
+        return refuse_from(cfg,
+                arena_printf(a, "which is neither a folder nor a file%s", hub_hint(a, from)));
     if (!file_is_dir(from) && str_ends(from, ".gguf"))
         return refuse_from(cfg,
                 arena_printf(a,
                         "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
                         "(--keep-blocks, for model.base_dtype: gguf)",
                         from));
-    if (!file_is_dir(from) && is_called_torch(from))
-        return refuse_from(cfg,
-                arena_printf(a,
-                        "a file of PyTorch; make a folder of it first: drover ckpt import %s --out DIR",
-                        from));
-    if (!file_is_dir(from))
-        return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
-    if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;
+    if (!file_is_dir(from) || model_source_is(a, from) ||
+            file_exists(path_join(a, from, "config.json")))
+        return DRV_OK;
     if (file_is_dir(path_join(a, from, "checkpoints")))
         return refuse_from(cfg,
                 arena_printf(a,
                         "a run directory, expected one of its checkpoints: drover ckpt list %s",
                         from));
-    if (file_exists(path_join(a, from, "params.json")))
-        return refuse_from(cfg,
-                arena_printf(a,
-                        "which has Meta's own files; make a Hugging Face folder of them first: drover "
-                        "ckpt import %s --out DIR",
-                        from));
     return refuse_from(cfg, "which has no config.json, expected a Hugging Face folder");
 }
 
-// Weights in a file of PyTorch of another name than transformers gives it, and ones that are
-// missing, are refused here or when they are loaded.
+// Reads the sizes of a model; those of a format without config.json follow from its files.
+static drv_status read_sizes(arena *a, const char *from, model_config *out) {
+    model_source source;
+    json_t *config;
+    if (file_exists(path_join(a, from, "config.json"))) return model_config_read(from, out);
+    DRV_TRY(model_source_open(a, from, &source));
+    drv_status status = source.reader->config(&source, &config);
+    model_source_close(&source);
+    DRV_TRY(status);
+    status = model_config_of_json(from, config, out);
+    json_decref(config);
+    return status;
+}
+
+// Refuses weights that have another name than a reader looks for. Ones that are missing are
+// refused when they are loaded.
 static drv_status check_weights(arena *a, const run_config *cfg) {
-    static const char *const read[] = {".safetensors", ".safetensors.index.json", ".gguf",
-            "pytorch_model.bin", "pytorch_model.bin.index.json"};
-    char **names;
-    const char *found = NULL;
-    int n;
-    DRV_TRY(dir_list(a, cfg->from, &names, &n));
-    for (int i = 0; i < n; i++) {
-        for (size_t k = 0; k < sizeof read / sizeof *read; k++)
-            if (str_ends(names[i], read[k])) return DRV_OK;
-        if (is_called_torch(names[i])) found = names[i];
-    }
-    if (!found) return DRV_OK;
+    const char *foreign = model_source_is(a, cfg->from) ? NULL : model_source_foreign(a, cfg->from);
+    if (!foreign) return DRV_OK;
     return refuse_from(cfg,
             arena_printf(a,
-                    "which has neither model.safetensors nor pytorch_model.bin, but \"%s\"; make a "
-                    "folder of it first: drover ckpt import %s/%s --out DIR, or give model.weights: "
-                    "random",
-                    found, cfg->from, found));
+                    "which has no weights of a known name, but %s; or give model.weights: random",
+                    foreign));
 }
 
 drv_status config_base_model(arena *a, run_config *cfg) {
@@ -100,29 +88,33 @@ drv_status config_base_model(arena *a, run_config *cfg) {
                 config_where(cfg, "model.preset"));
     if (*cfg->preset && !model_preset(cfg->preset, &cfg->model)) return unknown_preset(a, cfg);
     if (*cfg->from) {
-        DRV_TRY(check_folder(a, cfg));
-        DRV_TRY_CTX(model_config_read(cfg->from, &cfg->model), "%s: model.from",
+        DRV_TRY(check_place(a, cfg));
+        DRV_TRY_CTX(read_sizes(a, cfg->from, &cfg->model), "%s: model.from",
                 config_where(cfg, "model.from"));
         if (!config_gives(cfg, "model.weights")) cfg->weights = WEIGHTS_LOAD;
         if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
     } else if (config_loads_weights(cfg)) {
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is \"load\", which needs model.from, the folder to load "
+                "%s: key \"model.weights\" is \"%s\", which needs model.from, the folder to load "
                 "them from",
-                config_where(cfg, "model.weights"));
+                config_where(cfg, "model.weights"),
+                cfg->weights == WEIGHTS_RESUME ? "resume" : "load");
     }
     return DRV_OK;
 }
 
-static bool same_folder(const char *x, const char *y) {
+// Both are folders, or files in them.
+static bool same_folder(arena *a, const char *x, const char *y) {
     struct stat sx, sy;
+    x = path_folder(a, x);
+    y = path_folder(a, y);
     if (strcmp(x, y) == 0) return true;
     return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
            sx.st_ino == sy.st_ino;
 }
 
-void config_choose_ids(run_config *cfg) {
-    if (!*cfg->from || !*cfg->tokenizer || same_folder(cfg->tokenizer, cfg->from)) return;
+void config_choose_ids(arena *a, run_config *cfg) {
+    if (!*cfg->from || !*cfg->tokenizer || same_folder(a, cfg->tokenizer, cfg->from)) return;
     if (!config_gives(cfg, "model.bos_token_id")) cfg->model.bos_token_id = -1;
     if (!config_gives(cfg, "model.pad_token_id")) cfg->model.pad_token_id = -1;
     if (!config_gives(cfg, "model.eos_token_id")) cfg->model.n_eos = 0;
@@ -183,6 +175,25 @@ static drv_status check_partial_sums(const run_config *cfg) {
     return DRV_OK;
 }
 
+// One data rank shares with no other, whatever the key says.
+static drv_status set_zero_groups(run_config *cfg) {
+    const bool shares = cfg->zero_group && cfg->data_ranks > 1;
+    cfg->zero_groups = 1;
+    if (cfg->zero_group && cfg->zero != 3)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero_group\" is %lld, data ranks that share weights, but parallel.zero is %lld; "
+                "expected zero 3, or zero_group auto",
+                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
+                (long long)cfg->zero);
+    if (shares && cfg->data_ranks % cfg->zero_group != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero_group\" is %lld, expected a divisor of the %lld data-parallel ranks",
+                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
+                (long long)cfg->data_ranks);
+    if (shares) cfg->zero_groups = cfg->data_ranks / cfg->zero_group;
+    return DRV_OK;
+}
+
 drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
     if (ranks % others != 0)
@@ -200,8 +211,9 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
+    DRV_TRY(set_zero_groups(cfg));
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
-                          : cfg->zero >= 2  ? 1
+                          : cfg->zero >= 2  ? cfg->zero_groups
                                             : cfg->data_ranks;
     cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
@@ -224,6 +236,12 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 "ranks, or parallel.zero: 2 or 3",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
+    if (cfg->n_accum_groups % cfg->zero_groups != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld groups of "
+                "parallel.zero_group %lld",
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
+                (long long)cfg->zero_groups, (long long)cfg->zero_group);
     return DRV_OK;
 }
 
@@ -283,7 +301,7 @@ static drv_status check_arithmetic(const run_config *cfg) {
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
-    cfg->data_parallel = cfg->data_ranks = 1;
+    cfg->data_parallel = cfg->data_ranks = cfg->zero_groups = 1;
     cfg->accum_groups = cfg->n_accum_groups = 1;
     cfg->context_blocks = cfg->n_context_blocks = 1;
     cfg->rank = 0;
@@ -430,6 +448,21 @@ static drv_status check_optimizer(const run_config *cfg) {
     return DRV_OK;
 }
 
+// A run that goes on from another one's state is the same training.
+static drv_status check_resume(const run_config *cfg) {
+    if (cfg->weights != WEIGHTS_RESUME) return DRV_OK;
+    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.weights\" is resume, but of a LoRA run only adapters are trained, of which "
+                "the checkpoint has no state; expected load",
+                config_where(cfg, "model.weights"));
+    if (cfg->objective != OBJECTIVE_DPO) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"model.weights\" is resume, but with training.objective dpo the model at step 0 is the "
+            "reference; expected load",
+            config_where(cfg, "model.weights"));
+}
+
 #define DPO_BETA 0.1 // the default of dpo.beta
 
 // Pairs have rows and a loss of their own.
@@ -462,6 +495,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_objective(cfg));
+    DRV_TRY(check_resume(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_base(cfg));

@@ -9,6 +9,7 @@
 #include "config/config_internal.h"
 #include "config/key.h"
 #include "config/old_keys.h"
+#include "tok/model_file.h"
 
 // The values that were given to keys, by index (key_find).
 struct given_keys {
@@ -129,7 +130,7 @@ save_dtype config_save_dtype(const run_config *cfg) {
 }
 
 bool config_loads_weights(const run_config *cfg) {
-    return cfg->weights == WEIGHTS_LOAD;
+    return cfg->weights != WEIGHTS_RANDOM;
 }
 
 // --- applying them
@@ -171,11 +172,9 @@ static drv_status apply(arena *a, run_config *cfg) {
     DRV_TRY(apply_given(a, 0, n_sources, cfg));
     DRV_TRY(config_base_model(a, cfg));
     DRV_TRY(apply_given(a, n_sources, key_count(), cfg));
-    if (!*cfg->tokenizer && *cfg->from &&
-            (file_exists(path_join(a, cfg->from, "tokenizer.json")) ||
-                    file_exists(path_join(a, cfg->from, "tokenizer.model"))))
-        cfg->tokenizer = cfg->from;
-    config_choose_ids(cfg);
+    const char *folder = *cfg->from ? path_folder(a, cfg->from) : NULL;
+    if (!*cfg->tokenizer && folder && tokenizer_file_of(a, folder)) cfg->tokenizer = folder;
+    config_choose_ids(a, cfg);
     if (cfg->sequence_length == 0) {
         const int64_t context = cfg->model.max_position_embeddings;
         cfg->sequence_length = context < 1024 ? context : 1024;

@@ -41,7 +41,11 @@ typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_NORMUON
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
-typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
+typedef enum weights_mode {
+    WEIGHTS_RANDOM,
+    WEIGHTS_LOAD,
+    WEIGHTS_RESUME, // with the optimizer's state and the step of a checkpoint
+} weights_mode;
 // The type in which the frozen base of a LoRA run is stored in memory (docs/adr/0039).
 typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF } base_dtype;
 // The objective of a run: to predict the next token, or which of two responses is preferred
@@ -155,9 +159,10 @@ typedef struct run_config {
     int64_t row_documents; // most documents in a training row, set when data is opened; 0: unknown
     // The resolved values of `auto`, set by config_set_ranks; 1 until then.
     int64_t data_ranks, n_accum_groups, n_context_blocks;
-    int64_t rank; // of this process
+    int64_t zero_groups; // of data ranks, each with whole weights (parallel.zero_group)
+    int64_t rank;        // of this process
     bool sequence_parallel, overlap;
-    int64_t zero;
+    int64_t zero, zero_group; // data ranks that share weights; 0: all
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
     double checkpoint_give_up_minutes;         // saves may fail for so long

@@ -7,7 +7,7 @@
 // Fills cfg->model from the preset or from model.from, and the default of model.weights.
 DRV_CHECKED drv_status config_base_model(arena *a, run_config *cfg);
 // Drops the token ids of model.from's config.json when another tokenizer makes the data.
-void config_choose_ids(run_config *cfg);
+void config_choose_ids(arena *a, run_config *cfg);
 // Rules over several keys; fills in the shape of heads.
 DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
 // Refuses conflicting keys for the length of the run or its warm-up; sets cfg->steps if that does

@@ -7,7 +7,7 @@
 #include "config/key.h"
 
 static const choice weights_choices[] = {{"random", WEIGHTS_RANDOM}, {"load", WEIGHTS_LOAD},
-        {NULL, 0}};
+        {"resume", WEIGHTS_RESUME}, {NULL, 0}};
 static const choice base_choices[] = {{"auto", BASE_AUTO}, {"bf16", BASE_BF16}, {"q8_0", BASE_Q8_0},
         {"q4_k", BASE_Q4_K}, {"gguf", BASE_GGUF}, {NULL, 0}};
 static const choice pack_choices[] = {{"auto", PACK_AUTO}, {"examples", PACK_EXAMPLES},
@@ -66,10 +66,12 @@ static const key model_source_keys[] = {
         {KEY("model.preset", text, preset), .initial = "",
                 .help = "a built-in shape: llama-135m, llama-3.1-8b, ..."},
         {KEY("model.from", text, from), .initial = "",
-                .help = "a Hugging Face folder: shape, weights and tokenizer; instead of a preset"},
+                .help = "shape, weights and tokenizer instead of a preset: a Hugging Face folder, a file of torch.save beside its "
+                        "config.json, a folder of Meta's files, or another checkpoint of docs/move-in.md"},
         {KEY("model.weights", choice, weights), .choices = weights_choices,
                 .initial_note = "load with model.from, else random",
-                .help = "load: begin with the weights of model.from; random: with fresh ones"},
+                .help = "load: begin with the weights of model.from; resume: go on from it, a checkpoint of another run or trainer, "
+                        "with its moments, step and rows; random: with fresh weights"},
         {KEY("model.base_dtype", choice, base_dtype), .choices = base_choices, .initial = "auto",
                 .help = "type in which a LoRA run keeps the frozen matrices in memory: q8_0, q4_k: quantised when they are "
                         "loaded; gguf: the blocks of the GGUF file of model.from; auto: training.precision"},
@@ -78,8 +80,8 @@ static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_
 
 static const key run_keys[] = {
         {KEY("tokenizer", text, tokenizer), .initial_note = "model.from, if it has a tokenizer",
-                .help = "folder with tokenizer.json or tokenizer.model, or such a file, carried into checkpoints; its bos and eos are "
-                        "the run's"},
+                .help = "folder with tokenizer.json, tokenizer.model (SentencePiece, tiktoken) or *.tiktoken, or such a file, carried into "
+                        "checkpoints; its bos and eos are the run's"},
         {KEY("data.train", sources, train), COUNT(n_train), .initial = "[]",
                 .help = "data sets that `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},
         {KEY("data.valid", sources, valid), COUNT(n_valid), .initial = "[]",
@@ -270,7 +272,7 @@ static const key run_keys[] = {
                 .initial = "auto", .min = 1, .max = 1 << 20,
                 .help = "groups of neighbouring micro-batches: gradients are added in order within a group, then a tree "
                         "adds the groups. The same bits on any number of data ranks that have 1, 2, 4, ... groups each; "
-                        "auto: one for each data rank, with zero 2 or 3 a single one; a rank with n groups needs 4 log2 n "
+                        "auto: one for each data rank, with zero 2 or 3 a single one, or one for each zero_group; a rank with n groups needs 4 log2 n "
                         "more bytes a parameter, which zero 2 and 3 share"},
         {KEY("parallel.tensor_blocks", int, tensor_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
@@ -295,10 +297,15 @@ static const key run_keys[] = {
                         "instead of once a step; 3: weights too, which each layer gathers for its forward and again "
                         "for its backward pass. With the same accumulation_groups and partial_sum_rows all "
                         "levels give the same bits"},
+        {KEY("parallel.zero_group", int, zero_group), .choices = auto_choices, .initial = "auto",
+                .min = 1, .max = 1 << 20,
+                .help = "with zero 3: so many neighbouring data ranks share the weights, as those of a host, and each such group "
+                        "has all of them; a divisor of the data ranks. Layers gather inside a group, and groups add their gradients once a "
+                        "step; auto: all data ranks"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
                         "weights during the next forward pass, with zero 3 a layer before they are used, with the same "
-                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides"},
+                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

@@ -19,18 +19,11 @@ static drv_status write_files(arena *a, const model_source *source, const char *
     ckpt_carried *list;
     json_t *config;
     int n;
-    bool has_tokenizer = false;
     DRV_TRY(source->reader->files(a, source, &list, &n));
     for (int i = 0; i < n; i++) {
-        has_tokenizer |= str_starts(list[i].name, "tokenizer.json") ||
-                         strcmp(list[i].name, "tokenizer.model") == 0;
         DRV_TRY(file_write_aside(path_join(a, folder, list[i].name), list[i].bytes, list[i].n));
         DRV_TRY(file_put_in_place(path_join(a, folder, list[i].name)));
     }
-    if (!has_tokenizer)
-        return drv_fail(DRV_E_DATA,
-                "\"%s\" has no tokenizer; make a folder of it, and put one there: drover ckpt import %s --out DIR",
-                source->path, source->path);
     DRV_TRY(source->reader->config(source, &config));
     return json_write_file(path_join(a, folder, "config.json"), config);
 }
@@ -42,7 +35,7 @@ static drv_status link_file(arena *a, const char *file, const char *folder, cons
     return symlink(whole, link) == 0 ? DRV_OK : file_fail("make link", link);
 }
 
-// A folder of Meta's, file by file.
+// A folder with its own config.json and tokenizer stays as it is, entry by entry.
 static drv_status link_files(arena *a, const char *path, const char *folder) {
     char **names;
     int n;
@@ -51,7 +44,7 @@ static drv_status link_files(arena *a, const char *path, const char *folder) {
                 torch_is_called_so(path) ? "pytorch_model.bin" : SOURCE_GGUF);
     DRV_TRY(dir_list(a, path, &names, &n));
     for (int i = 0; i < n; i++)
-        if (strcmp(names[i], "params.json") == 0 || str_starts(names[i], "consolidated."))
+        if (!file_exists(path_join(a, folder, names[i])))
             DRV_TRY(link_file(a, path_join(a, path, names[i]), folder, names[i]));
     return DRV_OK;
 }
@@ -88,8 +81,7 @@ static drv_status remove_later(const char *folder) {
 
 bool model_view_is_for(arena *a, const char *path) {
     if (file_is_dir(path))
-        return model_source_is_meta_folder(a, path) &&
-               !file_exists(path_join(a, path, "config.json"));
+        return model_source_is(a, path) && !file_exists(path_join(a, path, "config.json"));
     return file_exists(path) && (str_ends(path, ".gguf") || torch_is_called_so(path));
 }
 

@@ -67,26 +67,48 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
             name);
 }
 
+drv_status model_base_folder(arena *a, const char *path, const char **folder) {
+    if (model_view_is_for(a, path)) return model_view_make(a, path, folder);
+    *folder = path;
+    return DRV_OK;
+}
+
+static bool is_base(arena *a, const char *path) {
+    return file_is_dir(path) || model_view_is_for(a, path);
+}
+
 // The base that an adapter names: as it is said, or beside the adapter.
 static drv_status base_of(arena *a, const char *folder, const char **out) {
     adapter ad;
     DRV_TRY(adapter_open(a, folder, &ad));
     const char *named = ad.config.base, *beside = path_join(a, folder, named);
     adapter_close(&ad);
-    *out = *named && file_is_dir(named) ? named : beside;
-    if (*named && file_is_dir(*out)) return DRV_OK;
+    const char *found = *named && is_base(a, named) ? named : beside;
+    if (*named && is_base(a, found)) {
+        log_info("base: %s", found);
+        return model_base_folder(a, found, out);
+    }
     return drv_fail(DRV_E_DATA,
             "%s/adapter_config.json: base_model_name_or_path is \"%s\", %s; give the base as MODEL "
             "beside --adapter",
-            folder, named, *named ? "which is not a folder here" : "so the base is not known");
+            folder, named, *named ? "which is no model here" : "so the base is not known");
+}
+
+// A model in another format, which has a tokenizer, unless the adapter beside it may have one.
+static drv_status open_view(arena *a, const char *name, const char *beside, const char **folder) {
+    DRV_TRY(model_view_make(a, name, folder));
+    if (beside || tokenizer_file_of(a, *folder)) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "\"%s\" has no tokenizer; make a folder of it, and put one there: drover ckpt import %s --out DIR",
+            name, name);
 }
 
 drv_status model_resolve(arena *a, const char *name, const char *beside, model_ref *out) {
     *out = (model_ref){NULL, ""};
-    const bool view = name && model_view_is_for(a, name);
-    if (name)
-        DRV_TRY(view ? model_view_make(a, name, &out->folder)
-                     : ckpt_resolve(a, name, &out->folder));
+    if (name && model_view_is_for(a, name))
+        DRV_TRY(open_view(a, name, beside, &out->folder));
+    else if (name)
+        DRV_TRY(ckpt_resolve(a, name, &out->folder));
     if (name && adapter_is_folder(a, out->folder)) {
         if (beside)
             return drv_fail(DRV_E_USAGE,
@@ -101,9 +123,7 @@ drv_status model_resolve(arena *a, const char *name, const char *beside, model_r
                 "--adapter \"%s\" has no adapter_config.json: it is not an adapter", beside);
     if (out->folder) return DRV_OK;
     if (!*out->adapter) return drv_fail(DRV_E_USAGE, "no model: expected MODEL or --adapter");
-    DRV_TRY(base_of(a, out->adapter, &out->folder));
-    log_info("base: %s", out->folder);
-    return DRV_OK;
+    return base_of(a, out->adapter, &out->folder);
 }
 
 const char *model_tokenizer_folder(arena *a, const char *folder, const char *beside) {

@@ -12,12 +12,14 @@ DRV_CHECKED drv_status ckpt_resolve(arena *a, const char *name, const char **fol
 typedef struct model_ref {
     const char *folder, *adapter; // adapter "": none
 } model_ref;
-// Finds a model by `name` as above or as a GGUF file (NULL: none), or an adapter's folder, as
-// checkpoints of LoRA runs are; `beside` (NULL: none): one more way to name that. An adapter
-// without a model is used with the base that it names. DRV_E_USAGE: two adapters, or none where one
-// was expected; DRV_E_DATA: the base is not there.
+// Finds a model by `name` as above or in another format (model_view.h; NULL: none), or an adapter's
+// folder, as checkpoints of LoRA runs are; `beside` (NULL: none): one more way to name that. An
+// adapter without a model is used with the base that it names. DRV_E_USAGE: two adapters, or none
+// where one was expected; DRV_E_DATA: the base is not there.
 DRV_CHECKED drv_status model_resolve(arena *a, const char *name, const char *beside,
         model_ref *out);
+// Finds the folder of the base of an adapter: `path`, or one made of a model in another format.
+DRV_CHECKED drv_status model_base_folder(arena *a, const char *path, const char **folder);
 // Returns the folder of the tokenizer that belongs to a model: that of the adapter
 // `beside` (NULL or "": none), where it has one, as trainers of PEFT save it, else that of the model.
 const char *model_tokenizer_folder(arena *a, const char *folder, const char *beside);

@@ -37,6 +37,7 @@ static inline int shard_open(int64_t before, int64_t in_accum_group) {
 // Returns the maximum of open sums while `all` micro-batches are added, `at_once` at a time.
 static inline int shard_most_open(int64_t all, int64_t at_once, int64_t in_accum_group) {
     int most = 1;
+    if (in_accum_group >= all) return most; // one group, which is complete at the end
     for (int64_t before = at_once; before <= all; before += at_once) {
         const int n = shard_open(before, in_accum_group);
         if (n > most) most = n;

@@ -44,10 +44,11 @@ static void insert_before(sharding *s, int at, node *n) {
 }
 
 // Makes a weight its shard; returns what is gathered.
-static tensor whole_weight(tensor *w, int ranks) {
+static tensor whole_weight(tensor *w, const weight_shards *by) {
     const tensor whole = *w;
-    w->dim[0] = whole.blocks ? weight_shard_words(&whole, ranks)
-                             : shard_length(tensor_elements(&whole), ranks);
+    const int groups = by->groups ? by->groups : 1;
+    w->dim[0] = whole.blocks ? weight_shard_words(&whole, by->ranks, groups)
+                             : weight_shard_length(tensor_elements(&whole), by->ranks, groups);
     w->n_dims = 1;
     w->dim[1] = 0;
     if (whole.blocks) w->dt = DT_I32;
@@ -55,27 +56,29 @@ static tensor whole_weight(tensor *w, int ranks) {
     return whole;
 }
 
-// Returns the shard of a weight behind a barrier before node `at`, so that no compiler merges a
-// second gather with the first one and keeps the weight.
+// Returns the shard of a weight behind a barrier before node `at`, so that no compiler gathers the
+// weight earlier, or merges a second gather with the first one and keeps the weight.
 static tensor *guarded(sharding *s, tensor *w, int at) {
     graph *g = s->g;
-    if (!s->use[w->id].gathers || at == 0) return w;
+    const bool first = !s->use[w->id].gathers;
+    if (at == 0 || (first && s->by->async)) return w;
     tensor *in[] = {w, g->nodes[at - 1]->out[0]};
     node *barrier = graph_make(g, OP_barrier, 2, in, NULL);
     insert_before(s, at, barrier);
     return barrier->out[0];
 }
 
-// Adds the gather that node `reader` needs: where weights arrive while nodes run, it starts with
-// the unit before.
+// Adds the gather that node `reader` needs, before the unit in front of the reader's if it is to
+// start early.
 static tensor *gather(sharding *all, tensor *weight, const tensor *whole, int reader) {
     const weight_shards *by = all->by;
-    const int unit = all->unit[reader], at = !by->async ? reader : all->begin[unit ? unit - 1 : 0];
+    const int unit = all->unit[reader], at = !by->early ? reader : all->begin[unit ? unit - 1 : 0];
     all->g->layer = all->g->nodes[reader]->layer;
     all->g->phase = all->g->nodes[reader]->phase;
     tensor *shard = guarded(all, weight, at);
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
+            .mesh.groups = by->groups,
             .mesh.async = by->async,
             .sum.data_ranks = by->data_ranks,
             .whole = whole_of(whole, whole->dt)};
@@ -123,7 +126,7 @@ void pass_shard_weights(graph *g, const weight_shards *by) {
     find_units(&s);
     for (int i = 0; i < n_tensors; i++)
         if (g->tensors[i]->cls == TENSOR_WEIGHT && !g->tensors[i]->def)
-            whole[i] = whole_weight(g->tensors[i], by->ranks);
+            whole[i] = whole_weight(g->tensors[i], by);
     for (int i = 0; i < n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++) {
             const tensor *t = g->nodes[i]->in[k];

@@ -19,6 +19,7 @@ struct layer_works {
     const run_config *cfg;
     entry **list;
     int n, cap;
+    const entry *last; // that was asked for: candidates with the same layer follow each other
 };
 
 layer_works *layer_works_new(const run_config *cfg) {
@@ -108,10 +109,16 @@ static bool fill(layer_works *all, const layer_key *key, layer_work *out) {
     return true;
 }
 
-const layer_work *layer_works_get(layer_works *all, const layer_key *key) {
+static const entry *find(layer_works *all, const layer_key *key) {
+    if (all->last && is_same(&all->last->key, key)) return all->last;
     for (int i = 0; i < all->n; i++)
-        if (is_same(&all->list[i]->key, key))
-            return all->list[i]->possible ? &all->list[i]->work : NULL;
+        if (is_same(&all->list[i]->key, key)) return all->last = all->list[i];
+    return NULL;
+}
+
+const layer_work *layer_works_get(layer_works *all, const layer_key *key) {
+    const entry *known = find(all, key);
+    if (known) return known->possible ? &known->work : NULL;
     entry *made = mem_zeroed(sizeof *made);
     made->key = *key;
     made->possible = fill(all, key, &made->work);

@@ -1,15 +1,17 @@
 // Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens
 // and of the optimizer. Time is estimated from the work of one layer (layer_work.h) by the same
-// model of time as plans (step_cost.h), memory from small models (layout_bytes.h); what is listed
-// is really planned.
+// model of time as plans (step_cost.h), memory from small models (layout_bytes.h). Threads share
+// the degrees of tensor parallelism, each of which has layers and small models of its own.
 #include "search/layout_candidates.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "base/round.h"
 #include "model/layout.h"
 #include "search/layer_work.h"
@@ -21,27 +23,43 @@ enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // tasks: simulated even for an est
 // Estimates may be so much too high before a layout is left out unplanned.
 #define SLACK 1.15
 
+// The inputs, which all threads read.
+typedef struct search_inputs {
+    const run_config *cfg;
+    int64_t ranks;
+    const device_profile *device;
+    const mesh *pinned;
+    double parameters, begin; // begin: clock_s
+    atomic_int *n_meshes;     // estimated so far, by all threads
+} search_inputs;
+
+// The layouts of one degree of tensor parallelism.
 typedef struct search {
     const run_config *cfg;
     run_config with; // the same config with the keys of the current candidate
     int64_t ranks;
-    const device_profile *device;
-    const mesh *pinned;
+    const search_inputs *in;
     layer_works *layers;
     layout_bytes *bytes;
     layout_candidates *out;
-    double parameters, begin; // begin: clock_s
+    bool shows; // this thread shows the progress of all
 } search;
+
+typedef struct tensor_degree {
+    int64_t tensor;
+    char why[112]; // it is not possible; empty: it is
+    layout_candidates found;
+} tensor_degree;
 
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
     return x->tensor == y->tensor && x->pipeline == y->pipeline && x->context == y->context;
 }
 
 static mesh layout_mesh(const layout_candidate *c) {
-    return (mesh){{[AXIS_PIPELINE] = (int)c->pipeline,
-            [AXIS_DATA] = (int)c->data,
-            [AXIS_CONTEXT] = (int)c->context,
-            [AXIS_TENSOR] = (int)c->tensor}};
+    return (mesh){.size = {[AXIS_PIPELINE] = (int)c->pipeline,
+                          [AXIS_DATA] = (int)c->data,
+                          [AXIS_CONTEXT] = (int)c->context,
+                          [AXIS_TENSOR] = (int)c->tensor}};
 }
 
 drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_config *out) {
@@ -52,6 +70,7 @@ drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_
     out->data_parallel = c->data;
     out->micro_batch_size = c->micro_batch;
     out->zero = c->zero;
+    out->zero_group = c->zero_group;
     out->pipeline_schedule = c->schedule;
     out->virtual_stages = c->virtual_stages;
     out->recompute = c->recompute;
@@ -79,9 +98,10 @@ enum { OWN_BYTES = 6, SHARED_BYTES = 38 };
 
 // Sets what data ranks send, and the update: of gradients 4 bytes a parameter, of weights 2 or 4.
 static void compose_shared(const search *s, const layout_candidate *c, step_work *to) {
-    const double shared = (double)(c->data * c->context),
-                 mine = s->parameters / (double)(c->tensor * c->pipeline),
-                 sent = mine * (shared - 1) / shared,
+    const double shared = (double)(c->data * c->context), groups = (double)layout_groups(c),
+                 mine = s->in->parameters / (double)(c->tensor * c->pipeline),
+                 sent = mine * (shared - groups) / shared,
+                 between = mine * groups / shared * (groups - 1) / groups,
                  weights = s->cfg->precision != PRECISION_F32 ? 2 : 4;
     const double in_update[] = {8, 4 + weights, weights, 0}; // by level of ZeRO
     for (int64_t rank = 0; rank < c->pipeline; rank++) {
@@ -89,7 +109,7 @@ static void compose_shared(const search *s, const layout_candidate *c, step_work
         to->forward[rank].wire[AXIS_DATA] = gathered;
         to->backward[rank].wire[AXIS_DATA] = (c->zero >= 2 ? 4 * sent : 0) + gathered;
     }
-    to->update.wire[AXIS_DATA] = in_update[c->zero] * sent;
+    to->update.wire[AXIS_DATA] = in_update[c->zero] * sent + (4 + weights) * between;
     to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
 }
 
@@ -153,7 +173,7 @@ static double seconds_of(search *s, const layout_candidate *c, const layer_work 
     step_cost cost;
     compose(s, c, layer, &all);
     const drv_status status =
-            step_cost_make(a, &s->with, &all, simulates ? &schedule : NULL, s->device, &cost);
+            step_cost_make(a, &s->with, &all, simulates ? &schedule : NULL, s->in->device, &cost);
     arena_free(a);
     if (status != DRV_OK) return HUGE_VAL;
     return cost.seconds + (simulates ? 0 : bubble_of(c, &cost, micro_batches));
@@ -164,9 +184,10 @@ static void add(search *s, layout_candidate c) {
     const layer_work *layer = layer_of(s, &c);
     if (!layer) return;
     s->with.zero = c.zero;
+    s->with.zero_groups = layout_groups(&c);
     c.bytes = layout_bytes_of(s->bytes, &s->with, &c);
     if (c.bytes == 0) return;
-    if (c.bytes > SLACK * (double)s->device->memory) {
+    if (c.bytes > SLACK * (double)s->in->device->memory) {
         out->n_too_large++;
         return;
     }
@@ -182,6 +203,19 @@ static int64_t most_zero(search *s, const layout_candidate *c) {
     return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 3 : 1;
 }
 
+// Adds a level of ZeRO; of level 3 also in groups of the data ranks of a host, whose links are
+// faster.
+static void add_zero(search *s, layout_candidate c) {
+    const link_speeds *links = &s->in->device->links;
+    const int64_t here = links->ranks_per_host / (c.tensor * c.context);
+    c.zero_group = 0;
+    add(s, c);
+    if (c.zero < 3 || links->inside <= links->between || here < 2) return;
+    if (here >= c.data || c.data % here != 0) return;
+    c.zero_group = here;
+    if (s->cfg->accum_groups % layout_groups(&c) == 0) add(s, c);
+}
+
 // Recomputation, sequence parallelism and ZeRO, each on or off.
 static void add_variants(search *s, layout_candidate c) {
     const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context,
@@ -193,7 +227,7 @@ static void add_variants(search *s, layout_candidate c) {
                 c.recompute = (recompute_mode)mode;
                 c.sequence = sequence;
                 c.zero = zero;
-                add(s, c);
+                add_zero(s, c);
             }
 }
 
@@ -219,8 +253,8 @@ static void add_schedules(search *s, layout_candidate c) {
 
 static bool is_wanted(const search *s, const layout_candidate *c) {
     const mesh m = layout_mesh(c);
-    for (int axis = 0; s->pinned && axis < N_AXES; axis++)
-        if (s->pinned->size[axis] && s->pinned->size[axis] != m.size[axis]) return false;
+    for (int axis = 0; s->in->pinned && axis < N_AXES; axis++)
+        if (s->in->pinned->size[axis] && s->in->pinned->size[axis] != m.size[axis]) return false;
     return true;
 }
 
@@ -233,12 +267,13 @@ static void add_micro_batches(search *s, layout_candidate c) {
         if (share % c.micro_batch == 0 && layout_candidate_apply(&c, s->ranks, &s->with) == DRV_OK)
             add_schedules(s, c);
     }
-    s->out->n_meshes += s->out->n + s->out->n_too_large > before;
+    if (s->out->n + s->out->n_too_large == before) return;
+    s->out->n_meshes++;
+    atomic_fetch_add_explicit(s->in->n_meshes, 1, memory_order_relaxed);
 }
 
 // Degrees come in ascending order.
-static void refuse(search *s, const char *axis, int64_t degree, const char *why) {
-    layout_candidates *out = s->out;
+static void refuse(layout_candidates *out, const char *axis, int64_t degree, const char *why) {
     int i = 0;
     while (i < out->n_refused &&
             (strcmp(out->refused[i].axis, axis) != 0 || strcmp(out->refused[i].why, why) != 0))
@@ -261,9 +296,8 @@ void layout_refusals_add(const layout_candidates *c, str *out) {
 
 // Shows the progress of the estimates, which take seconds for many ranks with many divisors.
 static void show_estimates(const search *s) {
-    if (clock_s() - s->begin > 1)
-        progress("estimating layouts: %d variants of %d meshes", s->out->n + s->out->n_too_large,
-                s->out->n_meshes);
+    if (s->shows && clock_s() - s->in->begin > 1)
+        progress("estimating layouts: %d meshes", atomic_load(s->in->n_meshes));
 }
 
 static void add_pipelines(search *s, layout_candidate c) {
@@ -278,34 +312,73 @@ static void add_pipelines(search *s, layout_candidate c) {
 }
 
 // Each row is cut into 2 n parts, and each rank has two of them.
-static bool context_divides(const search *s, int64_t n) {
-    return n == 1 || s->cfg->sequence_length % (2 * n) == 0;
+static bool context_divides(const run_config *cfg, int64_t n) {
+    return n == 1 || cfg->sequence_length % (2 * n) == 0;
 }
 
 static void add_contexts(search *s, layout_candidate c) {
     for (c.context = 1; c.context <= s->ranks / c.tensor; c.context++)
-        if (s->ranks / c.tensor % c.context == 0 && context_divides(s, c.context))
+        if (s->ranks / c.tensor % c.context == 0 && context_divides(s->cfg, c.context))
             add_pipelines(s, c);
 }
 
 // Refuses degrees that are impossible whatever the other degrees are.
-static void refuse_degrees(search *s) {
-    const int64_t layers = s->cfg->model.num_hidden_layers, batch = s->cfg->global_batch_size;
+static void refuse_degrees(const run_config *cfg, int64_t ranks, layout_candidates *out) {
+    const int64_t layers = cfg->model.num_hidden_layers, batch = cfg->global_batch_size;
     char why[96];
-    for (int64_t n = 1; n <= s->ranks; n++) {
-        if (s->ranks % n) continue;
+    for (int64_t n = 1; n <= ranks; n++) {
+        if (ranks % n) continue;
         snprintf(why, sizeof why, "expected at most the %lld layers of the model",
                 (long long)layers);
-        if (n > layers) refuse(s, "pipeline", n, why);
+        if (n > layers) refuse(out, "pipeline", n, why);
         snprintf(why, sizeof why,
                 n > batch ? "expected at most the %lld rows of training.global_batch_size"
                           : "expected a divisor of training.global_batch_size %lld",
                 (long long)batch);
-        if (batch % n) refuse(s, "data", n, why);
+        if (batch % n) refuse(out, "data", n, why);
         snprintf(why, sizeof why, "expected half a divisor of data.sequence_length %lld",
-                (long long)s->cfg->sequence_length);
-        if (!context_divides(s, n)) refuse(s, "context", n, why);
+                (long long)cfg->sequence_length);
+        if (!context_divides(cfg, n)) refuse(out, "context", n, why);
     }
+}
+
+typedef struct find_arg {
+    const search_inputs *in;
+    tensor_degree *degrees;
+} find_arg;
+
+static void find_of_degree(void *arg, int64_t i, int thread) {
+    const search_inputs *in = ((find_arg *)arg)->in;
+    tensor_degree *degree = &((find_arg *)arg)->degrees[i];
+    const mesh m = {.size = {1, 1, 1, (int)degree->tensor}};
+    const layout_opts opts = {.blocks = (int)in->cfg->tensor_blocks};
+    model_layout layout;
+    if (layout_on(&in->cfg->model, &m, 0, &opts, &layout) != DRV_OK) {
+        snprintf(degree->why, sizeof degree->why, "%s", strstr(drv_message(), "expected"));
+        return;
+    }
+    search all = {.cfg = in->cfg,
+            .with = *in->cfg,
+            .ranks = in->ranks,
+            .in = in,
+            .layers = layer_works_new(in->cfg),
+            .bytes = layout_bytes_new(in->cfg),
+            .out = &degree->found,
+            .shows = thread == 0};
+    add_contexts(&all, (layout_candidate){.tensor = degree->tensor});
+    layer_works_free(all.layers);
+    layout_bytes_free(all.bytes);
+}
+
+// Appends what was found of a degree to `out`, and frees it.
+static void append(layout_candidates *out, layout_candidates *found) {
+    for (int i = 0; i < found->n; i++) {
+        MEM_GROW(out->list, out->n, out->cap);
+        out->list[out->n++] = found->list[i];
+    }
+    out->n_meshes += found->n_meshes;
+    out->n_too_large += found->n_too_large;
+    free(found->list);
 }
 
 // --- order
@@ -336,30 +409,29 @@ static void group_meshes(layout_candidates *c) {
 
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_profile *device,
         const mesh *pinned, layout_candidates *out) {
-    search all = {.cfg = cfg,
-            .with = *cfg,
+    atomic_int n_meshes = 0;
+    const search_inputs in = {.cfg = cfg,
             .ranks = ranks,
             .device = device,
             .pinned = pinned,
-            .layers = layer_works_new(cfg),
-            .bytes = layout_bytes_new(cfg),
-            .out = out,
             .parameters = (double)model_parameters(&cfg->model),
-            .begin = clock_s()};
-    *out = (layout_candidates){0};
-    refuse_degrees(&all);
+            .begin = clock_s(),
+            .n_meshes = &n_meshes};
+    tensor_degree *degrees = NULL;
+    int n = 0, room = 0;
     for (int64_t t = 1; t <= ranks; t++) {
-        const mesh m = {{1, 1, 1, (int)t}};
-        const layout_opts opts = {.blocks = (int)cfg->tensor_blocks};
-        model_layout layout;
         if (ranks % t) continue;
-        if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)
-            add_contexts(&all, (layout_candidate){.tensor = t});
-        else
-            refuse(&all, "tensor", t, strstr(drv_message(), "expected"));
+        MEM_GROW(degrees, n, room);
+        degrees[n++] = (tensor_degree){.tensor = t};
     }
-    layer_works_free(all.layers);
-    layout_bytes_free(all.bytes);
+    *out = (layout_candidates){0};
+    refuse_degrees(cfg, ranks, out);
+    par_for(n, find_of_degree, &(find_arg){&in, degrees});
+    for (int i = 0; i < n; i++) {
+        if (degrees[i].why[0]) refuse(out, "tensor", degrees[i].tensor, degrees[i].why);
+        append(out, &degrees[i].found);
+    }
+    free(degrees);
     group_meshes(out);
     progress_end();
 }
@@ -395,6 +467,8 @@ const char *layout_keys(arena *a, const layout_candidate *c) {
                 c->sequence ? "true" : "false");
     if (c->data * c->context > 1)
         keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
+    if (c->zero_group)
+        keys = arena_printf(a, "%s --set parallel.zero_group=%lld", keys, (long long)c->zero_group);
     return keys;
 }
 

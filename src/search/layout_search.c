@@ -1,4 +1,6 @@
-// Plans the layouts with the best estimates, mesh by mesh, and keeps those that fit.
+// Plans the layouts with the best estimates, mesh by mesh, and keeps those that fit. Each thread
+// plans a mesh; the results are taken in the order of the meshes, so they do not depend on the
+// threads.
 #include "search/layout_search.h"
 
 #include <math.h>
@@ -7,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "programs/fit.h"
 #include "search/timed_plan.h"
 #include "setup/process_bytes.h"
@@ -37,7 +40,7 @@ drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
 // Variants whose memory is estimated alike.
 static bool is_alike(const layout_candidate *x, const layout_candidate *y) {
     return x->recompute == y->recompute && x->schedule == y->schedule &&
-           x->sequence == y->sequence && x->zero == y->zero;
+           x->sequence == y->sequence && x->zero == y->zero && x->zero_group == y->zero_group;
 }
 
 // The excess over its estimate that alike variants showed; 1: not known.
@@ -49,30 +52,33 @@ static double excess_of(const layout_candidate *tried, const double *excess, int
     return most;
 }
 
-// The fastest variant of the mesh at `first` that fits. *next: where the next mesh begins. Variants
-// are planned in the order of their estimates, until none is left that may be faster; those are
-// passed over of which an alike one needed so much more than its estimate that they cannot fit.
-static bool find_variant(const layout_search *made, const layout_candidates *all, int first,
-        int *next, layout_candidate *out) {
+// The variants of a mesh, and the one that was chosen.
+typedef struct mesh_variants {
+    int first, end; // in the list of candidates
+    bool fits;
+    layout_candidate best;
+} mesh_variants;
+
+// Finds the fastest variant of a mesh that fits. Variants are planned in the order of their
+// estimates, until none is left that may be faster; those are passed over of which an alike one
+// needed so much more than its estimate that they cannot fit.
+static void find_variant(const layout_search *made, mesh_variants *of) {
     const double memory = (double)made->device.memory;
     layout_candidate tried[MAX_TRIES];
     double excess[MAX_TRIES];
     int tries = 0;
-    bool fits = false;
-    for (*next = first; *next < all->n; ++*next) {
-        if (!layout_same_mesh(&all->list[first], &all->list[*next])) break;
-        layout_candidate c = all->list[*next];
+    for (int i = of->first; i < of->end && tries < MAX_TRIES; i++) {
+        layout_candidate c = made->all.list[i];
         const double estimated = c.bytes;
-        if (tries == MAX_TRIES || (fits && FASTER * c.seconds > out->seconds)) continue;
+        if (of->fits && FASTER * c.seconds > of->best.seconds) break;
         if (estimated * excess_of(tried, excess, tries, &c) > UNLIKE * memory) continue;
         if (layout_search_plan(made, &c) != DRV_OK) continue;
         excess[tries] = c.bytes / estimated;
         tried[tries++] = c;
-        if (c.bytes > memory || (fits && c.seconds >= out->seconds)) continue;
-        fits = true;
-        *out = c;
+        if (c.bytes > memory || (of->fits && c.seconds >= of->best.seconds)) continue;
+        of->fits = true;
+        of->best = c;
     }
-    return fits;
 }
 
 static int by_seconds(const void *x, const void *y) {
@@ -81,32 +87,58 @@ static int by_seconds(const void *x, const void *y) {
 }
 
 // Shows the progress of a search that takes longer than a second. It ends once enough layouts fit.
-static void show_progress(const layout_search *f, const layout_candidates *all, double begin) {
-    const int tried = f->n + f->n_not, left = all->n_meshes - tried;
+static void show_progress(const layout_search *f, double begin) {
+    const int tried = f->n + f->n_not, left = f->all.n_meshes - tried;
     const double seconds = clock_s() - begin;
     if (seconds < 1) return;
     progress("planning layouts: mesh %d of at most %d, %d fit, at most %s left", tried + 1,
-            all->n_meshes, f->n, str_duration(seconds / tried * left));
+            f->all.n_meshes, f->n, str_duration(seconds / tried * left));
+}
+
+typedef struct plan_arg {
+    const layout_search *made;
+    mesh_variants *meshes;
+} plan_arg;
+
+static void plan_mesh(void *arg, int64_t i, int thread) {
+    (void)thread;
+    find_variant(((plan_arg *)arg)->made, &((plan_arg *)arg)->meshes[i]);
+}
+
+// Returns whether the mesh that begins with a candidate may be faster than the last one that is
+// wanted.
+static bool may_be_better(const layout_search *f, int first) {
+    return f->n < f->top || FASTER * f->all.list[first].seconds <= f->list[f->top - 1].seconds;
 }
 
 // Ends when no mesh that is left is estimated to be faster than the last one that is wanted.
-static void plan_best(layout_search *f, const layout_candidates *all) {
+static void plan_best(layout_search *to) {
     const double begin = clock_s();
-    int room = 0;
-    for (int i = 0, next; i < all->n; i = next) {
-        if (f->n >= f->top && FASTER * all->list[i].seconds > f->list[f->top - 1].seconds) break;
-        if (i > 0) show_progress(f, all, begin);
-        layout_candidate found;
-        if (!find_variant(f, all, i, &next, &found)) {
-            f->n_not++;
-            continue;
+    const int n_threads = par_threads();
+    mesh_variants *meshes = mem_alloc(sizeof *meshes * (size_t)n_threads);
+    int room = 0, next = 0;
+    while (next < to->all.n && may_be_better(to, next)) {
+        int n = 0;
+        if (next > 0) show_progress(to, begin);
+        for (; n < n_threads && next < to->all.n && may_be_better(to, next); n++) {
+            meshes[n] = (mesh_variants){.first = next};
+            while (next < to->all.n &&
+                    layout_same_mesh(&to->all.list[meshes[n].first], &to->all.list[next]))
+                next++;
+            meshes[n].end = next;
         }
-        MEM_GROW(f->list, f->n, room);
-        f->list[f->n++] = found;
-        qsort(f->list, (size_t)f->n, sizeof *f->list, by_seconds);
+        par_for(n, plan_mesh, &(plan_arg){to, meshes});
+        for (int i = 0; i < n && may_be_better(to, meshes[i].first); i++) {
+            to->n_not += !meshes[i].fits;
+            if (!meshes[i].fits) continue;
+            MEM_GROW(to->list, to->n, room);
+            to->list[to->n++] = meshes[i].best;
+            qsort(to->list, (size_t)to->n, sizeof *to->list, by_seconds);
+        }
     }
+    free(meshes);
     progress_end();
-    if (f->n > f->top) f->n = (int)f->top;
+    if (to->n > to->top) to->n = (int)to->top;
 }
 
 // Counts the FLOPs per token, which do not depend on the layout.
@@ -126,7 +158,7 @@ static drv_status count_flops(layout_search *f) {
 drv_status layout_search_run(layout_search *s) {
     DRV_TRY(count_flops(s));
     layout_candidates_find(s->cfg, s->ranks, &s->device, &s->pinned, &s->all);
-    plan_best(s, &s->all);
+    plan_best(s);
     return DRV_OK;
 }
 

@@ -42,13 +42,6 @@ drv_status carry_token_ids(arena *a, run_config *cfg) {
     return DRV_OK;
 }
 
-// The folder of tokenizer.json, which may have been named itself.
-static const char *folder_of(arena *a, const char *path) {
-    if (file_is_dir(path)) return path;
-    const char *slash = strrchr(path, '/');
-    return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
-}
-
 void carry_say_changes(const ckpt_content *now, const char *folder) {
     arena *a = arena_new("carried files");
     for (int i = 0; i < now->n_carried; i++) {
@@ -137,7 +130,7 @@ int64_t carry_bytes(const run_config *cfg) {
     int64_t bytes = 0;
     if (!cfg->tokenizer || !*cfg->tokenizer) return 0; // NULL: of a model without a run
     arena *a = arena_new("sizes");
-    const char *folder = folder_of(a, cfg->tokenizer);
+    const char *folder = path_folder(a, cfg->tokenizer);
     for (int i = 0; i < n_ckpt_carried_names; i++) {
         const int64_t n = file_size(path_join(a, folder, ckpt_carried_names[i]));
         if (n > 0) bytes += n;
@@ -164,7 +157,7 @@ static drv_status carry_own_name(arena *a, const run_config *cfg, ckpt_carried *
             (!str_ends(name, ".model") && !str_ends(name, ".tiktoken")))
         return DRV_OK;
     DRV_TRY(file_read(a, path, &bytes, &n));
-    list[(*n_list)++] = (ckpt_carried){name, bytes, n, folder_of(a, path)};
+    list[(*n_list)++] = (ckpt_carried){name, bytes, n, path_folder(a, path)};
     return DRV_OK;
 }
 
@@ -173,11 +166,12 @@ drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
     out->n_carried = 0;
     if (!*cfg->tokenizer) return DRV_OK;
     ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names + 1);
-    folders[0] = folder_of(a, cfg->tokenizer);
+    folders[0] = path_folder(a, cfg->tokenizer);
     arena *compare = arena_new("same tokenizer");
-    if (*cfg->from && same_file(compare, path_join(compare, folders[0], "tokenizer.json"),
-                              path_join(compare, cfg->from, "tokenizer.json")))
-        folders[1] = cfg->from;
+    const char *base = *cfg->from ? path_folder(a, cfg->from) : NULL;
+    if (base && same_file(compare, path_join(compare, folders[0], "tokenizer.json"),
+                        path_join(compare, base, "tokenizer.json")))
+        folders[1] = base;
     arena_free(compare);
     for (int i = 0; i < n_ckpt_carried_names; i++)
         for (int k = 0; k < 2 && folders[k]; k++) {

@@ -396,7 +396,7 @@ static bool is_json(const char *path, const file_map *file) {
 drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO,
-                "could not open \"%s\": No such file or directory; expected a folder with tokenizer.json%s",
+                "could not open \"%s\": No such file or directory; expected a tokenizer.json, a tokenizer.model or a folder with one%s",
                 path, hub_hint(a, path));
     if (file_is_dir(path)) {
         DRV_TRY(dir_may_enter(path));

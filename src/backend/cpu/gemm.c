@@ -147,14 +147,19 @@ static int64_t more_pieces(int64_t n, int64_t n_pieces, int64_t unit) {
     return size > unit ? div_up(n, size - unit) : n + 1;
 }
 
+// Returns the factor by which packing each operand again for each tile of the other slows a product.
+static double packing_cost(int64_t tile_m, int64_t tile_n) {
+    return 1 + 13 / (double)tile_m + 16 / (double)tile_n;
+}
+
 // Returns the cost of a grid of tiles over one perfect product: threads that wait for the last tile
-// (which may run on a busy core, 5 % slower, say), and packing each operand again for each tile of
-// the other (bench/results/2026-11-27-products.md).
+// (which may run on a busy core, 5 % slower, say), at least 1, times packing
+// (bench/results/2026-11-27-products.md).
 static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, int64_t threads) {
     const int64_t tiles = div_up(m, tile_m) * div_up(n, tile_n);
     const double tile = (double)tile_m * (double)tile_n / ((double)m * (double)n);
     const double wait = ((double)div_up(tiles, threads) + 0.05) * (double)threads * tile;
-    return wait * (1 + 13 / (double)tile_m + 16 / (double)tile_n);
+    return wait * packing_cost(tile_m, tile_n);
 }
 
 static int64_t partial_sums_of_tree(const gemm_tree *tree) {
@@ -165,7 +170,8 @@ static int64_t partial_sums_of_tree(const gemm_tree *tree) {
 // wait for others they should stay in the cache: half as many rows and columns; so should a tile
 // that several products are added to: half as many rows, but not by AMX, which would pack b twice
 // as often. Plans of large models ask thousands of times, so grids of the same tiles are looked at
-// once.
+// once, and a search ends where packing alone costs more than the best grid does: tiles only get
+// smaller from there.
 static void choose_tiles(gemm *g, bool by_amx, int64_t threads) {
     const gemm_shape *s = &g->shape;
     const bool stays = tree_is_given(&g->tree) || (g->tree.partial_sums > 1 && !by_amx);
@@ -173,9 +179,11 @@ static void choose_tiles(gemm *g, bool by_amx, int64_t threads) {
     double best = 1e30;
     for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i = more_pieces(s->m, i, 16)) {
         const int64_t tile_m = piece(s->m, i, 16);
+        if (packing_cost(tile_m, most_n + 48) >= best) break;
         for (int64_t j = div_up(s->n, most_n); j <= div_up(s->n, 96);
                 j = more_pieces(s->n, j, 48)) {
             const int64_t tile_n = piece(s->n, j, 48);
+            if (packing_cost(tile_m, tile_n) >= best) break;
             const double cost = tiling_cost(s->m, s->n, tile_m, tile_n, threads);
             if (cost < best) best = cost, g->tile_m = tile_m, g->tile_n = tile_n;
         }

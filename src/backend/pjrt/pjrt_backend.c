@@ -52,8 +52,10 @@ lower_options *pjrt_lowering(backend *b) {
     return &self(b)->lower;
 }
 
-// Puts a program and its step before the message of what has failed.
+// Puts a program and its step before the message of what has failed. Another rank's failure is told
+// by that rank.
 static drv_status failed_in(drv_status status, int64_t step, const char *program) {
+    if (status == DRV_E_PEER) return status;
     if (step == 0) return drv_context(status, "program \"%s\"", program);
     return drv_context(status, "step %lld: program \"%s\"", (long long)step, program);
 }
@@ -65,7 +67,7 @@ static drv_status settle(pjrt_backend *b, int64_t number) {
     for (int i = 0; i < MAX_RUNNING && status == DRV_OK; i++) {
         running_program *p = &b->running[i];
         if (!p->done || p->number > number) continue;
-        status = plugin_wait(b->pool->plugin, p->done);
+        status = plugin_wait(b->pool->plugin, b->member.c, p->done);
         p->done = NULL;
         if (status != DRV_OK) status = failed_in(status, p->step, p->name);
     }
@@ -278,6 +280,7 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     b->member = (device_member){.group = device_group_of(b->pool, rank - rank % n, n, n_here),
             .place = n_here == 1 ? 0 : rank % n,
             .c = c};
+    b->states.ranks = c;
     const drv_status status = write_places(b, rank % n);
     DRV_ASSERT(status == DRV_OK, "places: %s", drv_message()); // no device is asked
 }

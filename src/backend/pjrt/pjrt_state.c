@@ -16,7 +16,7 @@ void state_table_open(arena *a, const device_client *c, int device, state_table 
 
 void state_table_close(state_table *s) {
     for (; s->n_fetched; s->n_fetched--) { // nobody reads them any more, the plugin still writes
-        if (plugin_wait(s->client->plugin, s->fetched[s->first_fetched].event) != DRV_OK)
+        if (plugin_wait(s->client->plugin, s->ranks, s->fetched[s->first_fetched].event) != DRV_OK)
             log_file_only("%s", drv_message());
         s->first_fetched = (s->first_fetched + 1) % MAX_FETCHED;
     }
@@ -72,6 +72,13 @@ static bool is_converted(const device_state *d) {
     return d->host != d->shape.dt;
 }
 
+// Waits for the value and copies it to dst as the device has it.
+static drv_status download(const state_table *s, const device_state *d, void *dst) {
+    pjrt_event *done;
+    DRV_TRY(client_download_start(s->client, d->buffer, &d->shape, dst, &done));
+    return plugin_wait(s->client->plugin, s->ranks, done);
+}
+
 static float *to_device_type(const device_state *d) {
     const int64_t n = state_bytes(d) / (int64_t)sizeof(double);
     const double *from = (const double *)(const void *)d->staging;
@@ -85,7 +92,7 @@ static drv_status download_converted(const state_table *s, const device_state *d
     const int64_t n = state_bytes(d) / (int64_t)sizeof(double);
     double *to = (double *)(void *)d->staging;
     float *from = mem_alloc(sizeof *from * (size_t)n);
-    const drv_status status = client_download(s->client, d->buffer, &d->shape, from);
+    const drv_status status = download(s, d, from);
     for (int64_t i = 0; status == DRV_OK && i < n; i++)
         to[i] = (double)from[i];
     free(from);
@@ -105,8 +112,7 @@ static drv_status stage(state_table *s, device_state *d) {
     if (d->holds_value) return DRV_OK;
     if (!d->staging) d->staging = mem_zeroed((size_t)state_bytes(d));
     if (d->buffer)
-        DRV_TRY_CTX(is_converted(d) ? download_converted(s, d)
-                                    : client_download(s->client, d->buffer, &d->shape, d->staging),
+        DRV_TRY_CTX(is_converted(d) ? download_converted(s, d) : download(s, d, d->staging),
                 "\"%s\"", d->name);
     d->holds_value = true;
     return DRV_OK;
@@ -175,7 +181,7 @@ drv_status state_arrive(state_table *s, int n_oldest) {
     DRV_ASSERT(n_oldest <= s->n_fetched, "%d values of %d", n_oldest, s->n_fetched);
     for (int i = 0; i < n_oldest; i++) {
         const fetched_state *f = &s->fetched[s->first_fetched];
-        const drv_status waited = plugin_wait(s->client->plugin, f->event);
+        const drv_status waited = plugin_wait(s->client->plugin, s->ranks, f->event);
         if (waited == DRV_OK)
             deliver(f);
         else

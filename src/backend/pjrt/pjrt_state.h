@@ -38,6 +38,7 @@ typedef struct state_table {
     arena *a;
     const device_client *client;
     int device;
+    const comm *ranks; // that programs of this rank may wait for; NULL: none
     name_map map;
     device_state **all;
     int n, cap;

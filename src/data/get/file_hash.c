@@ -9,15 +9,8 @@
 #include "base/crypto_calls.h"
 #include "base/file.h"
 
-drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]) {
-    enum { PIECE_BYTES = 1 << 20 };
-    const crypto_calls *crypto;
-    DRV_TRY(crypto_open("downloads are checked with", &crypto));
-    int fd;
-    int64_t bytes;
-    DRV_TRY(file_open_regular(path, &fd, &bytes));
-    FILE *file = fdopen(fd, "rb");
-    DRV_ASSERT(file, "a descriptor that was opened to read");
+// Begins a hash; that of git has the number of bytes in it.
+static EVP_MD_CTX *begin(const crypto_calls *crypto, hash_kind kind, int64_t bytes) {
     EVP_MD_CTX *digest = crypto->EVP_MD_CTX_new();
     DRV_ASSERT(digest &&
                        crypto->EVP_DigestInit_ex(digest,
@@ -28,16 +21,43 @@ drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]
         const int n = snprintf(head, sizeof head, "blob %lld", (long long)bytes);
         crypto->EVP_DigestUpdate(digest, head, (size_t)n + 1);
     }
-    unsigned char sum[EVP_MAX_MD_SIZE], *piece = mem_alloc(PIECE_BYTES);
-    for (size_t k; (k = fread(piece, 1, PIECE_BYTES, file));)
-        crypto->EVP_DigestUpdate(digest, piece, k);
+    return digest;
+}
+
+static void end(const crypto_calls *crypto, EVP_MD_CTX *digest, char out[HASH_TEXT_BYTES]) {
+    unsigned char sum[EVP_MAX_MD_SIZE];
     unsigned n_sum = 0;
     crypto->EVP_DigestFinal_ex(digest, sum, &n_sum);
     DRV_ASSERT(2 * n_sum < HASH_TEXT_BYTES, "a hash of %u bytes", n_sum);
     for (unsigned i = 0; i < n_sum; i++)
         snprintf(out + 2 * i, 3, "%02x", sum[i]);
-    free(piece);
     crypto->EVP_MD_CTX_free(digest);
+}
+
+drv_status bytes_hash(const void *bytes, size_t n, hash_kind kind, char out[HASH_TEXT_BYTES]) {
+    const crypto_calls *crypto;
+    DRV_TRY(crypto_open("files are hashed with", &crypto));
+    EVP_MD_CTX *digest = begin(crypto, kind, (int64_t)n);
+    crypto->EVP_DigestUpdate(digest, bytes, n);
+    end(crypto, digest, out);
+    return DRV_OK;
+}
+
+drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]) {
+    enum { PIECE_BYTES = 1 << 20 };
+    const crypto_calls *crypto;
+    DRV_TRY(crypto_open("files are hashed with", &crypto));
+    int fd;
+    int64_t bytes;
+    DRV_TRY(file_open_regular(path, &fd, &bytes));
+    FILE *file = fdopen(fd, "rb");
+    DRV_ASSERT(file, "a descriptor that was opened to read");
+    EVP_MD_CTX *digest = begin(crypto, kind, bytes);
+    unsigned char *piece = mem_alloc(PIECE_BYTES);
+    for (size_t k; (k = fread(piece, 1, PIECE_BYTES, file));)
+        crypto->EVP_DigestUpdate(digest, piece, k);
+    end(crypto, digest, out);
+    free(piece);
     fclose(file);
     return DRV_OK;
 }

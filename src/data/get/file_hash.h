@@ -1,4 +1,4 @@
-// Hashes by which a file that was downloaded is known to be the right one.
+// Hashes by which the hub and we know that a file is the right one.
 #pragma once
 #include "base/status.h"
 
@@ -8,3 +8,6 @@ enum { HASH_TEXT_BYTES = 65 }; // of the longest, in hexadecimal, with its NUL
 
 // DRV_E_IO: the file cannot be read, or OpenSSL's libcrypto is not there.
 DRV_CHECKED drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]);
+// The same of bytes in memory.
+DRV_CHECKED drv_status bytes_hash(const void *bytes, size_t n, hash_kind kind,
+        char out[HASH_TEXT_BYTES]);

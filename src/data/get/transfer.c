@@ -15,30 +15,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "data/get/file_hash.h"
-
-enum { FIRST_WAIT_S = 1, MAX_WAIT_S = 60, SILENT_S = 60, CONNECT_S = 30 };
+#include "data/get/http_try.h"
 
 // --- a try
-static void set_common(transfer *job, const char *url) {
-    CURL *handle = job->handle;
-    curl->easy_setopt(handle, CURLOPT_URL, url);
-    curl->easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-    curl->easy_setopt(handle, CURLOPT_MAXREDIRS, 10L);
-    curl->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
-    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
-    curl->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    curl->easy_setopt(handle, CURLOPT_USERAGENT, "drover");
-    curl->easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl->easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    // Only to the host that was asked, not to where it redirects.
-    const size_t n_host = job->opts->token ? strlen(job->opts->host) : 0;
-    if (n_host && strncmp(url, job->opts->host, n_host) == 0 && url[n_host] == '/') {
-        curl->easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl->easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, job->opts->token);
-    }
-}
-
 static void copy_value(char *to, size_t cap, const char *p, size_t n) {
     while (n && isspace((unsigned char)*p))
         p++, n--;
@@ -122,7 +101,9 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
 void transfer_open(transfer *job, const char *url) {
     job->handle = curl->easy_init();
     DRV_ASSERT(job->handle, "libcurl");
-    set_common(job, url);
+    http_prepare(job->handle, url, job->opts->token, job->opts->host);
+    curl->easy_setopt(job->handle, CURLOPT_FOLLOWLOCATION, 1L);
+    curl->easy_setopt(job->handle, CURLOPT_MAXREDIRS, 10L);
     curl->easy_setopt(job->handle, CURLOPT_WRITEFUNCTION, on_body);
     curl->easy_setopt(job->handle, CURLOPT_WRITEDATA, job);
     curl->easy_setopt(job->handle, CURLOPT_HEADERFUNCTION, on_header);
@@ -176,11 +157,6 @@ static drv_status refused(const char *url, long code, const char *hub) {
     return drv_fail(DRV_E_IO, "%s: the server answered %ld", url, code);
 }
 
-static bool worth_a_try(long code) {
-    return code == 0 || code == 200 || code == 206 || code == 408 || code == 416 || code == 425 ||
-           code == 429 || code >= 500;
-}
-
 // Checks a complete file against its hash. *why: the difference.
 static drv_status check(const transfer *job, char *why, size_t cap) {
     char sum[HASH_TEXT_BYTES];
@@ -204,9 +180,7 @@ static drv_status again(transfer *job, const char *why) {
     if (++job->failures >= job->opts->tries)
         return drv_fail(DRV_E_IO, "%s: given up after %d tr%s: %s", job->file->url, job->failures,
                 job->failures == 1 ? "y" : "ies", why);
-    double wait = FIRST_WAIT_S * 0.25 * (1 << (job->failures < 9 ? job->failures : 9));
-    if (job->retry_after > 0) wait = job->retry_after;
-    if (wait > MAX_WAIT_S) wait = MAX_WAIT_S;
+    const double wait = http_wait_s(job->failures, job->retry_after);
     job->not_before = clock_s() + wait;
     job->state = JOB_WAITS;
     if (job->failures < SAID_TRIES)
@@ -241,7 +215,7 @@ drv_status transfer_settle(transfer *job, CURLcode result) {
         return again(job, why);
     }
     const bool good = job->code == 200 || job->code == 206;
-    if (!worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
+    if (!http_worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
     if (job->code == 416) { // nothing after what is there: it is whole, or not the file
         DRV_TRY(check(job, why, sizeof why));
         if (!*why && (job->file->size >= 0 || job->file->sha256)) return finish(job);
@@ -273,7 +247,7 @@ drv_status transfer_settle_text(transfer *job, CURLcode result) {
         job->state = JOB_DONE;
         return DRV_OK;
     }
-    if (!worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
+    if (!http_worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
     return again(job, result == CURLE_OK ? why : curl->easy_strerror(result));
 }
 

@@ -109,9 +109,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
     chat_template *template;
     struct tm now;
     sft_format *format = ARENA_NEW(a, sft_format);
-    const char *slash = file_is_dir(folder) ? NULL : strrchr(folder, '/');
-    if (!file_is_dir(folder))
-        folder = slash ? arena_strndup(a, folder, (size_t)(slash - folder)) : ".";
+    folder = path_folder(a, folder);
     if (!name) name = "chat";
     DRV_TRY(chat_model_read(a, folder, false, &model));
     const int n_named = model.n_specials;

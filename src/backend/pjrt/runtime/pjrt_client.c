@@ -216,7 +216,7 @@ void client_close(device_client *c) {
     if (c->topology)
         give_back(c->plugin, PJRT_SLOT_TopologyDescription_Destroy,
                 &(pjrt_topology_args){.topology = c->topology});
-    if (c->handle && !*c->plugin->silent) // it would wait for what is on its way
+    if (c->handle && !c->plugin->health->silent) // it would wait for what is on its way
         give_back(c->plugin, PJRT_SLOT_Client_Destroy, &(pjrt_client_args){.client = c->handle});
 }
 
@@ -393,7 +393,7 @@ drv_status client_upload(const device_client *c, int device, const buffer_shape 
             .semantics = PJRT_COPY_DURING_CALL,
             .device = c->devices[device]};
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Client_BufferFromHostBuffer, &args));
-    const drv_status status = plugin_wait(c->plugin, args.done_with_host_buffer);
+    const drv_status status = plugin_wait(c->plugin, NULL, args.done_with_host_buffer);
     if (status == DRV_OK)
         *out = args.buffer;
     else
@@ -417,13 +417,6 @@ drv_status client_download_start(const device_client *c, pjrt_buffer *buffer,
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Buffer_ToHostBuffer, &args));
     *done = args.event;
     return DRV_OK;
-}
-
-drv_status client_download(const device_client *c, pjrt_buffer *buffer, const buffer_shape *shape,
-        void *dst) {
-    pjrt_event *done;
-    DRV_TRY(client_download_start(c, buffer, shape, dst, &done));
-    return plugin_wait(c->plugin, done);
 }
 
 void client_buffer_free(const device_client *c, pjrt_buffer *buffer) {

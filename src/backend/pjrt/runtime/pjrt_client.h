@@ -87,10 +87,8 @@ void client_program_free(const device_client *c, device_program *p);
 // Copies dense rows to a device; `src` is free when it returns.
 DRV_CHECKED drv_status client_upload(const device_client *c, int device, const buffer_shape *shape,
         const void *src, pjrt_buffer **out);
-// Waits for the value and copies it to dst as dense rows.
-DRV_CHECKED drv_status client_download(const device_client *c, pjrt_buffer *buffer,
-        const buffer_shape *shape, void *dst);
-// The same without waiting: dst is filled when *done has come, whatever becomes of the buffer.
+// Starts to copy the value as dense rows: dst is filled when *done has come, whatever becomes of
+// the buffer.
 DRV_CHECKED drv_status client_download_start(const device_client *c, pjrt_buffer *buffer,
         const buffer_shape *shape, void *dst, pjrt_event **done);
 void client_buffer_free(const device_client *c, pjrt_buffer *buffer); // NULL is allowed

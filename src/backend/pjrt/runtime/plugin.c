@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "backend/pjrt/runtime/plugin_file.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/task.h"
 
@@ -104,14 +105,21 @@ static drv_status refuse(const pjrt_plugin *p, pjrt_slot slot, pjrt_error *error
             "plugin \"%s\": %s: %s (code %d)", p->name, pjrt_slot_table[slot].name, words, code);
 }
 
+static bool is_silent(const pjrt_plugin *p) {
+    return p->health && p->health->silent;
+}
+
 static drv_status fail_silent(const pjrt_plugin *p) {
+    if (p->health->failed)
+        return drv_fail(DRV_E_FAULT,
+                "plugin \"%s\": the device has failed and does not answer any more", p->name);
     return drv_fail(DRV_E_FAULT,
             "plugin \"%s\": the device has not answered for %g s (pjrt.give_up_s)", p->name,
             p->give_up_s);
 }
 
 drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args) {
-    if (p->silent && *p->silent && gives_work(slot)) return fail_silent(p);
+    if (is_silent(p) && gives_work(slot)) return fail_silent(p);
     if (!plugin_has(p, slot))
         return drv_fail(DRV_E_DEVICE, "plugin \"%s\" (%s) has no %s, expected one", p->name,
                 p->path, pjrt_slot_table[slot].name);
@@ -156,7 +164,7 @@ static void event_came(pjrt_error *error, void *arg) {
     arrival_free(a);
 }
 
-// Returns whether it came in time. Once the device is silent, only what has come already is taken.
+// Returns whether it has come within the time.
 static bool wait_for(arrival *a, double seconds) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -168,31 +176,64 @@ static bool wait_for(arrival *a, double seconds) {
     while (!a->came && !late)
         late = pthread_cond_timedwait(&a->changed, &a->lock, &until) == ETIMEDOUT;
     const bool came = a->came;
+    pthread_mutex_unlock(&a->lock);
+    return came;
+}
+
+// Returns whether it came after all; otherwise event_came frees it.
+static bool give_up(arrival *a) {
+    pthread_mutex_lock(&a->lock);
+    const bool came = a->came;
     a->given_up = !came;
     pthread_mutex_unlock(&a->lock);
     return came;
 }
 
-static drv_status wait_limited(const pjrt_plugin *p, pjrt_event *event) {
-    arrival *a = arrival_new(p);
-    const drv_status asked = plugin_call(p, PJRT_SLOT_Event_OnReady,
-            &(pjrt_event_ready_args){.event = event, .callback = event_came, .arg = a});
-    if (asked == DRV_OK && !wait_for(a, *p->silent ? 0 : p->give_up_s)) {
-        *p->silent = true;
-        return fail_silent(p);
-    }
-    pjrt_error *error = a->error;
-    arrival_free(a);
-    if (asked != DRV_OK) return asked;
-    return error ? refuse(p, PJRT_SLOT_Event_Await, error) : DRV_OK;
+// The seconds for which an event is waited for. Once the device has failed, what it was given
+// besides may never end; once it is silent, only what has come already is taken.
+static double limit_of(const pjrt_plugin *p) {
+    const double failed_s = 5;
+    if (is_silent(p)) return 0;
+    const double limit = p->give_up_s > 0 ? p->give_up_s : HUGE_VAL;
+    return p->health->failed ? fmin(limit, failed_s) : limit;
 }
 
-drv_status plugin_wait(const pjrt_plugin *p, pjrt_event *event) {
+// Waits until it has come, until nobody expects it any more, or until a rank fails.
+static drv_status wait_limited(const pjrt_plugin *p, const comm *ranks, arrival *a) {
+    const double look_s = 0.1, start = clock_s();
+    drv_status status = DRV_OK;
+    for (bool came = false; !came && status == DRV_OK;) {
+        const double left = start + limit_of(p) - clock_s();
+        came = wait_for(a, fmax(0, fmin(left, look_s)));
+        if (!came && ranks) status = comm_check(ranks);
+        if (!came && status == DRV_OK && left <= 0) status = fail_silent(p);
+    }
+    return status;
+}
+
+static drv_status wait_called_back(const pjrt_plugin *p, const comm *ranks, pjrt_event *event) {
+    arrival *a = arrival_new(p);
+    drv_status status = plugin_call(p, PJRT_SLOT_Event_OnReady,
+            &(pjrt_event_ready_args){.event = event, .callback = event_came, .arg = a});
+    if (status == DRV_OK) {
+        status = wait_limited(p, ranks, a);
+        if (status != DRV_OK && !give_up(a)) {
+            p->health->silent = true;
+            return status;
+        }
+        status = a->error ? refuse(p, PJRT_SLOT_Event_Await, a->error) : DRV_OK;
+    }
+    arrival_free(a);
+    return status;
+}
+
+drv_status plugin_wait(const pjrt_plugin *p, const comm *ranks, pjrt_event *event) {
     if (!event) return DRV_OK;
-    const bool limited = p->give_up_s > 0 && plugin_has(p, PJRT_SLOT_Event_OnReady);
+    const bool calls_back = plugin_has(p, PJRT_SLOT_Event_OnReady);
     const drv_status waited =
-            limited ? wait_limited(p, event)
-                    : plugin_call(p, PJRT_SLOT_Event_Await, &(pjrt_event_args){.event = event});
+            calls_back ? wait_called_back(p, ranks, event)
+                       : plugin_call(p, PJRT_SLOT_Event_Await, &(pjrt_event_args){.event = event});
+    if (waited == DRV_E_FAULT && !is_silent(p)) p->health->failed = true;
     // The message of the first failure is kept: an event that failed can still be destroyed.
     pjrt_error *error = call_slot(p, PJRT_SLOT_Event_Destroy, &(pjrt_event_args){.event = event});
     if (error) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
@@ -290,7 +331,7 @@ drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **out) {
     DRV_TRY(plugin_call(p, PJRT_SLOT_Plugin_Initialize, &(pjrt_no_args){0}));
     read_attributes(a, p);
     p->has_f64 = !strstr(p->name, "neuron") && !strstr(p->name, "tpu");
-    p->silent = ARENA_NEW(a, atomic_bool);
+    p->health = ARENA_NEW(a, device_health);
     *out = p;
     return DRV_OK;
 }

@@ -6,8 +6,15 @@
 #include "backend/pjrt/runtime/pjrt_abi.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "comm/comm.h"
 
-// Immutable once open, but for *silent; thread-safe.
+// Failures of the devices of this process; neither flag is ever taken back.
+typedef struct device_health {
+    atomic_bool failed; // a program or a copy has failed: later ones are waited for a short time
+    atomic_bool silent; // one never came: nothing is waited for any more
+} device_health;
+
+// Immutable once open, but for *health; thread-safe.
 typedef struct pjrt_plugin {
     const char *name; // "cpu", "cuda", ...; of one given by path: the file's name
     const char *path;
@@ -15,7 +22,7 @@ typedef struct pjrt_plugin {
     bool has_f64;          // whether its devices compute in f64
     const char *stablehlo; // newest version that it reads, "1.13.3"; "" where it does not say
     double give_up_s;      // an event that has not come for so long never will; 0: it is waited for
-    atomic_bool *silent;   // that has happened: nothing is waited for any more
+    device_health *health;
 } pjrt_plugin;
 
 // The names that a plugin may have, in the order in which they are tried when none is asked for.
@@ -43,9 +50,11 @@ bool plugin_has(const pjrt_plugin *p, pjrt_slot slot);
 // it computed or copied, else DRV_E_DEVICE.
 DRV_CHECKED drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args);
 
-// Waits for an event and destroys it. NULL is allowed. DRV_E_FAULT: the device failed, or has not
-// answered for give_up_s, after which each call that gives it work fails so.
-DRV_CHECKED drv_status plugin_wait(const pjrt_plugin *p, pjrt_event *event);
+// Waits for an event and destroys it. NULL is allowed. A device may wait for those of other ranks:
+// if one of `ranks` (NULL: there is none) fails, the event is given up, and the failure returned.
+// DRV_E_FAULT: the device failed, or has not answered for give_up_s. After either of the last two,
+// each call that gives it work fails so.
+DRV_CHECKED drv_status plugin_wait(const pjrt_plugin *p, const comm *ranks, pjrt_event *event);
 
 // A struct of the interface with its size set, for those that are not arguments.
 #define PJRT_STRUCT(type, last) ((type){.head.size = PJRT_SIZE(type, last)})

@@ -8,7 +8,8 @@
 #include <zlib.h>
 
 #include "base/json_cursor.h"
-#include "data/read/tar_members.h"
+#include "base/tar_members.h"
+#include "data/read/byte_stream.h"
 
 enum { MAX_MEMBER = 1 << 28 };
 
@@ -17,6 +18,7 @@ typedef enum member_rank { RANK_NONE, RANK_SECOND, RANK_FIRST } member_rank;
 struct webdataset {
     const input_file *file;
     webdataset_opts o;
+    byte_stream *stream;
     tar_members *tar;
     tar_member member; // the first one of the next sample
     bool has_member, ended;
@@ -28,10 +30,26 @@ struct webdataset {
     const char *broken;
 };
 
+static drv_status read_stream(void *ctx, char *out, size_t n, size_t *got) {
+    return byte_stream_read_all(ctx, out, n, got);
+}
+
+static drv_status skip_stream(void *ctx, int64_t n, int64_t *got) {
+    char dropped[1 << 12];
+    size_t read = 1;
+    for (*got = 0; *got < n && read; *got += (int64_t)read) {
+        const int64_t left = n - *got;
+        DRV_TRY(byte_stream_read(ctx, dropped,
+                left < (int64_t)sizeof dropped ? (size_t)left : sizeof dropped, &read));
+    }
+    return DRV_OK;
+}
+
 drv_status webdataset_open(const input_file *file, const webdataset_opts *opts, webdataset **out) {
     webdataset *set = mem_alloc(sizeof *set);
     *set = (webdataset){.file = file, .o = *opts};
-    const drv_status status = tar_members_open(file, &set->tar);
+    const drv_status status = byte_stream_open(file, false, &set->stream);
+    set->tar = tar_members_open(&(tar_input){file->name, read_stream, skip_stream, set->stream});
     if (status == DRV_OK)
         *out = set;
     else
@@ -42,6 +60,7 @@ drv_status webdataset_open(const input_file *file, const webdataset_opts *opts, 
 void webdataset_close(webdataset *set) {
     if (!set) return;
     tar_members_close(set->tar);
+    byte_stream_close(set->stream);
     str_free(&set->key);
     str_free(&set->value);
     str_free(&set->packed);
@@ -49,7 +68,7 @@ void webdataset_close(webdataset *set) {
 }
 
 int64_t webdataset_where(const webdataset *set) {
-    return tar_members_where(set->tar);
+    return byte_stream_where(set->stream);
 }
 
 // Returns where the ending begins, after the first dot of the last part; NULL: the member has none,

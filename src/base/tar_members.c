@@ -1,15 +1,16 @@
 // Blocks of 512 bytes: a header, then the bytes of the member, padded (POSIX.1-1988 and -2001, pax;
 // GNU tar manual, "Basic Tar Format").
-#include "data/read/tar_members.h"
+#include "base/tar_members.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 512, MAX_ABOUT = 1 << 20 }; // bytes of a name, or of a pax header
+#include "base/arena.h"
+
+enum { MAX_ABOUT = 1 << 20 }; // bytes of a name, or of a pax header
 
 struct tar_members {
-    const input_file *file;
-    byte_stream *stream;
+    tar_input input;
     str name, about;
     int64_t left;       // bytes of the member at hand
     int padding;        // behind them
@@ -18,31 +19,21 @@ struct tar_members {
     bool named;         // `name` is of the next member, by GNU or pax
 };
 
-drv_status tar_members_open(const input_file *file, tar_members **out) {
+tar_members *tar_members_open(const tar_input *input) {
     tar_members *tar = mem_alloc(sizeof *tar);
-    *tar = (tar_members){.file = file, .said_bytes = -1};
-    const drv_status status = byte_stream_open(file, false, &tar->stream);
-    if (status == DRV_OK)
-        *out = tar;
-    else
-        tar_members_close(tar);
-    return status;
+    *tar = (tar_members){.input = *input, .said_bytes = -1};
+    return tar;
 }
 
 void tar_members_close(tar_members *tar) {
     if (!tar) return;
-    byte_stream_close(tar->stream);
     str_free(&tar->name);
     str_free(&tar->about);
     free(tar);
 }
 
-int64_t tar_members_where(const tar_members *tar) {
-    return byte_stream_where(tar->stream);
-}
-
 static drv_status odd_member(const tar_members *tar, const char *why) {
-    return drv_fail(DRV_E_DATA, "%s: member %lld of the tar archive: %s", tar->file->name,
+    return drv_fail(DRV_E_DATA, "%s: member %lld of the tar archive: %s", tar->input.name,
             (long long)tar->number, why);
 }
 
@@ -73,10 +64,10 @@ static bool number_at(const unsigned char *p, size_t n, int64_t *out) {
     return i > first && (i == n || p[i] == ' ' || !p[i]);
 }
 
-static bool fits_checksum(const unsigned char *block) {
+bool tar_is_header(const unsigned char *block) {
     enum { AT = 148, N = 8 };
     int64_t said, sum = 0, signed_sum = 0;
-    for (int i = 0; i < BLOCK; i++) {
+    for (int i = 0; i < TAR_BLOCK; i++) {
         const bool own = i >= AT && i < AT + N;
         sum += own ? ' ' : block[i];
         signed_sum += own ? ' ' : (signed char)block[i]; // as some old programs add
@@ -87,28 +78,23 @@ static bool fits_checksum(const unsigned char *block) {
 // Reads a header; *done: the archive ends here, with a block of zeros or without.
 static drv_status read_header(tar_members *tar, unsigned char *block, bool *done) {
     size_t got;
-    DRV_TRY(byte_stream_read_all(tar->stream, (char *)block, BLOCK, &got));
+    DRV_TRY(tar->input.read(tar->input.ctx, (char *)block, TAR_BLOCK, &got));
     *done = got == 0;
     if (*done && tar->number > 0) return DRV_OK;
     tar->number++;
-    if (got < BLOCK) return odd_member(tar, "is cut short within its header of 512 bytes");
+    if (got < TAR_BLOCK) return odd_member(tar, "is cut short within its header of 512 bytes");
     *done = true;
-    for (int i = 0; i < BLOCK && *done; i++)
+    for (int i = 0; i < TAR_BLOCK && *done; i++)
         *done = block[i] == 0;
-    if (!*done && !fits_checksum(block))
+    if (!*done && !tar_is_header(block))
         return odd_member(tar, "has a header that does not fit its checksum");
     return DRV_OK;
 }
 
 static drv_status pass(tar_members *tar, int64_t n) {
-    char dropped[1 << 12];
-    size_t got = 1;
-    for (; n; n -= (int64_t)got) {
-        const size_t want = n < (int64_t)sizeof dropped ? (size_t)n : sizeof dropped;
-        DRV_TRY(byte_stream_read(tar->stream, dropped, want, &got));
-        if (!got) return odd_member(tar, "is cut short");
-    }
-    return DRV_OK;
+    int64_t got;
+    DRV_TRY(tar->input.skip(tar->input.ctx, n, &got));
+    return got == n ? DRV_OK : odd_member(tar, "is cut short");
 }
 
 drv_status tar_members_take(tar_members *tar, str *out) {
@@ -117,7 +103,7 @@ drv_status tar_members_take(tar_members *tar, str *out) {
         const size_t want = tar->left < STEP ? (size_t)tar->left : STEP;
         size_t got;
         str_reserve(out, want);
-        DRV_TRY(byte_stream_read_all(tar->stream, out->p + out->n, want, &got));
+        DRV_TRY(tar->input.read(tar->input.ctx, out->p + out->n, want, &got));
         out->n += got;
         out->p[out->n] = 0;
         tar->left -= (int64_t)got;
@@ -201,7 +187,7 @@ static void take_name(tar_members *tar, const unsigned char *block) {
 
 drv_status tar_members_next(tar_members *tar, tar_member *out, bool *done) {
     enum { SIZE_AT = 124, SIZE = 12, TYPE_AT = 156 };
-    unsigned char block[BLOCK];
+    unsigned char block[TAR_BLOCK];
     for (tar->named = false, tar->said_bytes = -1;;) {
         DRV_TRY(pass(tar, tar->left));
         tar->left = 0;
@@ -218,7 +204,7 @@ drv_status tar_members_next(tar_members *tar, tar_member *out, bool *done) {
         if (type >= '1' && type <= '6') bytes = 0; // links, devices, folders
         const bool is_file = type == '0' || type == 0 || type == '7';
         if (is_file && tar->said_bytes >= 0) bytes = tar->said_bytes;
-        tar->padding = (int)((BLOCK - bytes % BLOCK) % BLOCK);
+        tar->padding = (int)((TAR_BLOCK - bytes % TAR_BLOCK) % TAR_BLOCK);
         DRV_TRY(read_about(tar, type, bytes, &is_about));
         if (is_about) continue;
         take_name(tar, block);

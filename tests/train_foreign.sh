@@ -3,7 +3,7 @@
 # (tools/golden_foreign.py). Then it is a run of its own, and what cannot go on says so.
 tests=$(realpath "$(dirname "$0")")
 . "$tests"/story.bash
-foreign=$tests/golden/foreign/midrun
+foreign=$tests/golden/foreign/midrun ranks=$tests/golden/rank_states/midrun
 cat >run.yaml <<END
 data: {train: $foreign/data, sequence_length: 8, pack: stream, split: [1, 0, 0]}
 training: {steps: 9, global_batch_size: 4, micro_batch_size: 4, precision: fp32, eval_every: 0}
@@ -27,6 +27,8 @@ for name in own titan flattened; do
     check "$name: other losses than torch's" losses_are_torchs $name
     check "$name: says that the rates differ" eval '! out_has "goes on with learning rate"'
 done
+expect 0 "goes on from $ranks: step 5, 5 updates, row 20" start "$ranks" ranks
+check "files of ranks: other losses than torch's" losses_are_torchs ranks
 check "what the checkpoint has is said to be missing" eval '! out_has "does not say how many samples"'
 expect 0 "titan does not say how many samples it has taken: counted are 5 steps of training.global_batch_size 4" \
     start "$foreign"/titan said --set training.steps=6

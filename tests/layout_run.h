@@ -191,6 +191,9 @@ static inline drv_status fill_branches(arena *a, programs *p) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of a layout_run, which ranks share
 
 static inline int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
+    if (axis == AXIS_DATA && m->groups)
+        return comm_sent(comm_update_ranks(c, m)) + comm_sent(comm_owners(c, m)) +
+               comm_sent(comm_weight_group(c, m)) + comm_sent(comm_same_shards(c, m));
     if (axis == AXIS_DATA && m->size[AXIS_CONTEXT] > 1) return comm_sent(comm_update_ranks(c, m));
     return comm_sent(comm_axes(c, m, 1u << axis));
 }

@@ -98,7 +98,7 @@ static void ranks_have_the_bits_of_one(void **state) {
                                                   {1, 1, 1, 2, {"parallel.schedule=zb-h1"}},
                                                   {1, 1, 2, 1, {ZERO3}}},
             {{2, 1, 1, 1, {SHARED}}, {2, 1, 1, 2, {SHARED, "training.recompute=full"}},
-                    {2, 1, 4, 1, {SHARED, ZERO3, "training.recompute=full"}}}};
+                    {2, 1, 4, 1, {ZERO3, "parallel.zero_group=2", "training.recompute=full"}}}};
     static const char *const types[] = {"model.base_dtype=q8_0", "model.base_dtype=q4_k"};
     for (size_t t = 0; t < 2; t++) {
         const char *all[MAX_SETS];

@@ -6,7 +6,7 @@
 #include "ir/grad.h"
 
 enum { ROWS = 4, COLS = 6, RANKS = 4 };
-static const mesh data_x_tensor = {{1, 2, 1, 2}};
+static const mesh data_x_tensor = {.size = {1, 2, 1, 2}};
 
 // Element of what a rank holds: small integers, so that sums are exact.
 static double held(int rank, int64_t row, int64_t col) {
@@ -123,7 +123,7 @@ static void gradients_pair_up(void **state) {
 static void ranks_must_be_those_of_the_mesh(void **state) {
     (void)state;
     arena *a = arena_new("mesh");
-    const mesh m = {{1, 4, 1, 2}};
+    const mesh m = {.size = {1, 4, 1, 2}};
     graph *g;
     add_one(a, OP_all_reduce, 2, &m, &g);
     OK(graph_verify(g, STAGE_BUILT));

@@ -200,7 +200,7 @@ static drv_status every_collective(comm *self, void *ctx) {
     int n_groups = 1;
     const int size = comm_size(self);
     if (size % 2 == 0) { // data x tensor
-        const mesh m = {{1, size / 2, 1, 2}};
+        const mesh m = {.size = {1, size / 2, 1, 2}};
         groups[n_groups++] = comm_axes(self, &m, 1 << AXIS_DATA);
         groups[n_groups++] = comm_axes(self, &m, 1 << AXIS_TENSOR);
         EXPECT(self, group_size(groups[1]) == size / 2 && group_size(groups[2]) == 2);

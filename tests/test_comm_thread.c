@@ -191,7 +191,7 @@ static drv_status sum_both(comm *self, comm_group *group, int round) {
 
 static drv_status bytes_of_groups(comm *self, void *ctx) {
     (void)ctx;
-    const mesh m = {{1, 3, 1, 2}};
+    const mesh m = {.size = {1, 3, 1, 2}};
     mesh of_context = mesh_single();
     of_context.size[AXIS_CONTEXT] = 2;
     of_context.size[AXIS_DATA] = 3;

@@ -92,10 +92,6 @@ static void keys_in_conflict_are_named(void **state) {
                     {"model.bos_token_id is 512", "0 to 511", "vocab_size is 512"}},
             {"model: {preset: tiny, eos_token_id: [1, 600]}\n", {"eos_token_id is 600"}},
             {"model: {preset: tiny, pad_token_id: 512}\n", {"pad_token_id is 512"}},
-            {TINY "training: {global_batch_size: 4}\nparallel: {accumulation_groups: 3}\n",
-                    {"run.yaml:3", "accumulation_groups", "is 3", "divisor of the 4"}},
-            {TINY "parallel: {data: 2, accumulation_groups: 1}\n",
-                    {"accumulation_groups", "is 1", "a multiple of the 2 data-parallel ranks"}},
             {"model: {preset: tiny, max_position_embeddings: 4096}\n"
              "training: {micro_batch_size: 1048576, global_batch_size: 1048576}\n"
              "data: {sequence_length: 2048}\n",
@@ -103,6 +99,24 @@ static void keys_in_conflict_are_named(void **state) {
             {TINY "lora: {rank: 4, alpha: 0}\n",
                     {"run.yaml:2", "lora.alpha", "0", "the adapters would add nothing"}},
             {TINY "lora: {adapter: x, rank: 0}\n", {"lora.adapter", "there is no LoRA"}},
+    };
+    REFUSE_ALL(cases);
+}
+
+static void groups_that_do_not_divide_are_named(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+            {TINY "training: {global_batch_size: 4}\nparallel: {accumulation_groups: 3}\n",
+                    {"run.yaml:3", "accumulation_groups", "is 3", "divisor of the 4"}},
+            {TINY "parallel: {data: 2, accumulation_groups: 1}\n",
+                    {"accumulation_groups", "is 1", "a multiple of the 2 data-parallel ranks"}},
+            {TINY "parallel: {data: 2, zero_group: 1}\n",
+                    {"run.yaml:2", "zero_group\" is 1", "parallel.zero is 1", "expected zero 3"}},
+            {TINY "parallel: {data: 4, zero: 3, zero_group: 3}\n",
+                    {"zero_group\" is 3", "a divisor of the 4 data-parallel ranks"}},
+            {TINY "parallel: {data: 4, zero: 3, zero_group: 1, accumulation_groups: 2}\n"
+                  "training: {global_batch_size: 8}\n",
+                    {"accumulation_groups\" is 2", "a multiple of the 4 groups"}},
     };
     REFUSE_ALL(cases);
 }
@@ -372,6 +386,7 @@ static void overrides_replace_what_the_file_says(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values_out_of_range_are_refused),
             cmocka_unit_test(keys_in_conflict_are_named),
+            cmocka_unit_test(groups_that_do_not_divide_are_named),
             cmocka_unit_test(files_that_are_no_configuration),
             cmocka_unit_test(deep_files_are_refused_at_once),
             cmocka_unit_test(slips_of_the_keyboard),

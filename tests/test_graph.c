@@ -227,7 +227,7 @@ static void ranks_and_blocks_print(void **state) {
     g->row_blocks = 2;
     print(g, &text);
     assert_memory_equal(text.p, "graph g on 2 reduction blocks of a row {\n", 31);
-    g->mesh = (mesh){{3, 1, 2, 4}};
+    g->mesh = (mesh){.size = {3, 1, 2, 4}};
     print(g, &text);
     const char *want =
             "graph g on pipeline 3, context 2, tensor 4, 2 reduction blocks of a row {\n";

@@ -21,6 +21,7 @@ typedef enum axis_of_grid {
     G_CONTEXT,
     G_DATA,
     G_ZERO,
+    G_ZERO_GROUP,
     G_SEQUENCE,
     G_SCHEDULE,
     G_RECOMPUTE,
@@ -45,6 +46,7 @@ static const grid_axis grid[N_GRID] = {
         [G_CONTEXT] = {"parallel.context", 2, {"1", "2"}},
         [G_DATA] = {"parallel.data", 3, {"1", "2", "4"}},
         [G_ZERO] = {"parallel.zero", 3, {"1", "0", "3"}},
+        [G_ZERO_GROUP] = {"parallel.zero_group", 2, {"auto", "2"}},
         [G_SEQUENCE] = {"parallel.sequence", 2, {"true", "false"}},
         [G_SCHEDULE] = {"parallel.schedule", 4, {"1f1b", "gpipe", "interleaved", "zb-h1"}},
         [G_RECOMPUTE] = {"training.recompute", 4, {"none", "gathers", "selective", "full"}},
@@ -78,11 +80,12 @@ static int ranks_of(const grid_case *c) {
     return degree(c, G_TENSOR) * degree(c, G_PIPELINE) * degree(c, G_CONTEXT) * degree(c, G_DATA);
 }
 
-// What does nothing is tried once: ZeRO without ranks that share, sharing of tokens without tensor
-// ranks and gathers again without it, the schedule of no pipeline.
+// What does nothing is tried once: ZeRO without ranks that share, groups of all those ranks,
+// sharing of tokens without tensor ranks and gathers again without it, the schedule of no pipeline.
 static bool is_case(const grid_case *c) {
     if (ranks_of(c) > MAX_RANKS) return false;
     if (c->at[G_ZERO] && degree(c, G_DATA) * degree(c, G_CONTEXT) == 1) return false;
+    if (c->at[G_ZERO_GROUP] && (degree(c, G_ZERO) < 3 || degree(c, G_DATA) <= 2)) return false;
     if (c->at[G_SEQUENCE] && degree(c, G_TENSOR) == 1) return false;
     const bool gathers = strcmp(grid[G_RECOMPUTE].value[c->at[G_RECOMPUTE]], "gathers") == 0;
     if (gathers && (c->at[G_SEQUENCE] || degree(c, G_TENSOR) == 1)) return false;

@@ -6,7 +6,7 @@
 
 // --- the ops on four ranks, two to a head
 enum { TOKENS = 70, HEADS = 2, HEAD_DIM = 6, REPLICAS = 2, RANKS = 4, Q = HEADS * HEAD_DIM };
-static const mesh four = {{1, 1, 1, RANKS}};
+static const mesh four = {.size = {1, 1, 1, RANKS}};
 
 typedef struct op_case {
     op_kind op;

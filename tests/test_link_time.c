@@ -39,11 +39,18 @@ static void parts_to_the_next(void **state) {
 // the pipeline is 16 ranks away.
 static void axes_of_a_mesh(void **state) {
     (void)state;
-    const mesh m = {{[AXIS_PIPELINE] = 2, [AXIS_DATA] = 4, [AXIS_CONTEXT] = 2, [AXIS_TENSOR] = 2}};
+    const mesh m = {
+            .size = {[AXIS_PIPELINE] = 2, [AXIS_DATA] = 4, [AXIS_CONTEXT] = 2, [AXIS_TENSOR] = 2}};
     near(link_axis_seconds(&hosts, &m, AXIS_TENSOR, 9e9), 9 / 450.0);
     near(link_axis_seconds(&hosts, &m, AXIS_CONTEXT, 9e9), 9 / 450.0);
     near(link_axis_seconds(&hosts, &m, AXIS_DATA, 7e9), 7 / 4.0 / 50);
     near(link_axis_seconds(&hosts, &m, AXIS_PIPELINE, 9e9), 9 / 50.0);
+    // Groups of two data ranks, with their context ranks, lie in a host, and the two groups of the
+    // other host are 8 ranks away.
+    mesh groups = m;
+    groups.groups = 2;
+    near(link_axis_seconds(&hosts, &groups, AXIS_DATA, 9e9), 9 / 450.0);
+    near(link_groups_seconds(&hosts, &groups, 9e9), 9 / 50.0);
     const mesh one = mesh_single();
     for (int axis = 0; axis < N_AXES; axis++)
         assert_true(link_axis_seconds(&hosts, &one, (mesh_axis)axis, 0) == 0);

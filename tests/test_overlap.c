@@ -337,7 +337,7 @@ static void memory_counts_the_bucket(void **state) {
 // --- a collective of two ranks, each with a back end of its own: rank 1 comes late, and what rank
 // 0 does not need of it is done before
 enum { RANKS = 2, N = 1500, FIRST = 1024 }; // element of the second shard
-static const mesh both = {{1, RANKS, 1, 1}};
+static const mesh both = {.size = {1, RANKS, 1, 1}};
 
 static float value_of(int rank, int64_t i) {
     return (float)((rank * 101 + i * 17) % 256); // sums are exact

@@ -79,7 +79,7 @@ typedef struct timed {
 static drv_status run_rank(comm *c, void *ctx) {
     timed *t = ctx;
     arena *a = arena_new("link");
-    const mesh m = {{RANKS, 1, 1, 1}};
+    const mesh m = {.size = {RANKS, 1, 1, 1}};
     waiting w = {.c = c, .schedule = t->schedule, .unit_s = t->unit_s};
     const pipeline_actions actions = {.ctx = &w, .take = take, .compute = compute, .give = give};
     pipeline_link *link = pipeline_link_new(a, c, &m, MESSAGE);
@@ -135,7 +135,7 @@ static drv_status fails(void *ctx, const pipeline_task *item) {
 static drv_status run_failing(comm *c, void *ctx) {
     const pipeline_schedule *schedule = ctx;
     arena *a = arena_new("link");
-    const mesh m = {{RANKS, 1, 1, 1}};
+    const mesh m = {.size = {RANKS, 1, 1, 1}};
     waiting w = {.c = c, .schedule = schedule, .unit_s = 0.001};
     const pipeline_actions actions = {.ctx = &w, .take = take, .compute = fails, .give = give};
     const drv_status status =
@@ -171,7 +171,7 @@ typedef struct stopped_run {
 static drv_status run_until_stopped(comm *self, void *ctx) {
     const stopped_run *asked = ctx;
     arena *a = arena_new("link");
-    const mesh m = {{RANKS, 1, 1, 1}};
+    const mesh m = {.size = {RANKS, 1, 1, 1}};
     waiting w = {.c = self, .schedule = asked->schedule, .stop_after = asked->stop_after};
     pipeline_actions actions = {.ctx = &w,
             .take = take,

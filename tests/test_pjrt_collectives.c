@@ -13,7 +13,8 @@
 
 enum { RANKS = 8, MAX_STATES = 12, MOST = 4096, TEST_BLOCK = 8 };
 enum { DATA_X_TENSOR, DATA_X_FOUR, DATA_X_CONTEXT, ALL_THREE };
-static const mesh meshes[] = {{{1, 4, 1, 2}}, {{1, 2, 1, 4}}, {{1, 2, 4, 1}}, {{1, 2, 2, 2}}};
+static const mesh meshes[] = {{.size = {1, 4, 1, 2}}, {.size = {1, 2, 1, 4}},
+        {.size = {1, 2, 4, 1}}, {.size = {1, 2, 2, 2}}};
 
 // --- cases: each builds a graph; what it names is compared
 typedef struct built_case {

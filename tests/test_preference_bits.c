@@ -50,6 +50,7 @@ static void ranks_of_every_kind(void **state) {
             {1, {"training.micro_batch_size=2", "training.recompute=full"}, 2},
             {2, {"parallel.context=2", "training.micro_batch_size=2"}, 2},
             {2, {"parallel.zero=2"}, 1}, {2, {"parallel.zero=3"}, 1},
+            {2, {"parallel.zero=3", "parallel.zero_group=1"}, 2},
             {4,
                     {"parallel.zero=2", "parallel.pipeline=2", "parallel.schedule=interleaved",
                             "parallel.virtual_stages=2"},

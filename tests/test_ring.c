@@ -185,7 +185,7 @@ static comm_group *group_of(comm *self, const mesh *m, mesh_axis axis) {
 }
 
 static drv_status run_on(comm *self, arena *a, ring_run *run) {
-    const mesh ranks = {{1, 1, run->ranks, replicas_of(run)}};
+    const mesh ranks = {.size = {1, 1, run->ranks, replicas_of(run)}};
     static const mesh_axis axes[2] = {AXIS_CONTEXT, AXIS_TENSOR};
     int64_t before[2];
     backend *device;

@@ -171,17 +171,19 @@ static drv_status save_rank(comm *self, void *ctx) {
 }
 
 static mesh mesh_of(int pp, int dp, int tp) {
-    return (mesh){{pp, dp, 1, tp}};
+    return (mesh){.size = {pp, dp, 1, tp}};
 }
 
 static void run_job(job *j, drv_status (*fn)(comm *c, void *ctx)) {
     OK(comm_run_threads(mesh_ranks(&j->mesh), 1, NULL, fn, j));
 }
 
-static const mesh meshes[] = {{{1, 1, 1, 1}}, {{1, 1, 1, 2}}, {{1, 2, 1, 1}}, {{1, 2, 1, 2}},
-        {{1, 1, 1, 4}}, {{1, 4, 1, 1}}, {{2, 1, 1, 2}}, {{2, 2, 1, 2}}, {{1, 3, 1, 2}},
-        {{1, 1, 2, 1}}, {{3, 1, 1, 1}}, {{4, 1, 1, 1}}, {{3, 1, 1, 2}}, {{3, 2, 1, 1}},
-        {{3, 1, 2, 1}}, {{4, 2, 1, 1}}};
+static const mesh meshes[] = {{.size = {1, 1, 1, 1}}, {.size = {1, 1, 1, 2}},
+        {.size = {1, 2, 1, 1}}, {.size = {1, 2, 1, 2}}, {.size = {1, 1, 1, 4}},
+        {.size = {1, 4, 1, 1}}, {.size = {2, 1, 1, 2}}, {.size = {2, 2, 1, 2}},
+        {.size = {1, 3, 1, 2}}, {.size = {1, 1, 2, 1}}, {.size = {3, 1, 1, 1}},
+        {.size = {4, 1, 1, 1}}, {.size = {3, 1, 1, 2}}, {.size = {3, 2, 1, 1}},
+        {.size = {3, 1, 2, 1}}, {.size = {4, 2, 1, 1}}};
 enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 static void expect_same_file(arena *a, const char *one, const char *two, const char *name) {

@@ -68,24 +68,64 @@ static void with_muon(void **state) {
     }
 }
 
+// --- groups of neighbours that share weights (docs/adr/0048)
+static void in_groups(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{4, {"parallel.zero_group=2"}},
+            {2, {"parallel.zero_group=1", "training.recompute=full"}},
+            {4, {"parallel.zero_group=2", "parallel.overlap=false"}},
+            {8, {"parallel.zero_group=2", "parallel.tensor=2"}},
+            {8, {"parallel.zero_group=2", "parallel.pipeline=2", "parallel.schedule=zb-h1"}}};
+    static const char *const types[] = {"training.precision=fp32", "training.precision=bf16"};
+    for (size_t i = 0; i < N_OF(types); i++) {
+        const char *sets[] = {types[i], "parallel.accumulation_groups=2",
+                "model.tie_word_embeddings=true", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+// Sums over the row's reduction blocks, of which several lie on a rank, wait for all groups.
+static void in_groups_beside_context_ranks(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{4, {"parallel.zero_group=1", "parallel.context=2"}},
+            {8, {"parallel.zero_group=2", "parallel.context=2"}}};
+    const char *sets[] = {"parallel.context_blocks=4", "training.global_batch_size=8",
+            "parallel.accumulation_groups=4", NULL};
+    same_bits_as_one(sets, cases, N_OF(cases));
+}
+
+static void in_groups_with_muon(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{4, {"parallel.zero_group=2"}}};
+    static const char *const types[] = {"optimizer.type=muon", "lora.rank=4"};
+    for (size_t i = 0; i < N_OF(types); i++) {
+        const char *sets[] = {types[i], "training.global_batch_size=4", "training.precision=bf16",
+                "parallel.accumulation_groups=2", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
 // --- as planned
 static void memory_and_wire(void **state) {
     (void)state;
-    static const int ranks[] = {2, 4};
+    static const int ranks[] = {2, 4, 4}, groups[] = {1, 1, 2};
     for (size_t i = 0; i < N_OF(ranks); i++) {
         const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=false", NULL},
-                   *zero3[] = {ZERO, NULL};
+                   *zero3[] = {ZERO, groups[i] > 1 ? "parallel.zero_group=2" : NULL, NULL};
         layout_run got = run_sets(ranks[i], sets, zero3);
         const double planned = STEPS * ranks[i] * got.wire[AXIS_DATA];
-        // Shards are multiples of 1,024 elements, and at least as long as small weights.
+        // Shards are multiples of 1,024 elements, and at least as long as small weights; a rank of
+        // a group holds as many as there are groups.
         enum { N_WEIGHTS = 4 * 6 + 3 };
-        const double least = 4 * (double)got.n_weights / ranks[i],
-                     most = least + N_WEIGHTS * 4.0 * 1023;
         const int64_t held[] = {got.weight_bytes, got.gradient_bytes, got.optimizer_bytes / 2};
-        for (size_t k = 0; k < N_OF(held); k++)
+        for (size_t k = 0; k < N_OF(held); k++) {
+            const int shards = k < 2 ? groups[i] : 1;
+            const double least = 4 * (double)got.n_weights * shards / ranks[i],
+                         most = least + N_WEIGHTS * 4.0 * 1023 * shards;
             if ((double)held[k] < least || (double)held[k] > most)
                 fail_msg("%d ranks: %lld bytes, expected %g to %g", ranks[i], (long long)held[k],
                         least, most);
+        }
         if (fabs((double)got.sent[AXIS_DATA] - planned) > 1e-9 * planned + 0.5)
             fail_msg("%d ranks: %lld bytes sent, %g planned", ranks[i],
                     (long long)got.sent[AXIS_DATA], planned);
@@ -142,7 +182,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(on_any_ranks),
             cmocka_unit_test(with_recomputation), cmocka_unit_test(beside_other_axes),
             cmocka_unit_test(beside_context_ranks), cmocka_unit_test(low_rank_branches),
-            cmocka_unit_test(with_muon), cmocka_unit_test(memory_and_wire),
-            cmocka_unit_test(waits_name_what_is_waited_for)};
+            cmocka_unit_test(with_muon), cmocka_unit_test(in_groups),
+            cmocka_unit_test(in_groups_beside_context_ranks), cmocka_unit_test(in_groups_with_muon),
+            cmocka_unit_test(memory_and_wire), cmocka_unit_test(waits_name_what_is_waited_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

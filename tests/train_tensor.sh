@@ -24,7 +24,7 @@ expect 0 "" "$drover" generate mesh --prompt "Document" --max-tokens 4
 expect 0 "step 2" train 4 mixed training.steps=2 parallel.zero=3 parallel.tensor=2
 expect 0 "resumed from mixed/checkpoints/step-000002" train 4 mixed training.steps=3 parallel.zero=0 parallel.context=2 training.micro_batch_size=2
 check "a resumed run says that a micro-batch of another size changes something" [ "$(grep -cE "changed since.*(micro|partial_sum)" out)" = 0 ]
-expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed training.steps=4 parallel.zero=3 parallel.pipeline=2
+expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed training.steps=4 parallel.zero=3 parallel.zero_group=1 parallel.pipeline=2
 expect 0 "resumed from mixed/checkpoints/step-000004" train 4 mixed training.steps=5 parallel.tensor=4 parallel.sequence=false
 expect 0 "resumed from mixed/checkpoints/step-000005" train 1 mixed
 check "under five layouts in turn: the bits of one rank" same one mixed

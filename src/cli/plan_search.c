@@ -12,11 +12,14 @@
 
 // --- printing
 static void print_row(const layout_search *f, const layout_candidate *c) {
-    char stages[16] = "", seconds[32];
+    char stages[16] = "", seconds[32], zero[32];
+    int n = snprintf(zero, sizeof zero, "%lld", (long long)c->zero);
+    if (c->zero_group)
+        snprintf(zero + n, sizeof zero - (size_t)n, "/%lld", (long long)c->zero_group);
     if (c->virtual_stages > 1)
         snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
     snprintf(seconds, sizeof seconds, "%.4g s", c->seconds);
-    printf("%10s %9s %4.1f %% %11s %7lld %9lld %8lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n",
+    printf("%10s %9s %4.1f %% %11s %7lld %9lld %8lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5s\n",
             seconds, str_si(layout_tokens_per_s(f->cfg, c)), 100 * layout_search_mfu(f, c),
             str_bytes(c->bytes), (long long)c->tensor, (long long)c->pipeline,
             (long long)c->context, (long long)c->data, layout_schedule(c, "-"), stages,
@@ -24,7 +27,7 @@ static void print_row(const layout_search *f, const layout_candidate *c) {
             c->tensor == 1 ? "-"
             : c->sequence  ? "shared"
                            : "whole",
-            (long long)c->zero);
+            zero);
 }
 
 // Returns "50 GB/s between them", or the speeds inside and between hosts.
@@ -61,13 +64,14 @@ static void print_json(arena *a, const layout_search *best) {
     for (int i = 0; i < best->n; i++) {
         const layout_candidate *c = &best->list[i];
         json_array_append_new(list,
-                json_pack("{s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:f,s:f,s:I,s:f,s:s}",
+                json_pack("{s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:I,s:f,s:f,s:f,s:I,s:f,s:s}",
                         "tensor", (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline,
                         "context", (json_int_t)c->context, "data", (json_int_t)c->data, "schedule",
                         layout_schedule(c, "-"), "virtual_stages", (json_int_t)c->virtual_stages,
                         "micro_batch_size", (json_int_t)c->micro_batch, "recompute",
                         recompute_name(c->recompute), "sequence", c->sequence, "zero",
-                        (json_int_t)c->zero, "step_seconds", c->seconds, "tokens_per_s",
+                        (json_int_t)c->zero, "zero_group", (json_int_t)c->zero_group,
+                        "step_seconds", c->seconds, "tokens_per_s",
                         layout_tokens_per_s(best->cfg, c), "mfu", layout_search_mfu(best, c),
                         "bytes", (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys",
                         layout_keys(a, c)));

@@ -101,6 +101,22 @@ static void print_time(const plan_report *r) {
     if (!r->times.is_measured) step_terms_print(&r->times.cost);
 }
 
+static void print_traffic(const run_plan *planned) {
+    const char *traffic = "traffic";
+    for (int axis = 0; axis < N_AXES; axis++) {
+        if (planned->wire[axis] == 0) continue;
+        const bool update = axis == AXIS_DATA && planned->mesh.size[AXIS_CONTEXT] > 1;
+        printf("%-13s %12s  sent by a rank in a step over the %s%s axis\n", traffic,
+                str_bytes(planned->wire[axis]), mesh_axis_name((mesh_axis)axis),
+                update ? " and context" : "");
+        traffic = "";
+    }
+    if (planned->mesh.groups)
+        printf("%-13s %12s  of it between the %d groups of %lld data ranks, in the update\n", "",
+                str_bytes(planned->between_groups), planned->mesh.groups,
+                (long long)planned->cfg->zero_group);
+}
+
 static void print_plan(const plan_report *report) {
     const run_config *cfg = report->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
@@ -140,15 +156,7 @@ static void print_plan(const plan_report *report) {
     print_reference(report);
     print_nodes(&report->plan->programs);
     print_memory(report);
-    const char *traffic = "traffic";
-    for (int axis = 0; axis < N_AXES; axis++) {
-        if (report->plan->wire[axis] == 0) continue;
-        const bool update = axis == AXIS_DATA && report->plan->mesh.size[AXIS_CONTEXT] > 1;
-        printf("%-13s %12s  sent by a rank in a step over the %s%s axis\n", traffic,
-                str_bytes(report->plan->wire[axis]), mesh_axis_name((mesh_axis)axis),
-                update ? " and context" : "");
-        traffic = "";
-    }
+    print_traffic(report->plan);
     if (report->device) {
         device_plan_print(report->device, report->plan->n_ranks, cfg->steps);
         return;

@@ -239,6 +239,35 @@ comm_group *comm_update_ranks(comm *c, const mesh *of) {
     return g;
 }
 
+comm_group *comm_owners(comm *c, const mesh *of) {
+    comm_group *all = comm_update_ranks(c, of);
+    if (mesh_groups(of) == 1) return all;
+    int *ranks = mem_alloc(sizeof *ranks * (size_t)all->n);
+    for (int i = 0; i < all->n; i++)
+        ranks[mesh_shard_of(of, all->ranks[i])] = all->ranks[i];
+    comm_group *g = comm_ranks(c, "owners of shards", ranks, all->n);
+    free(ranks);
+    return g;
+}
+
+comm_group *comm_weight_group(comm *c, const mesh *of) {
+    const comm_group *owners = comm_owners(c, of);
+    const int groups = mesh_groups(of), n = owners->n / groups;
+    int *ranks = mem_alloc(sizeof *ranks * (size_t)n);
+    for (int i = 0; i < n; i++)
+        ranks[i] = owners->ranks[i * groups + owners->place % groups];
+    comm_group *g = comm_ranks(c, "data of a group", ranks, n);
+    free(ranks);
+    return g;
+}
+
+comm_group *comm_same_shards(comm *c, const mesh *of) {
+    const comm_group *owners = comm_owners(c, of);
+    const int groups = mesh_groups(of);
+    return comm_ranks(c, "data across groups", owners->ranks + owners->place / groups * groups,
+            groups);
+}
+
 int group_size(const comm_group *g) {
     return g->n;
 }

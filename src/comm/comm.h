@@ -67,6 +67,12 @@ comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
 // Returns the ranks along the data axis of mesh_of_update(of), in the order of their places there.
 // Sums join the data ranks of each context rank in a tree, then those of the context ranks.
 comm_group *comm_update_ranks(comm *c, const mesh *of);
+// Return those in the order of the shards that they own (mesh_shard_of); of those, the ranks of
+// this one's group, which hold whole weights together, in the order of their shards; and the ranks
+// that hold the same shard of the weights as this one, by group.
+comm_group *comm_owners(comm *c, const mesh *of);
+comm_group *comm_weight_group(comm *c, const mesh *of);
+comm_group *comm_same_shards(comm *c, const mesh *of);
 // Makes a group of ranks of the job in one order for all of them, this one among them. Groups that
 // share two ranks have different names.
 comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);

@@ -175,6 +175,25 @@ static drv_status check_partial_sums(const run_config *cfg) {
     return DRV_OK;
 }
 
+// One data rank shares with no other, whatever the key says.
+static drv_status set_zero_groups(run_config *cfg) {
+    const bool shares = cfg->zero_group && cfg->data_ranks > 1;
+    cfg->zero_groups = 1;
+    if (cfg->zero_group && cfg->zero != 3)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero_group\" is %lld, data ranks that share weights, but parallel.zero is %lld; "
+                "expected zero 3, or zero_group auto",
+                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
+                (long long)cfg->zero);
+    if (shares && cfg->data_ranks % cfg->zero_group != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero_group\" is %lld, expected a divisor of the %lld data-parallel ranks",
+                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
+                (long long)cfg->data_ranks);
+    if (shares) cfg->zero_groups = cfg->data_ranks / cfg->zero_group;
+    return DRV_OK;
+}
+
 drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
     if (ranks % others != 0)
@@ -192,8 +211,9 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
+    DRV_TRY(set_zero_groups(cfg));
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
-                          : cfg->zero >= 2  ? 1
+                          : cfg->zero >= 2  ? cfg->zero_groups
                                             : cfg->data_ranks;
     cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
@@ -216,6 +236,12 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 "ranks, or parallel.zero: 2 or 3",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
+    if (cfg->n_accum_groups % cfg->zero_groups != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld groups of "
+                "parallel.zero_group %lld",
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
+                (long long)cfg->zero_groups, (long long)cfg->zero_group);
     return DRV_OK;
 }
 
@@ -275,7 +301,7 @@ static drv_status check_arithmetic(const run_config *cfg) {
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
-    cfg->data_parallel = cfg->data_ranks = 1;
+    cfg->data_parallel = cfg->data_ranks = cfg->zero_groups = 1;
     cfg->accum_groups = cfg->n_accum_groups = 1;
     cfg->context_blocks = cfg->n_context_blocks = 1;
     cfg->rank = 0;

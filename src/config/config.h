@@ -159,9 +159,10 @@ typedef struct run_config {
     int64_t row_documents; // most documents in a training row, set when data is opened; 0: unknown
     // The resolved values of `auto`, set by config_set_ranks; 1 until then.
     int64_t data_ranks, n_accum_groups, n_context_blocks;
-    int64_t rank; // of this process
+    int64_t zero_groups; // of data ranks, each with whole weights (parallel.zero_group)
+    int64_t rank;        // of this process
     bool sequence_parallel, overlap;
-    int64_t zero;
+    int64_t zero, zero_group; // data ranks that share weights; 0: all
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
     double checkpoint_give_up_minutes;         // saves may fail for so long

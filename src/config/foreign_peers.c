@@ -50,9 +50,13 @@ const foreign_key foreign_peers[] = {
              "activations_checkpoint_method recompute_granularity recompute_activations "
              "recompute_method recompute_num_layers activation_checkpoint selective_ac_option",
                 "training.recompute", "none, gathers, selective or full"),
-        HINT("zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
-             "data_parallel_shard_degree wrap_with_zero",
+        HINT("zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed wrap_with_zero",
                 "parallel.zero", NULL),
+        HINT("data_parallel_shard_degree data_parallel_replicate_degree dp_shard_size "
+             "dp_replicate_size hybrid_shard hsdp sharding_strategy fsdp_sharding_strategy "
+             "num_distributed_optimizer_instances",
+                "parallel.zero_group",
+                "with parallel.zero 3: data ranks that share weights, as many as are started over the number of replicas"),
         // optimizer and schedule
         HINT("adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
                 "both in one list, as [0.9, 0.95]"),
@@ -115,8 +119,8 @@ const foreign_key foreign_peers[] = {
         HINT("cp_comm_type context_parallel_rotate_method context_parallel_load_balancer "
              "hierarchical_context_parallel_sizes",
                 NULL, "rows are cut zigzag, keys and values go around in a ring"),
-        HINT("data_parallel_size data_parallel_degree dp dp_size data_parallel_replicate_degree "
-             "devices trainer.devices num_nodes nproc_per_node num_gpus world_size gpus",
+        HINT("data_parallel_size data_parallel_degree dp dp_size devices trainer.devices "
+             "num_nodes nproc_per_node num_gpus world_size gpus",
                 "parallel.data", NO_RANKS),
         HINT("overlap_grad_reduce overlap_grad_sync overlap_param_gather overlap_param_sync "
              "overlap_param_gather_with_optimizer_step overlap_comm",

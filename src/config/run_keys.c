@@ -272,7 +272,7 @@ static const key run_keys[] = {
                 .initial = "auto", .min = 1, .max = 1 << 20,
                 .help = "groups of neighbouring micro-batches: gradients are added in order within a group, then a tree "
                         "adds the groups. The same bits on any number of data ranks that have 1, 2, 4, ... groups each; "
-                        "auto: one for each data rank, with zero 2 or 3 a single one; a rank with n groups needs 4 log2 n "
+                        "auto: one for each data rank, with zero 2 or 3 a single one, or one for each zero_group; a rank with n groups needs 4 log2 n "
                         "more bytes a parameter, which zero 2 and 3 share"},
         {KEY("parallel.tensor_blocks", int, tensor_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
@@ -297,6 +297,11 @@ static const key run_keys[] = {
                         "instead of once a step; 3: weights too, which each layer gathers for its forward and again "
                         "for its backward pass. With the same accumulation_groups and partial_sum_rows all "
                         "levels give the same bits"},
+        {KEY("parallel.zero_group", int, zero_group), .choices = auto_choices, .initial = "auto",
+                .min = 1, .max = 1 << 20,
+                .help = "with zero 3: so many neighbouring data ranks share the weights, as those of a host, and each such group "
+                        "has all of them; a divisor of the data ranks. Layers gather inside a group, and groups add their gradients once a "
+                        "step; auto: all data ranks"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
                         "weights during the next forward pass, with zero 3 a layer before they are used, with the same "

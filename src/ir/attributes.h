@@ -8,6 +8,8 @@
 #define MESH_USE(X, g)                                                                             \
     X(g, int, axis)     /* collectives: mesh axis */                                               \
     X(g, int, ranks)    /* collectives: size of that axis */                                       \
+    X(g, int, groups)   /* it has so many groups of `ranks` (docs/adr/0048); 0: one */             \
+    X(g, int, across)   /* among the ranks of all groups that hold one shard of the weights */     \
     X(g, int, dim)      /* collectives: dim that is cut in parts */                                \
     X(g, int, axes)     /* sum_squares: over them as well, bits 1 << axis */                       \
     X(g, int, ends)     /* all_reduce: of the first and the last rank of the axis alone */         \

@@ -6,10 +6,13 @@ typedef enum mesh_axis { AXIS_PIPELINE, AXIS_DATA, AXIS_CONTEXT, AXIS_TENSOR, N_
 
 typedef struct mesh {
     int size[N_AXES]; // ranks along each axis, at least 1
+    // The data ranks form so many groups of neighbours, of which each has all weights
+    // (parallel.zero_group, docs/adr/0048); 0: one.
+    int groups;
 } mesh;
 
 static inline mesh mesh_single(void) {
-    return (mesh){{1, 1, 1, 1}};
+    return (mesh){.size = {1, 1, 1, 1}};
 }
 
 static inline const char *mesh_axis_name(mesh_axis axis) {
@@ -50,4 +53,23 @@ static inline int mesh_place(const mesh *m, int rank, mesh_axis axis) {
 // Returns the place of a rank along the data axis of the update.
 static inline int mesh_place_in_update(const mesh *m, int rank) {
     return mesh_place(m, rank, AXIS_CONTEXT) * m->size[AXIS_DATA] + mesh_place(m, rank, AXIS_DATA);
+}
+
+// --- groups of data ranks, their context ranks with them
+static inline int mesh_groups(const mesh *m) {
+    return m->groups > 1 ? m->groups : 1;
+}
+
+static inline int mesh_group_of(const mesh *m, int rank) {
+    return mesh_place(m, rank, AXIS_DATA) / (m->size[AXIS_DATA] / mesh_groups(m));
+}
+
+// Returns which shard of the optimizer a rank of the update owns: its place in its group says which
+// shard of the weights it holds, and the groups share that one among them. Without groups it is
+// mesh_place_in_update.
+static inline int mesh_shard_of(const mesh *m, int rank) {
+    const int in_group = m->size[AXIS_DATA] / mesh_groups(m);
+    const int place = mesh_place(m, rank, AXIS_CONTEXT) * in_group +
+                      mesh_place(m, rank, AXIS_DATA) % in_group;
+    return place * mesh_groups(m) + mesh_group_of(m, rank);
 }

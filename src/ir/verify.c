@@ -80,10 +80,14 @@ static drv_status check_row(const checker *check, const node *checked) {
     if (bad)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", check->g->name, check->index,
                 row->name, bad);
-    const int axis = checked->attrs.mesh.axis, ranks = checked->attrs.mesh.ranks;
+    const mesh_use *use = &checked->attrs.mesh;
+    const int axis = use->axis, ranks = use->ranks;
     const mesh update = mesh_of_update(&check->g->mesh); // over which gradients are summed
-    const bool along = ranks == check->g->mesh.size[axis] ||
-                       (OP_READS(checked->op, sum, data_ranks) && ranks == update.size[axis]);
+    const int of_axis = use->groups ? ranks * use->groups : ranks;
+    const bool along = use->across ? ranks == update.groups
+                                   : of_axis == check->g->mesh.size[axis] ||
+                                             (OP_READS(checked->op, sum, data_ranks) &&
+                                                     of_axis == update.size[axis]);
     if (OP_READS(checked->op, mesh, axis) && ranks && !along)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
                 check->g->name, check->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),

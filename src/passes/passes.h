@@ -28,22 +28,24 @@ void pass_round_gradients(graph *g, int chunk, int n_slots);
 // The shards of the sums of gradients that ranks keep (ZeRO-2, docs/adr/0021).
 typedef struct gradient_shards {
     int ranks;              // data and context ranks, each with a shard; 0: sums are not sharded
+    int groups;             // of so many ranks, whose sums the update adds (docs/adr/0048); 0: one
     int data_ranks;         // neighbours among them that have the same reduction blocks
     int row_blocks;         // reduction blocks of the row on each rank
-    int64_t micro_batches;  // in a step, on all ranks; data rank i has i, i + data_ranks, ...
+    int64_t micro_batches;  // of a group in a step; its data rank i has i, i + data_ranks, ...
     int64_t in_accum_group; // micro-batches in an accumulation group; a tree adds the groups
 } gradient_shards;
 // STAGE_DIFFERENTIATED -> the same. Replaces each sum by this rank's shard of it. INPUT_MICRO_BATCH
 // of the model chunk, with n_slots slots, is the index of the micro-batch in the rank's step.
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots);
 // Return the state of those shards in another program, and the shard of the gradient once all
-// micro-batches are added.
+// micro-batches are added: where there are several groups, that of each reduction block.
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
 
 // The shards of the weights that ranks hold (ZeRO-3, docs/adr/0046).
 typedef struct weight_shards {
     int ranks;      // data and context ranks, each with a shard; 0: every rank holds whole weights
+    int groups;     // of so many ranks, each with whole weights (docs/adr/0048); 0: one
     int data_ranks; // the data ranks among them
     bool early;     // a gather starts with the layer before, not with the one that needs it
     bool async;     // the back end runs it beside the layer before; else a compiler orders nodes

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/op.h"
-#include "ir/shard.h"
+#include "ir/weight_shard.h"
 #include "passes/accumulators.h"
 #include "passes/passes.h"
 
@@ -15,7 +15,7 @@ static int n_blocks(const gradient_shards *by) { // of the row, of all ranks
 static void set_dims(const gradient_shards *by, const tensor *w, int64_t dim[3]) {
     dim[0] = shard_most_open(by->micro_batches, by->data_ranks, by->in_accum_group);
     dim[1] = n_blocks(by);
-    dim[2] = shard_length(tensor_elements(w), by->ranks);
+    dim[2] = weight_shard_length(tensor_elements(w), by->ranks, by->groups ? by->groups : 1);
 }
 
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by) {
@@ -37,6 +37,7 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     tensor *in[] = {of->added, of->sum, slotted_input_of(g, &call->micro_batch)};
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
+            .mesh.groups = by->groups,
             .sum.data_ranks = by->data_ranks,
             .sum.row_blocks = by->row_blocks > 1 ? by->row_blocks : 0,
             .sum.in_accum_group = (int)by->in_accum_group};
@@ -48,6 +49,7 @@ void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {
-    const op_attrs attrs = {.sum.open = shard_open(by->micro_batches, by->in_accum_group)};
+    const op_attrs attrs = {.sum.open = shard_open(by->micro_batches, by->in_accum_group),
+            .sum.row_blocks = by->groups ? n_blocks(by) : 0};
     return graph_add(g, OP_join_shards, 1, &sums, &attrs)->out[0];
 }

@@ -44,10 +44,11 @@ static void insert_before(sharding *s, int at, node *n) {
 }
 
 // Makes a weight its shard; returns what is gathered.
-static tensor whole_weight(tensor *w, int ranks) {
+static tensor whole_weight(tensor *w, const weight_shards *by) {
     const tensor whole = *w;
-    w->dim[0] = whole.blocks ? weight_shard_words(&whole, ranks)
-                             : shard_length(tensor_elements(&whole), ranks);
+    const int groups = by->groups ? by->groups : 1;
+    w->dim[0] = whole.blocks ? weight_shard_words(&whole, by->ranks, groups)
+                             : weight_shard_length(tensor_elements(&whole), by->ranks, groups);
     w->n_dims = 1;
     w->dim[1] = 0;
     if (whole.blocks) w->dt = DT_I32;
@@ -77,6 +78,7 @@ static tensor *gather(sharding *all, tensor *weight, const tensor *whole, int re
     tensor *shard = guarded(all, weight, at);
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
+            .mesh.groups = by->groups,
             .mesh.async = by->async,
             .sum.data_ranks = by->data_ranks,
             .whole = whole_of(whole, whole->dt)};
@@ -124,7 +126,7 @@ void pass_shard_weights(graph *g, const weight_shards *by) {
     find_units(&s);
     for (int i = 0; i < n_tensors; i++)
         if (g->tensors[i]->cls == TENSOR_WEIGHT && !g->tensors[i]->def)
-            whole[i] = whole_weight(g->tensors[i], by->ranks);
+            whole[i] = whole_weight(g->tensors[i], by);
     for (int i = 0; i < n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++) {
             const tensor *t = g->nodes[i]->in[k];

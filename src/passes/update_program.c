@@ -3,7 +3,7 @@
 #include "ir/op.h"
 #include "ir/program_inputs.h"
 #include "ir/rounding.h"
-#include "ir/shard.h"
+#include "ir/weight_shard.h"
 #include "passes/update_internal.h"
 
 static tensor *state(graph *g, tensor_class cls, const char *prefix, const tensor *w, dtype dt) {
@@ -12,6 +12,24 @@ static tensor *state(graph *g, tensor_class cls, const char *prefix, const tenso
 
 op_attrs update_along(const graph *g, mesh_axis axis) {
     return (op_attrs){.mesh.axis = (int)axis, .mesh.ranks = g->mesh.size[axis]};
+}
+
+// Among whom a rank's weight is cut: the data ranks, or, where groups of them hold whole weights,
+// the ranks that hold the same shard of it.
+static op_attrs among_owners(const graph *g, const update_opts *opts) {
+    op_attrs attrs = update_along(g, AXIS_DATA);
+    if (opts->weight_shards) attrs.mesh.ranks = mesh_groups(&g->mesh);
+    attrs.mesh.across = opts->weight_shards;
+    return attrs;
+}
+
+static bool has_groups(const graph *g, const update_opts *opts) {
+    return opts->weight_shards && mesh_groups(&g->mesh) > 1;
+}
+
+// Returns whether this rank updates only a part of what it holds of a weight.
+static bool updates_part(const graph *g, const update_opts *opts) {
+    return opts->zero && (!opts->weight_shards || has_groups(g, opts));
 }
 
 static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
@@ -41,9 +59,13 @@ static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) 
 // Tensor ranks that share tokens have already summed the gradients of replicated weights.
 static tensor *gradient(graph *g, const tensor *w, const char *use, const update_opts *opts) {
     const char *name = arena_printf(g->a, "grad.%s%s", w->name, use);
-    if (opts->shards.ranks)
-        return pass_join_shards(g, pass_shards(g, name, w, &opts->shards), &opts->shards);
-    return sum_over_update(g, pass_sum(g, name, w, opts->grads), opts);
+    if (!opts->shards.ranks) return sum_over_update(g, pass_sum(g, name, w, opts->grads), opts);
+    tensor *sum = pass_join_shards(g, pass_shards(g, name, w, &opts->shards), &opts->shards);
+    if (!has_groups(g, opts)) return sum;
+    op_attrs attrs = among_owners(g, opts);
+    attrs.sum.row_blocks = (int)sum->dim[0];
+    attrs.sum.data_ranks = attrs.mesh.ranks;
+    return graph_add(g, OP_reduce_shard, 1, &sum, &attrs)->out[0];
 }
 
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
@@ -91,24 +113,26 @@ tensor *update_share(graph *g, tensor *w, const update_opts *opts) {
 
 // Makes the state of a weight: this rank's shard of it where weights are shards.
 static tensor *weight_state(graph *g, const tensor *w, const update_opts *opts) {
-    const int64_t length = shard_length(tensor_elements(w), g->mesh.size[AXIS_DATA]);
+    const int groups = mesh_groups(&g->mesh), ranks = g->mesh.size[AXIS_DATA] / groups;
+    const int64_t length = weight_shard_length(tensor_elements(w), ranks, groups);
     return opts->weight_shards ? graph_state(g, TENSOR_WEIGHT, w->name, w->dt, 1, &length)
                                : state(g, TENSOR_WEIGHT, "", w, w->dt);
 }
 
 updated_weight update_weight(graph *g, const tensor *w, const update_opts *opts) {
     const dtype acc = dtype_acc(w->dt);
-    tensor *weight = weight_state(g, w, opts),
-           *share = opts->weight_shards ? weight : update_share(g, weight, opts);
+    tensor *weight = weight_state(g, w, opts), *share = weight;
+    const op_attrs among = among_owners(g, opts);
+    if (updates_part(g, opts)) share = graph_add(g, OP_take_shard, 1, &weight, &among)->out[0];
     if (w->dt == acc || opts->no_masters) return (updated_weight){weight, share, NULL};
     return (updated_weight){weight, update_state(g, "master.", w, acc, opts), share};
 }
 
 tensor *update_end(graph *g, const updated_weight *it, const node *n, const update_opts *opts) {
-    op_attrs over_data = update_along(g, AXIS_DATA);
-    over_data.mesh.async = opts->gathers_async;
+    op_attrs among = among_owners(g, opts);
+    among.mesh.async = opts->gathers_async;
     tensor *gathered[] = {it->weight, it->copy ? n->out[n->n_out - 1] : n->out[0]};
-    if (opts->zero && !opts->weight_shards) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
+    if (updates_part(g, opts)) graph_add(g, OP_gather_shards, 2, gathered, &among);
     return n->out[0];
 }
 

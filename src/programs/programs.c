@@ -148,7 +148,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
             .ns_steps = (int)cfg->muon_ns_steps,
             .normuon_beta2 = cfg->optimizer == OPTIMIZER_NORMUON ? cfg->normuon_beta2 : 0,
             .muon_owners = held_has_owners(&p->held),
-            .place = mesh_place_in_update(&layout->mesh, (int)cfg->rank)};
+            .place = mesh_shard_of(&layout->mesh, (int)cfg->rank)};
     p->update_graph = pass_update(a, list.w, list.n, &opts);
     p->update_graph->between_steps = true;
     held_add(a, &p->held, p->update_graph, &p->update, false);

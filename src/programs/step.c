@@ -88,11 +88,11 @@ static drv_status sum_losses(stepper *s, double sums[MAX_VALUES]) {
     const int n_data = s->mesh.size[AXIS_DATA],
               all_blocks = s->mesh.size[AXIS_CONTEXT] * s->n_blocks;
     DRV_TRY(comm_all_gather(ranks, losses_of_rank(s), loss_bytes(s), NULL, s->losses));
-    // Else a rank's follow each other. Where ranks take turns a partial sum is a micro-batch.
-    const bool in_turn = s->p->layout.every_micro > 1;
+    // The losses of so many neighbours take turns; then a partial sum is a micro-batch.
+    const int64_t in_turn = s->p->layout.every_micro, of_turns = in_turn * s->n_losses;
     for (int64_t i = 0; i < n_data * s->n_losses; i++) {
-        const int64_t data = in_turn ? i % n_data : i / s->n_losses,
-                      at = in_turn ? i / n_data : i % s->n_losses;
+        const int64_t data = i / of_turns * in_turn + i % of_turns % in_turn,
+                      at = i % of_turns / in_turn;
         for (int block = 0; block < all_blocks; block++) {
             const int64_t place = block / s->n_blocks * n_data + data,
                           run = place * s->n_blocks + block % s->n_blocks;

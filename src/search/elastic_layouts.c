@@ -34,6 +34,7 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     set_number(a, sets, &n, "parallel.context", c->context);
     set_number(a, sets, &n, "parallel.data", c->data);
     set_number(a, sets, &n, "parallel.zero", c->zero);
+    set_number(a, sets, &n, "parallel.zero_group", c->zero_group);
     set_number(a, sets, &n, "parallel.accumulation_groups", pinned->accum_groups);
     set_number(a, sets, &n, "parallel.context_blocks", pinned->context_blocks);
     set_number(a, sets, &n, "parallel.partial_sum_rows", pinned->partial_sum_rows);
@@ -105,9 +106,11 @@ static drv_status apply(const run_config *pinned, const layout_candidate *c, int
 static bool has_bits(const run_config *whole, const run_config *pinned, const layout_candidate *c,
         int64_t ranks) {
     run_config tried;
+    const int64_t joined = c->zero >= 2 ? layout_groups(c) : c->data; // ranks or groups of them
+    const bool in_turn = c->zero >= 2 && joined == 1;
     return is_power_of_two(whole->n_context_blocks / c->context) &&
            whole->n_context_blocks % c->context == 0 &&
-           (c->zero >= 2 || is_power_of_two(whole->n_accum_groups / c->data)) &&
+           (in_turn || is_power_of_two(whole->n_accum_groups / joined)) &&
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
 
@@ -167,6 +170,7 @@ static drv_status own_layout(arena *a, const elastic_job *job, const run_config 
             .data = whole->data_ranks,
             .micro_batch = whole->micro_batch_size,
             .zero = whole->zero,
+            .zero_group = whole->zero_group,
             .schedule =
                     whole->pipeline_parallel > 1 ? config_pipeline_schedule(whole) : SCHEDULE_AUTO,
             .virtual_stages = whole->virtual_stages,

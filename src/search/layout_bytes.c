@@ -292,7 +292,8 @@ static double weight_bytes(const run_config *with, const layout_candidate *layou
                  layer = ((double)model_parameters(m) / (double)layout->tensor - tables * table) /
                          (double)m->num_hidden_layers;
     if (layout->zero < 3) return whole->weights;
-    return whole->weights / (double)(layout->data * layout->context) +
+    return whole->weights * (double)layout_groups(layout) /
+                   (double)(layout->data * layout->context) +
            each * (layer + fmax(layer, table));
 }
 
@@ -301,12 +302,13 @@ static double weight_bytes(const run_config *with, const layout_candidate *layou
 static double sum_of(const run_config *with, const layout_candidate *layout,
         const place_bytes *whole, double in_flight) {
     const int64_t all = with->global_batch_size / layout->micro_batch,
-                  shards = layout->data * layout->context,
-                  groups = with->accum_groups ? with->accum_groups : 1,
+                  shards = layout->data * layout->context, of_ranks = layout_groups(layout),
+                  groups = with->accum_groups ? with->accum_groups : of_ranks,
                   shard = shard_length((int64_t)whole->largest, (int)shards);
     double sums = 1; // of each element of a gradient
     if (layout->zero >= 2)
-        sums = (double)shard_most_open(all, layout->data, all / groups) / (double)layout->data;
+        sums = (double)shard_most_open(all / of_ranks, layout->data / of_ranks, all / groups) *
+               (double)of_ranks / (double)layout->data;
     else if (groups > layout->data) // accumulation groups that are put aside
         sums += ceil(log2((double)(groups / layout->data)));
     const double optimizer = whole->optimizer / (layout->zero ? (double)shards : 1),

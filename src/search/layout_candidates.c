@@ -23,7 +23,7 @@ enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // tasks: simulated even for an est
 // Estimates may be so much too high before a layout is left out unplanned.
 #define SLACK 1.15
 
-// What all threads read.
+// The inputs, which all threads read.
 typedef struct search_inputs {
     const run_config *cfg;
     int64_t ranks;
@@ -56,10 +56,10 @@ bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
 }
 
 static mesh layout_mesh(const layout_candidate *c) {
-    return (mesh){{[AXIS_PIPELINE] = (int)c->pipeline,
-            [AXIS_DATA] = (int)c->data,
-            [AXIS_CONTEXT] = (int)c->context,
-            [AXIS_TENSOR] = (int)c->tensor}};
+    return (mesh){.size = {[AXIS_PIPELINE] = (int)c->pipeline,
+                          [AXIS_DATA] = (int)c->data,
+                          [AXIS_CONTEXT] = (int)c->context,
+                          [AXIS_TENSOR] = (int)c->tensor}};
 }
 
 drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_config *out) {
@@ -70,6 +70,7 @@ drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_
     out->data_parallel = c->data;
     out->micro_batch_size = c->micro_batch;
     out->zero = c->zero;
+    out->zero_group = c->zero_group;
     out->pipeline_schedule = c->schedule;
     out->virtual_stages = c->virtual_stages;
     out->recompute = c->recompute;
@@ -97,9 +98,10 @@ enum { OWN_BYTES = 6, SHARED_BYTES = 38 };
 
 // Sets what data ranks send, and the update: of gradients 4 bytes a parameter, of weights 2 or 4.
 static void compose_shared(const search *s, const layout_candidate *c, step_work *to) {
-    const double shared = (double)(c->data * c->context),
+    const double shared = (double)(c->data * c->context), groups = (double)layout_groups(c),
                  mine = s->in->parameters / (double)(c->tensor * c->pipeline),
-                 sent = mine * (shared - 1) / shared,
+                 sent = mine * (shared - groups) / shared,
+                 between = mine * groups / shared * (groups - 1) / groups,
                  weights = s->cfg->precision != PRECISION_F32 ? 2 : 4;
     const double in_update[] = {8, 4 + weights, weights, 0}; // by level of ZeRO
     for (int64_t rank = 0; rank < c->pipeline; rank++) {
@@ -107,7 +109,7 @@ static void compose_shared(const search *s, const layout_candidate *c, step_work
         to->forward[rank].wire[AXIS_DATA] = gathered;
         to->backward[rank].wire[AXIS_DATA] = (c->zero >= 2 ? 4 * sent : 0) + gathered;
     }
-    to->update.wire[AXIS_DATA] = in_update[c->zero] * sent;
+    to->update.wire[AXIS_DATA] = in_update[c->zero] * sent + (4 + weights) * between;
     to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
 }
 
@@ -182,6 +184,7 @@ static void add(search *s, layout_candidate c) {
     const layer_work *layer = layer_of(s, &c);
     if (!layer) return;
     s->with.zero = c.zero;
+    s->with.zero_groups = layout_groups(&c);
     c.bytes = layout_bytes_of(s->bytes, &s->with, &c);
     if (c.bytes == 0) return;
     if (c.bytes > SLACK * (double)s->in->device->memory) {
@@ -200,6 +203,19 @@ static int64_t most_zero(search *s, const layout_candidate *c) {
     return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 3 : 1;
 }
 
+// Adds a level of ZeRO; of level 3 also in groups of the data ranks of a host, whose links are
+// faster.
+static void add_zero(search *s, layout_candidate c) {
+    const link_speeds *links = &s->in->device->links;
+    const int64_t here = links->ranks_per_host / (c.tensor * c.context);
+    c.zero_group = 0;
+    add(s, c);
+    if (c.zero < 3 || links->inside <= links->between || here < 2) return;
+    if (here >= c.data || c.data % here != 0) return;
+    c.zero_group = here;
+    if (s->cfg->accum_groups % layout_groups(&c) == 0) add(s, c);
+}
+
 // Recomputation, sequence parallelism and ZeRO, each on or off.
 static void add_variants(search *s, layout_candidate c) {
     const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context,
@@ -211,7 +227,7 @@ static void add_variants(search *s, layout_candidate c) {
                 c.recompute = (recompute_mode)mode;
                 c.sequence = sequence;
                 c.zero = zero;
-                add(s, c);
+                add_zero(s, c);
             }
 }
 
@@ -334,7 +350,7 @@ typedef struct find_arg {
 static void find_of_degree(void *arg, int64_t i, int thread) {
     const search_inputs *in = ((find_arg *)arg)->in;
     tensor_degree *degree = &((find_arg *)arg)->degrees[i];
-    const mesh m = {{1, 1, 1, (int)degree->tensor}};
+    const mesh m = {.size = {1, 1, 1, (int)degree->tensor}};
     const layout_opts opts = {.blocks = (int)in->cfg->tensor_blocks};
     model_layout layout;
     if (layout_on(&in->cfg->model, &m, 0, &opts, &layout) != DRV_OK) {
@@ -451,6 +467,8 @@ const char *layout_keys(arena *a, const layout_candidate *c) {
                 c->sequence ? "true" : "false");
     if (c->data * c->context > 1)
         keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
+    if (c->zero_group)
+        keys = arena_printf(a, "%s --set parallel.zero_group=%lld", keys, (long long)c->zero_group);
     return keys;
 }
 

@@ -6,6 +6,7 @@
 
 typedef struct layout_candidate {
     int64_t tensor, pipeline, context, data, micro_batch, zero;
+    int64_t zero_group; // data ranks that share weights, with zero 3; 0: all
     stage_schedule schedule;
     int64_t virtual_stages;
     recompute_mode recompute;
@@ -14,6 +15,11 @@ typedef struct layout_candidate {
     double bubble;
     int64_t planned_bytes; // 0: only estimated
 } layout_candidate;
+
+// Returns the number of groups of data ranks of which each has all weights.
+static inline int64_t layout_groups(const layout_candidate *c) {
+    return c->zero_group ? c->data / c->zero_group : 1;
+}
 
 // Degrees of an axis that are not possible, for one reason.
 typedef struct layout_refusal {

@@ -40,7 +40,7 @@ drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
 // Variants whose memory is estimated alike.
 static bool is_alike(const layout_candidate *x, const layout_candidate *y) {
     return x->recompute == y->recompute && x->schedule == y->schedule &&
-           x->sequence == y->sequence && x->zero == y->zero;
+           x->sequence == y->sequence && x->zero == y->zero && x->zero_group == y->zero_group;
 }
 
 // The excess over its estimate that alike variants showed; 1: not known.

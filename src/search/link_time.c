@@ -27,8 +27,14 @@ double link_axis_seconds(const link_speeds *l, const mesh *m, mesh_axis axis, do
     case AXIS_TENSOR:
         return link_all_seconds(l, stride, n, bytes);
     case AXIS_DATA:
-        return link_all_seconds(l, m->size[AXIS_TENSOR], n * m->size[AXIS_CONTEXT], bytes);
+        return link_all_seconds(l, m->size[AXIS_TENSOR], n / mesh_groups(m) * m->size[AXIS_CONTEXT],
+                bytes);
     default:
         return link_next_seconds(l, stride, n, bytes);
     }
+}
+
+double link_groups_seconds(const link_speeds *l, const mesh *m, double bytes) {
+    const int64_t in_group = m->size[AXIS_DATA] / mesh_groups(m);
+    return link_all_seconds(l, in_group * mesh_stride(m, AXIS_DATA), mesh_groups(m), bytes);
 }

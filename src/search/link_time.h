@@ -19,5 +19,9 @@ double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double 
 double link_next_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
 
 // Returns the seconds of a rank's messages over an axis of the mesh; AXIS_DATA means the ranks of
-// the update, context ranks included (mesh_of_update).
+// the update, context ranks included (mesh_of_update), or, where there are groups of data ranks,
+// those of a group.
 double link_axis_seconds(const link_speeds *l, const mesh *m, mesh_axis axis, double bytes);
+// Returns the seconds of a rank's messages to the ranks of other groups of data ranks that hold the
+// same shards.
+double link_groups_seconds(const link_speeds *l, const mesh *m, double bytes);

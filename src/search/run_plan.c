@@ -14,6 +14,8 @@ drv_status run_plan_make(arena *a, run_config *cfg, run_plan *out) {
     DRV_TRY(programs_plan(a, cfg, &out->programs));
     out->memory = programs_memory(&out->programs);
     programs_wire(&out->programs, out->wire);
+    if (out->programs.layout.mesh.groups)
+        out->between_groups = held_find(&out->programs.held, "update")->plan->wire_bytes[AXIS_DATA];
     out->process = process_bytes(cfg);
     out->mesh = run_mesh(cfg);
     out->n_ranks = mesh_ranks(&out->mesh);

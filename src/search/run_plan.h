@@ -14,6 +14,7 @@ typedef struct run_plan {
     bool is_pipeline;
     stage_plans stages;          // only of a pipeline
     double wire[N_AXES];         // bytes that a rank sends in a step, by axis
+    double between_groups;       // bytes of it that the update sends to other groups of data ranks
     double sent;                 // bytes that the rank that sends most sends in a step
     double flops_per_token;      // of the model
     double recomputed_per_token; // FLOP that recomputation adds to them

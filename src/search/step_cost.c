@@ -70,8 +70,9 @@ static double data_seconds(const rates *r, const step_work *w, const work *stage
         double micro_batches, double micro_batch_s) {
     const double beside = r->overlaps ? r->device->overlap_data * micro_batch_s : 0,
                  each = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, stages->wire[AXIS_DATA]),
-                 once = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA,
-                         w->update.wire[AXIS_DATA]),
+                 sent = w->update.wire[AXIS_DATA],
+                 once = r->mesh.groups ? link_groups_seconds(&r->links, &r->mesh, sent)
+                                       : link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, sent),
                  last = once + each;
     return fmax(each - beside, 0) * (micro_batches - 1) + fmax(last - beside, 0) +
            (stages->messages[AXIS_DATA] + w->update.messages[AXIS_DATA]) * r->device->message_s;

@@ -4,8 +4,9 @@
 #include <string.h>
 
 mesh run_mesh(const run_config *cfg) {
-    return (mesh){{(int)cfg->pipeline_parallel, (int)cfg->data_ranks, (int)cfg->context_parallel,
-            (int)cfg->tensor_parallel}};
+    return (mesh){.size = {(int)cfg->pipeline_parallel, (int)cfg->data_ranks,
+                          (int)cfg->context_parallel, (int)cfg->tensor_parallel},
+            .groups = cfg->zero_groups > 1 ? (int)cfg->zero_groups : 0};
 }
 
 // Ranks along which the optimizer is shared and gradients are summed.
@@ -17,11 +18,13 @@ static int update_ranks(const run_config *cfg) {
 // sum is not ours, reduction blocks of the row need no sums of their own.
 static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
     if (l->zero < 2) return (gradient_shards){0};
-    return (gradient_shards){.ranks = update_ranks(cfg),
-            .data_ranks =
-                    config_backend(cfg)->orders_sums ? (int)cfg->data_ranks : update_ranks(cfg),
+    const int ranks = update_ranks(cfg) / mesh_groups(&l->mesh),
+              data_ranks = (int)cfg->data_ranks / mesh_groups(&l->mesh);
+    return (gradient_shards){.ranks = ranks,
+            .groups = l->mesh.groups,
+            .data_ranks = config_backend(cfg)->orders_sums ? data_ranks : ranks,
             .row_blocks = l->zigzag.blocks_here,
-            .micro_batches = l->all_micro_batches,
+            .micro_batches = l->all_micro_batches / mesh_groups(&l->mesh),
             .in_accum_group = l->in_accum_group};
 }
 
@@ -36,8 +39,12 @@ static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
             .whole = l->zero == 0};
 }
 
-static weight_shards weights_of(const run_config *cfg, bool overlapped) {
-    return (weight_shards){update_ranks(cfg), (int)cfg->data_ranks, cfg->overlap, overlapped};
+static weight_shards weights_of(const run_config *cfg, const run_layout *l, bool overlapped) {
+    return (weight_shards){.ranks = update_ranks(cfg) / mesh_groups(&l->mesh),
+            .groups = l->mesh.groups,
+            .data_ranks = (int)l->every_micro,
+            .early = cfg->overlap,
+            .async = overlapped};
 }
 
 run_layout run_layout_of(const run_config *cfg) {
@@ -55,11 +62,11 @@ run_layout run_layout_of(const run_config *cfg) {
     const int place = mesh_place(&l.mesh, (int)cfg->rank, AXIS_DATA);
     const bool overlapped = shares && cfg->overlap && config_backend(cfg)->sends_async;
     l.accum_groups_here = l.zero >= 2 ? 1 : cfg->n_accum_groups / cfg->data_ranks;
-    l.every_micro = l.zero >= 2 ? cfg->data_ranks : 1;
-    l.first_micro = l.zero >= 2 ? place : place * l.micro_batches;
+    l.every_micro = l.zero >= 2 ? cfg->data_ranks / mesh_groups(&l.mesh) : 1;
+    l.first_micro = place / l.every_micro * l.every_micro * l.micro_batches + place % l.every_micro;
     l.gathers_async = overlapped && l.zero > 0;
     l.shards = shards_of(cfg, &l);
-    if (l.zero == 3) l.weights = weights_of(cfg, overlapped);
+    if (l.zero == 3) l.weights = weights_of(cfg, &l, overlapped);
     if (overlapped) l.sums = sums_of(cfg, &l);
     return l;
 }
@@ -68,12 +75,13 @@ run_layout run_layout_of(const run_config *cfg) {
 drv_status run_layout_check(const run_config *cfg) {
     const int zero = run_layout_of(cfg).zero;
     if (zero < 2) return DRV_OK;
-    if (!config_backend(cfg)->orders_sums && cfg->n_accum_groups > 1)
+    if (!config_backend(cfg)->orders_sums && cfg->n_accum_groups > cfg->zero_groups)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.accumulation_groups\" is %lld, but with parallel.zero %d backend %s adds up in one "
-                "accumulation group; expected auto or 1",
+                "accumulation group%s; expected auto or %lld",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
-                zero, cfg->backend);
+                zero, cfg->backend, cfg->zero_groups > 1 ? " for each of parallel.zero_group" : "",
+                (long long)cfg->zero_groups);
     if (cfg->grad_dtype == PRECISION_BF16)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.zero\" is %d, which keeps sums of gradients in fp32, but "

@@ -1,6 +1,7 @@
-// Data and context ranks have the same weights; tensor ranks those that are not split: norms, halves
-// of low-rank branches. A memory fault, another kernel or another config on one of them would make
-// two models of one that train beside each other unseen. Hashes find it: 8 bytes a weight travel.
+// Data and context ranks have the same weights, or, where they share them, ranks of different
+// groups the same shards; tensor ranks have the same of those that are not split: norms, halves of
+// low-rank branches. A memory fault, another kernel or another config on one of them would make two
+// models of one that train beside each other unseen. Hashes find it: 8 bytes a weight travel.
 #include "train/replicas.h"
 
 #include <stdlib.h>
@@ -89,10 +90,8 @@ static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, 
 
 // A difference is found out by every member of the group; what is wrong with the ranks' own calls
 // stops all.
-static drv_status compare_along(const replica_hashes *of, unsigned axes, bool only_alike,
+static drv_status compare_in(const replica_hashes *of, comm_group *g, bool only_alike,
         int64_t step) {
-    const mesh ranks = run_mesh(of->model->config);
-    comm_group *g = comm_axes(of->model->comm, &ranks, axes);
     if (group_size(g) == 1) return DRV_OK;
     uint64_t *all = ARENA_ARRAY(of->a, uint64_t, (int64_t)of->n * group_size(g));
     DRV_TRY(comm_all_gather(g, of->hash, of->n * (int64_t)sizeof *all, NULL, all));
@@ -105,14 +104,17 @@ drv_status replicas_check(const held_model *model, int64_t step) {
     replica_hashes of = {.model = model, .a = a, .n = 2 * model->params.n};
     of.hash = ARENA_ARRAY(a, uint64_t, of.n);
     of.alike = ARENA_ARRAY(a, bool, of.n);
+    const mesh ranks = run_mesh(model->config);
+    comm_group *alike =
+            model->zero == 3 ? comm_same_shards(model->comm, &ranks)
+                             : comm_axes(model->comm, &ranks, 1u << AXIS_DATA | 1u << AXIS_CONTEXT);
     drv_status status = hash_all(&of);
-    if (status == DRV_OK && model->zero < 3) // else they have different shards
-        status = compare_along(&of, 1u << AXIS_DATA | 1u << AXIS_CONTEXT, false, step);
+    if (status == DRV_OK) status = compare_in(&of, alike, false, step);
     // Whoever has found a difference still takes part: the others wait for it.
     drv_saved found;
     drv_save(status, &found);
     if (status == DRV_OK || status == DRV_E_DATA)
-        status = compare_along(&of, 1u << AXIS_TENSOR, true, step);
+        status = compare_in(&of, comm_axes(model->comm, &ranks, 1u << AXIS_TENSOR), true, step);
     arena_free(a);
     return found.status == DRV_E_DATA && status != DRV_E_PEER ? drv_restore(&found) : status;
 }

@@ -50,14 +50,19 @@ dtype held_state_type(const held_model *model, const char *name) {
 held_shard held_shard_of(const held_model *model, const param *w) {
     const int64_t n = param_elements(w);
     const mesh m = run_mesh(model->config), update = mesh_of_update(&m);
-    const int ranks = update.size[AXIS_DATA],
-              place = mesh_place_in_update(&m, (int)model->config->rank);
+    const int ranks = update.size[AXIS_DATA], place = mesh_shard_of(&m, (int)model->config->rank);
     if (!model->zero) return (held_shard){0, n};
     return (held_shard){shard_first(n, ranks, place), shard_count(n, ranks, place)};
 }
 
 held_shard held_weight_of(const held_model *model, const param *w) {
-    return model->zero == 3 ? held_shard_of(model, w) : (held_shard){0, param_elements(w)};
+    const int64_t n = param_elements(w);
+    const mesh m = run_mesh(model->config), update = mesh_of_update(&m);
+    const int groups = mesh_groups(&m), ranks = update.size[AXIS_DATA] / groups,
+              place = mesh_shard_of(&m, (int)model->config->rank) / groups;
+    if (model->zero < 3) return (held_shard){0, n};
+    const int64_t first = weight_shard_first(n, ranks, groups, place);
+    return (held_shard){first, weight_shard_first(n, ranks, groups, place + 1) - first};
 }
 
 int64_t held_weight_bytes(const held_model *model, const param *w) {

@@ -53,7 +53,7 @@ typedef struct held_shard {
 } held_shard;
 held_shard held_shard_of(const held_model *model, const param *w);
 // Returns the elements that this rank has of the weight itself, and their bytes: all of them, or,
-// where data ranks share weights, the same shard.
+// where data ranks share weights, its shard, in which that of the masters lies.
 held_shard held_weight_of(const held_model *model, const param *w);
 int64_t held_weight_bytes(const held_model *model, const param *w);
 

@@ -29,21 +29,23 @@ static bool by_adamw(const held_model *model, const param *w) {
     return w->trainable && !held_by_muon(model, w);
 }
 
-// Returns this rank's pieces of a part of a weight: elements [first, first + n) of its own part of
-// the whole weight, which lie at the beginning of `source`.
-static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name, st_type type,
-        const char *source, int64_t first, int64_t n, unsigned replicated, bool at_ends) {
-    const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1, begin = part->row * columns,
-                  end = begin + part->rows * columns;
-    const int64_t from = first > begin ? first : begin, to = first + n < end ? first + n : end;
-    ckpt_tensor t = {.entry = {name, w->n_dims,
-                             {part->all_rows, w->n_dims == 2 ? w->all_columns : 0}, type}};
+// Returns the pieces of a part of a weight that this rank has, `has` counting in its own part of
+// the whole weight. `source` begins with element `source_first` of that.
+static ckpt_tensor tensor_of(const param *of, const param_part *part, const char *name,
+        st_type type, const char *source, int64_t source_first, held_shard has, unsigned replicated,
+        bool at_ends) {
+    const bool is_matrix = of->n_dims == 2;
+    const int64_t columns = is_matrix ? of->dim[1] : 1, begin = part->row * columns,
+                  end = begin + part->rows * columns, has_end = has.first + has.n;
+    const int64_t from = has.first > begin ? has.first : begin, to = has_end < end ? has_end : end;
+    ckpt_tensor t = {
+            .entry = {name, of->n_dims, {part->all_rows, is_matrix ? of->all_columns : 0}, type}};
     if (from < to) t.n_pieces = pieces_of_run(from - begin, to - from, columns, t.piece);
-    int64_t element = from - first; // of the source
+    int64_t element = from - source_first; // of the source
     for (int k = 0; k < t.n_pieces; k++) {
         ckpt_piece *p = &t.piece[k];
         p->row += part->first_row;
-        p->column += w->n_dims == 2 ? w->first_column : 0;
+        p->column += is_matrix ? of->first_column : 0;
         p->source = source;
         p->first = element;
         p->replicated = replicated;
@@ -97,21 +99,23 @@ static ckpt_tensor *add_tensors(arena *a, const held_model *model, wanted_fn *wa
             for (int k = 0; k < named->n_parts; k++)
                 tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
                         arena_printf(a, "%s%s", hf_prefix, named->part[k].hf_name),
-                        type_of(named, model, source_prefix != NULL), "", 0, 0, 0, false);
+                        type_of(named, model, source_prefix != NULL), "", 0, (held_shard){0, 0}, 0,
+                        false);
             continue;
         }
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, weight->name)
                                            : held_master(a, model, weight);
         // Up to level 2 a weight that computes is whole on each data rank; what the optimizer has
-        // need not be.
-        const bool sharded =
-                model->zero == 3 || (model->zero && strcmp(source, weight->name) != 0 && !to_load);
-        const held_shard shard =
-                sharded ? held_shard_of(model, weight) : (held_shard){0, param_elements(weight)};
+        // need not be. A group of ranks of level 3 holds what others do, and saves its own share.
+        const bool computes = strcmp(source, weight->name) == 0,
+                   sharded = model->zero == 3 || (model->zero && !computes && !to_load);
+        const held_shard held = held_weight_of(model, weight),
+                         shard = sharded && !to_load ? held_shard_of(model, weight) : held;
+        const int64_t source_first = computes || to_load ? held.first : shard.first;
         for (int k = 0; k < weight->n_parts; k++)
             tensors[(*n_tensors)++] = tensor_of(weight, &weight->part[k],
                     arena_printf(a, "%s%s", hf_prefix, weight->part[k].hf_name),
-                    type_of(named, model, source_prefix != NULL), source, shard.first, shard.n,
+                    type_of(named, model, source_prefix != NULL), source, source_first, shard,
                     replicated(model, weight, sharded), is_tied_table(model, weight));
     }
     return tensors;

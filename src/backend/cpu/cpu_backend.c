@@ -53,8 +53,8 @@ static cpu_backend *self(backend *b) {
 
 // The ranks along an axis of a graph's mesh: the job's, or that of an update.
 static comm_group *group_along(cpu_backend *b, const mesh *m, mesh_axis axis) {
-    if (axis == AXIS_DATA && m->size[axis] != b->mesh.size[axis])
-        return comm_update_ranks(b->comm, &b->mesh);
+    if (axis == AXIS_DATA && (m->groups || m->size[axis] != b->mesh.size[axis]))
+        return comm_owners(b->comm, &b->mesh);
     return comm_axes(b->comm, &b->mesh, 1u << axis);
 }
 
@@ -72,18 +72,34 @@ static comm_group *replicas_of(cpu_backend *b, const comm_group *along, int repl
     return comm_ranks(b->comm, "replicas of a key-value head", ranks, replicas);
 }
 
+// The ranks of the axis that a node knows of: those it has messages of, times the groups of them.
+static int ranks_of_axis(const node *n, const mesh *update) {
+    const mesh_use *use = &n->attrs.mesh;
+    if (use->across) return use->ranks * (update->size[use->axis] / mesh_groups(update));
+    return use->groups ? use->ranks * use->groups : use->ranks;
+}
+
+// The ranks along an axis of a mesh, those of this rank's group, or those of other groups that hold
+// the same shards as this one.
+static comm_group *ranks_along(cpu_backend *b, const mesh *m, const mesh_use *use) {
+    if (use->groups) return comm_weight_group(b->comm, &b->mesh);
+    if (use->across) return comm_same_shards(b->comm, &b->mesh);
+    return group_along(b, m, (mesh_axis)use->axis);
+}
+
 // The ranks along the axis of a collective, or some of them.
 static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_group **out) {
     *out = NULL;
     if (n->attrs.mesh.ranks <= 1) return DRV_OK;
     const mesh_axis axis = (mesh_axis)n->attrs.mesh.axis;
     const mesh update = mesh_of_update(m); // over which gradients are summed
-    if (n->attrs.sum.data_ranks && update.size[axis] == n->attrs.mesh.ranks) m = &update;
-    if (m->size[axis] != n->attrs.mesh.ranks || !is_mesh_of(b, m))
+    const int ranks = ranks_of_axis(n, &update);
+    if (n->attrs.sum.data_ranks && update.size[axis] == ranks) m = &update;
+    if (m->size[axis] != ranks || !is_mesh_of(b, m))
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
                 op_rows[n->op]->name, n->attrs.mesh.ranks, mesh_axis_name(axis),
                 b->mesh.size[axis]);
-    *out = group_along(b, m, axis);
+    *out = ranks_along(b, m, &n->attrs.mesh);
     if (n->attrs.mesh.replicas && axis == AXIS_TENSOR && !cpu_ops[n->op]->whole_axis)
         *out = n->attrs.mesh.replicas > 1 ? replicas_of(b, *out, n->attrs.mesh.replicas) : NULL;
     if (!n->attrs.mesh.ends) return DRV_OK;

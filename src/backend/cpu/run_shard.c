@@ -14,13 +14,18 @@ typedef struct shard {
     int ranks;
 } shard;
 
+static int groups_of(const node *n) { // of ranks that hold whole weights
+    return n->attrs.mesh.groups ? n->attrs.mesh.groups : 1;
+}
+
 static shard shard_of(const instruction *ins, int64_t n) {
-    const int ranks = ins->group ? ins->node->attrs.mesh.ranks : 1,
+    const int ranks = ins->group ? ins->node->attrs.mesh.ranks : 1, groups = groups_of(ins->node),
               place = ins->group ? group_place(ins->group) : 0;
+    const int64_t first = weight_shard_first(n, ranks, groups, place);
     return (shard){.n = n,
-            .length = shard_length(n, ranks),
-            .first = shard_first(n, ranks, place),
-            .count = shard_count(n, ranks, place),
+            .length = weight_shard_length(n, ranks, groups),
+            .first = first,
+            .count = weight_shard_first(n, ranks, groups, place + 1) - first,
             .ranks = ranks};
 }
 
@@ -34,8 +39,10 @@ static void fill_up(const instruction *ins, const shard *s) {
 // from.
 static int64_t *sizes_of(const instruction *ins, const shard *s, int64_t unit) {
     int64_t *sizes = ins->workspace;
-    for (int i = 0; i < s->ranks; i++)
-        sizes[i] = unit * shard_count(s->n, s->ranks, i);
+    for (int i = 0; i < s->ranks; i++) {
+        const int64_t left = s->n - i * s->length;
+        sizes[i] = unit * (left < 0 ? 0 : left < s->length ? left : s->length);
+    }
     return sizes;
 }
 
@@ -52,7 +59,9 @@ static int64_t block_elements(const node *n) {
 static int64_t parts_bytes(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt);
     return round_up(row_blocks_of(&n->attrs) * n->attrs.mesh.ranks *
-                            shard_length(block_elements(n), n->attrs.mesh.ranks) * unit,
+                            weight_shard_length(block_elements(n), n->attrs.mesh.ranks,
+                                    groups_of(n)) *
+                            unit,
             64);
 }
 
@@ -241,7 +250,8 @@ static void join_shards(const instruction *ins) {
         list[block] = output_at(ins, 0, block * s->dim[2]);
     if (ins->node->attrs.sum.open > 1)
         run_chunks(ins, s->dim[1] * s->dim[2], CHUNK_ELEMENTS, close_sums);
-    if (s->dim[1] > 1) join_parts(s->dt, COMM_SUM, list, (int)s->dim[1], s->dim[2], ins->out[0]);
+    if (s->dim[1] > 1 && !ins->node->attrs.sum.row_blocks)
+        join_parts(s->dt, COMM_SUM, list, (int)s->dim[1], s->dim[2], ins->out[0]);
 }
 
 const cpu_op cpu_op_join_shards = {.run = join_shards};
@@ -323,8 +333,7 @@ static drv_status find_sizes(arena *a, gemm_machine *m, const node *n, instructi
     const int ranks = out->group ? n->attrs.mesh.ranks : 1;
     out->sizes = ARENA_ARRAY(a, int64_t, ranks);
     for (int i = 0; i < ranks; i++)
-        out->sizes[i] = weight_shard_at(w->dt, w->blocks, tensor_elements(w), ranks, i + 1) -
-                        weight_shard_at(w->dt, w->blocks, tensor_elements(w), ranks, i);
+        out->sizes[i] = weight_shard_bytes(w, ranks, groups_of(n), i);
     return DRV_OK;
 }
 

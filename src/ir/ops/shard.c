@@ -1,7 +1,7 @@
 // ZeRO: data ranks share the optimizer state, and each updates its shard of every weight (ZeRO-1);
 // each keeps only its shard of the sums of gradients (ZeRO-2), and of the weights (ZeRO-3).
 #include "ir/op.h"
-#include "ir/shard.h"
+#include "ir/weight_shard.h"
 #include "ir/wire.h"
 
 static const char *check_state(const node *n, const tensor *whole) {
@@ -71,9 +71,15 @@ const op_row op_row_sum_shard = {
         .examples = {sum_example},
 };
 
-// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis; `summed`: sum_shard has
-// computed it already. `row_blocks`: the reduction blocks of the row on each rank, which are summed
-// as in join_blocks (ops/accum_group.c).
+// Returns the length of a rank's shard of a weight that its group of ranks, or the axis, holds.
+static int64_t shard_in_group(const node *n, int64_t elements) {
+    const mesh_use *use = &n->attrs.mesh;
+    return weight_shard_length(elements, use->ranks, use->groups ? use->groups : 1);
+}
+
+// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis, or `across` its groups;
+// `summed`: sum_shard has computed it already. `row_blocks`: the reduction blocks of the row on
+// each rank, which are summed as in join_blocks (ops/accum_group.c).
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 2;
     const tensor *g = n->in[0];
@@ -124,13 +130,14 @@ const op_row op_row_reduce_shard = {
         .wire = reduce_wire,
         .collective = true,
         .differentiated = true,
-        .attrs =
-                ATTRS(ATTR_RANKS, ATTR(mesh, summed), ATTR(sum, row_blocks), ATTR(sum, data_ranks)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, across), ATTR(mesh, summed), ATTR(sum, row_blocks),
+                ATTR(sum, data_ranks)),
         .examples = {reduce_example, reduce_summed_example, reduce_blocks_example},
 };
 
 // add_shard(g, s[open, blocks, length], micro_batch i32[1]) -> s': adds the gradients of all ranks
-// for micro-batch `micro_batch` to this rank's shard of the sums, in place. `blocks` counts the
+// (with `groups`, of those of its group) for micro-batch `micro_batch` to this rank's shard of the
+// sums, in place. `blocks` counts the
 // reduction blocks of the row on all ranks, `row_blocks` those on this one. Data rank i of n has
 // micro-batches i, i + n, i + 2 n, ...: the sums are formed in the order in which a single rank
 // would run them, in groups of `in_accum_group`. Sums that wait for their neighbour in the tree are
@@ -147,7 +154,7 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
         return "data ranks must divide ranks";
     if (attrs->sum.in_accum_group < 1) return "an accumulation group must have micro-batches";
     const int64_t blocks = row_blocks * attrs->mesh.ranks / attrs->sum.data_ranks,
-                  length = shard_length(tensor_elements(g) / row_blocks, attrs->mesh.ranks);
+                  length = shard_in_group(n, tensor_elements(g) / row_blocks);
     if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != blocks || s->dim[2] != length)
         return "s must be shards of sums for each reduction block";
     return is_i32(n->in[2], 1) ? NULL : "micro_batch must be i32[1]";
@@ -188,13 +195,14 @@ const op_row op_row_add_shard = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, data_ranks),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, groups), ATTR(sum, row_blocks), ATTR(sum, data_ranks),
                 ATTR(sum, in_accum_group)),
         .examples = {add_example, add_first_example, add_later_example},
 };
 
 // join_shards(s[.., blocks, length]) -> g[length]: adds the open sums of each reduction block, then
-// the blocks, in place of the first one.
+// the blocks, in place of the first one. `row_blocks`: leaves so many blocks apart, g[blocks,
+// length], which other groups of ranks add to before they are joined.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *s = n->in[0];
     *n_out = 1;
@@ -202,8 +210,11 @@ static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     if (n->attrs.sum.open < 1 || n->attrs.sum.open > s->dim[0])
         return "no such number of open sums";
     out[0] = spec_1d(s->dt, s->dim[2]);
+    if (n->attrs.sum.row_blocks) out[0] = spec_2d(s->dt, s->dim[1], s->dim[2]);
     out[0].alias_in = 0;
-    return NULL;
+    return !n->attrs.sum.row_blocks || n->attrs.sum.row_blocks == s->dim[1]
+                   ? NULL
+                   : "row_blocks must be those of s";
 }
 
 static void join_example(example *e) {
@@ -218,17 +229,24 @@ static void join_one_example(example *e) { // of one accumulation group and redu
     graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.sum.open = 1});
 }
 
+static void join_apart_example(example *e) {
+    const int64_t dim[] = {2, 4, 51};
+    tensor *s = example_accumulator(e, "s", 3, dim);
+    graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.sum.open = 2, .sum.row_blocks = 4});
+}
+
 const op_row op_row_join_shards = {
         .name = "join_shards",
         .min_in = 1,
         .max_in = 1,
         .shape = join_shape,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(sum, open)),
-        .examples = {join_example, join_one_example},
+        .attrs = ATTRS(ATTR(sum, open), ATTR(sum, row_blocks)),
+        .examples = {join_example, join_one_example, join_apart_example},
 };
 
-// take_shard(w) -> s: a copy of this rank's shard; without ranks (0), of all that is here.
+// take_shard(w) -> s: a copy of this rank's shard, `across`: of those of all groups; without ranks
+// (0), of all that is here.
 static const char *take_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *w = n->in[0];
     *n_out = 1;
@@ -255,12 +273,12 @@ const op_row op_row_take_shard = {
         .max_in = 1,
         .shape = take_shape,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, across)),
         .examples = {take_example, take_all_example},
 };
 
-// gather_shards(w, s) -> w': the shards of all ranks, in place. `async`: s is copied at once, the
-// shards of other ranks may arrive later.
+// gather_shards(w, s) -> w': the shards of all ranks, or `across` all groups, in place. `async`: s
+// is copied at once, the shards of other ranks may arrive later.
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     const tensor *w = n->in[0], *s = n->in[1];
@@ -287,13 +305,13 @@ const op_row op_row_gather_shards = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, across), ATTR(mesh, async)),
         .examples = {gather_example},
 };
 
-// gather_weight(s) -> w: the weight of which each rank of the axis holds its shard s. `async`: w
-// arrives while later nodes run, and a node that reads it waits. A weight in blocks
-// (tensor.blocks of w, which whoever makes the node sets) is held as words: s is i32.
+// gather_weight(s) -> w: the weight of which each rank of the axis, or of its group, holds its
+// shard s. `async`: w arrives while later nodes run, and a node that reads it waits. A weight in
+// blocks (tensor.blocks of w, which whoever makes the node sets) is held as words: s is i32.
 static const char *weight_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *s = n->in[0];
     const whole_attrs *w = &n->attrs.whole;
@@ -307,7 +325,7 @@ static const char *weight_shape(const node *n, tensor_spec *out, int *n_out) {
     if (bad) return bad;
     if (s->dt == DT_I32) return s->n_dims == 1 && w->columns ? NULL : "s must be words of a matrix";
     if (s->n_dims != 1 || s->dt != w->type ||
-            s->dim[0] != shard_length(whole_elements(&n->attrs), n->attrs.mesh.ranks))
+            s->dim[0] != shard_in_group(n, whole_elements(&n->attrs)))
         return "s must be a shard of the weight";
     return NULL;
 }
@@ -343,6 +361,7 @@ const op_row op_row_gather_weight = {
         .collective = true,
         .built = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async), ATTR(sum, data_ranks), ATTR_WHOLE),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, groups), ATTR(mesh, async), ATTR(sum, data_ranks),
+                ATTR_WHOLE),
         .examples = {matrix_example, vector_example},
 };

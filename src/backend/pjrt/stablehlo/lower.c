@@ -142,7 +142,10 @@ static drv_status check_nodes(const lowering *l) {
         const node *n = program->nodes[i];
         const char *name = op_rows[n->op]->name;
         const mesh along = lower_ops[n->op]->of_update ? mesh_of_update(&l->mesh) : l->mesh;
-        const int here = n->attrs.mesh.ends ? n->attrs.mesh.ranks : along.size[n->attrs.mesh.axis];
+        const int all = n->attrs.mesh.ends ? n->attrs.mesh.ranks : along.size[n->attrs.mesh.axis],
+                  here = n->attrs.mesh.across   ? mesh_groups(&along)
+                         : n->attrs.mesh.groups ? all / n->attrs.mesh.groups
+                                                : all;
         if (n->attrs.sum.row_blocks > 1)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of %d reduction blocks of a row, which the pjrt back end has no "

@@ -4,12 +4,13 @@
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
 #include "ir/op.h"
-#include "ir/shard.h"
+#include "ir/weight_shard.h"
 
 // --- groups and places
 static int place_along(const lowering *l, int rank, mesh_axis axis) {
     const mesh *m = &l->options.ranks;
-    if (axis == AXIS_DATA && l->of_update) return mesh_place_in_update(m, rank);
+    const bool of_update = l->of_update || m->size[AXIS_CONTEXT] == 1;
+    if (axis == AXIS_DATA && of_update) return mesh_shard_of(m, rank);
     return axis == AXIS_CONTEXT && l->of_update ? 0 : mesh_place(m, rank, axis);
 }
 
@@ -40,8 +41,18 @@ hlo_groups lower_neighbours(lowering *l, mesh_axis axis, int n) {
     return groups;
 }
 
+// Neighbours among the owners of shards hold the same shard of the weights, one in each group.
 static hlo_groups groups_of(lowering *l, const node *n) {
-    return groups_along(l, 1u << n->attrs.mesh.axis);
+    const mesh_use *use = &n->attrs.mesh;
+    if (use->across) return lower_neighbours(l, (mesh_axis)use->axis, use->ranks);
+    hlo_groups all = groups_along(l, 1u << use->axis);
+    if (!use->groups) return all;
+    int64_t *members = ARENA_ARRAY(l->g->a, int64_t, all.n * all.size);
+    for (int i = 0; i < all.n * all.size; i++) {
+        const int owner = i % all.size, group = owner % use->groups, place = owner / use->groups;
+        members[i - owner + group * use->ranks + place] = all.members[i];
+    }
+    return (hlo_groups){all.n * use->groups, use->ranks, members};
 }
 
 hlo_value lower_sum_along(lowering *l, hlo_value x, unsigned axes) {
@@ -62,6 +73,22 @@ hlo_value lower_place(lowering *l, mesh_axis axis) {
     const hlo_value before = hlo_scale(&l->h, lower_place(l, AXIS_CONTEXT),
             (double)l->options.ranks.size[AXIS_DATA]);
     return hlo_binary(&l->h, "add", before, here);
+}
+
+// The place of this rank among those of a node that cuts a tensor.
+static hlo_value place_of(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const mesh *m = &l->options.ranks;
+    if (mesh_groups(m) == 1 || n->attrs.mesh.axis != AXIS_DATA)
+        return lower_place(l, (mesh_axis)n->attrs.mesh.axis);
+    const hlo_value data = hlo_reshape(h, hlo_slice(h, l->places, 0, AXIS_DATA, 1), 0, NULL),
+                    context = hlo_reshape(h, hlo_slice(h, l->places, 0, AXIS_CONTEXT, 1), 0, NULL),
+                    size = hlo_fill(h, m->size[AXIS_DATA] / mesh_groups(m), &data),
+                    group = hlo_binary(h, "divide", data, size);
+    if (n->attrs.mesh.across) return group;
+    const hlo_value in_group = hlo_binary(h, "add", hlo_binary(h, "multiply", context, size),
+            hlo_binary(h, "remainder", data, size));
+    return hlo_binary(h, "add", hlo_scale(h, in_group, mesh_groups(m)), group);
 }
 
 hlo_value lower_rows_here(lowering *l, const node *n, hlo_value rows, int64_t n_here,
@@ -117,15 +144,16 @@ static int shards_of(const node *n) {
 static hlo_value in_shards(lowering *l, const node *n, hlo_value x) {
     const int64_t elements = hlo_elements(&x);
     const hlo_value row = hlo_reshape(&l->h, x, HLO_DIMS(elements));
-    return hlo_pad(&l->h, row, 0, shards_of(n) * shard_length(elements, shards_of(n)));
+    const int groups = n->attrs.mesh.groups ? n->attrs.mesh.groups : 1;
+    return hlo_pad(&l->h, row, 0,
+            shards_of(n) * weight_shard_length(elements, shards_of(n), groups));
 }
 
 static void take_shard(lowering *l, const node *n) {
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0));
     const int64_t length = row.dim[0] / shards_of(n);
     hlo_index first = hlo_at(0);
-    if (n->attrs.mesh.ranks > 1)
-        first = (hlo_index){true, 0, lower_place(l, (mesh_axis)n->attrs.mesh.axis)};
+    if (n->attrs.mesh.ranks > 1) first = (hlo_index){true, 0, place_of(l, n)};
     lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_index_times(&l->h, first, length), length));
 }
 
@@ -163,7 +191,8 @@ static void add_shard(lowering *l, const node *n) {
 
 static void join_shards(lowering *l, const node *n) {
     const hlo_value sum = lower_in(l, n, 0);
-    lower_set(l, n, 0, hlo_reshape(&l->h, sum, HLO_DIMS(sum.dim[2])));
+    const tensor *out = n->out[0];
+    lower_set(l, n, 0, hlo_reshape(&l->h, sum, out->n_dims, out->dim));
 }
 
 static void gather_shards(lowering *l, const node *n) {

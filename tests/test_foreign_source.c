@@ -298,17 +298,19 @@ static char *states(arena *a, const char *name) {
 static void optimizers_of_ranks_are_the_same(void **state) {
     (void)state;
     static const struct {
-        const char *name;
+        const char *name, *truth;
         int64_t samples;
-    } cases[] = {{"float16", -1}, {"distributed", 224}, {"zero", -1}, {"nnm", 224},
-            {"nnm_zero", 224}, {"nnm_zero/mp_rank_00", 224}};
+    } cases[] = {{"float16", "model", -1}, {"distributed", "model", 224}, {"zero", "model", -1},
+            {"nnm", "model", 224}, {"nnm_zero", "model", 224},
+            {"nnm_zero/mp_rank_00", "model", 224}, {"tied", "tied", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("states");
+        const char *truth = states(a, cases[i].truth);
         model_source s, full;
         foreign_progress progress;
-        OK(model_source_open_folder(a, states(a, "model"), "state", &full));
-        OK(model_source_open_optimizer(a, states(a, cases[i].name), states(a, "model/config.json"),
-                &s, &progress));
+        OK(model_source_open_folder(a, truth, "state", &full));
+        OK(model_source_open_optimizer(a, states(a, cases[i].name),
+                path_join(a, truth, "config.json"), &s, &progress));
         assert_int_equal(s.n, full.n);
         for (int k = 0; k < full.n; k++)
             check_tensor(a, &s, &full, &full.tensors[k]);

@@ -15,6 +15,12 @@ LOCK = threading.RLock()
 REPOS, OBJECTS, UPLOADS, FAULTS = {}, {}, {}, []
 
 
+def say(*words):  # one write for a line, whichever threads answer
+    with LOCK:
+        sys.stdout.write(" ".join(map(str, words)) + "\n")
+        sys.stdout.flush()
+
+
 def git_hash(body):
     return hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
 
@@ -53,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def answer(self, code, body=b"", **headers):
-        print(self.command, self.path.split("?")[0], "token" if self.headers.get("Authorization") else "-", code, flush=True)
+        say(self.command, self.path.split("?")[0], "token" if self.headers.get("Authorization") else "-", code)
         if self.lost:
             self.close_connection = True
             return
@@ -87,9 +93,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif do == "drop":
             self.rfile.read(int(self.headers.get("Content-Length", 0)) // 2)
             self.close_connection = True
-            print("dropped", self.command, self.path.split("?")[0], flush=True)
+            say("dropped", self.command, self.path.split("?")[0])
         elif do == "hold":
-            print("held", self.command, self.path.split("?")[0], flush=True)
+            say("held", self.command, self.path.split("?")[0])
             self.rfile.read()
             self.close_connection = True
         elif do == "stale":
@@ -308,6 +314,6 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 HUB, STORAGE = (Server(("127.0.0.1", 0), Handler) for _ in range(2))
-print(HUB.server_port, STORAGE.server_port, flush=True)
+say(HUB.server_port, STORAGE.server_port)
 threading.Thread(target=STORAGE.serve_forever, daemon=True).start()
 HUB.serve_forever()

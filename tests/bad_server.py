@@ -3,7 +3,7 @@
 ranges. Prints its port, then a line for each request.
 
 Data sets: good/set (two configs, two pages of the list), gated/set, private/set (needs the token "secret").
-Models: good/llama (shards), old (no ORG, one file), good/pickled (no safetensors), good/empty (no config), gated/model.
+Models: good/llama (shards), old (no ORG, one file), good/pickled (no safetensors), good/other (neither), good/empty (no config), gated/model.
 """
 import hashlib, http.server, json, random, sys, threading
 
@@ -17,7 +17,9 @@ MODELS = {  # repository: names, of which each file holds its own name many time
                   "model-00002-of-00002.safetensors consolidated.safetensors pytorch_model.bin README.md LICENSE "
                   "original/consolidated.00.pth onnx/model.onnx original/tokenizer.model llama.gguf".split(),
     "old": "config.json model.safetensors tokenizer.json merges.txt vocab.json pytorch_model.bin".split(),
-    "good/pickled": "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin".split(),
+    "good/pickled": "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin pytorch_model.bin.index.json "
+                    "optimizer.bin training_args.bin consolidated.00.pth".split(),
+    "good/other": "config.json model.gguf tf_model.h5 adapter_model.bin".split(),
     "good/empty": "model.safetensors README.md".split(),
 }
 

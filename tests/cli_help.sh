@@ -60,7 +60,7 @@ says 2 'unknown verb "trian", did you mean "train"' trian
 says 2 'unknown verb "hlep"' hlep
 says 2 'data: unknown subverb "biuld", did you mean "build"' data biuld
 says 2 'data: "x" is unknown, expected get, build' data x
-says 2 'model: "import" is unknown, expected get; drover ckpt import is there' model import x
+says 2 'model: "import" is unknown, expected get or push; drover ckpt import is there' model import x
 says 2 'subverb "biuld", did you mean "build"' help data biuld
 says 2 'help: train has no subverb "x"' help train x
 says 2 "data: the subverb is missing" data

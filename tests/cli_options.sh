@@ -42,6 +42,7 @@ arguments() {
     "data build") echo --input text.txt --tokenizer tok --out out ;;
     "data info" | "data show" | "data verify") echo data/set ;;
     "model get") echo hf:org/name --out out ;;
+    "model push") echo $model hf:org/name ;;
     "ckpt import") echo model.gguf --out out ;;
     "ckpt show" | "ckpt verify") echo $model ;;
     "ckpt export") echo $model --out out ;;

@@ -110,9 +110,14 @@ ok "is asked for" grep -q "api/models/good/llama/tree/v1.0" server.log
 ok "is there" test -e elsewhere/config.json
 ok "a model without ORG" get hf:old
 ok "has its tokenizer" test "$(names models/old)" = "./config.json ./merges.txt ./model.safetensors ./tokenizer.json ./vocab.json "
-ok "no safetensors" no_get hf:good/pickled
-ok "is refused, naming what there is" says "no weights in safetensors.*it has pytorch_model-00001-of-00002.bin"
-ok "nothing is written" test ! -e models/pickled
+ok "a model without safetensors" get hf:good/pickled
+ok "comes with the files of PyTorch" test "$(names models/pickled)" = "./config.json ./pytorch_model-00001-of-00002.bin \
+./pytorch_model-00002-of-00002.bin ./pytorch_model.bin.index.json "
+ok "the one that was cut off is whole" whole models/pickled/pytorch_model-00002-of-00002.bin \
+    "good/pickled pytorch_model-00002-of-00002.bin"
+ok "neither of them" no_get hf:good/other
+ok "is refused, naming what there is" says "no weights that are read (.*); it has model.gguf, tf_model.h5, adapter_model.bin$"
+ok "nothing is written" test ! -e models/other
 ok "no config.json" no_get hf:good/empty
 ok "is refused" says "no config.json"
 ok "a gated model" no_get hf:gated/model

@@ -4,7 +4,9 @@
 // Legend: s a source
 #include "harness.h"
 
-#include "ckpt/model_source.h"
+#include <math.h>
+
+#include "ckpt/foreign_state.h"
 #include "pickle/dcp_metadata.h"
 
 static char *golden(arena *a, const char *name) {
@@ -222,6 +224,114 @@ static void harm_is_named(void **state) {
     }
 }
 
+// --- optimizers of ranks
+static char *states(arena *a, const char *name) {
+    return arena_printf(a, "%s/golden/rank_states/%s", TEST_DIR, name);
+}
+
+// Against the full tensors that they were made from (tools/golden_rank_states.py).
+static void optimizers_of_ranks_are_the_same(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t samples;
+    } cases[] = {{"float16", -1}, {"distributed", 224}, {"zero", -1}, {"nnm", 224},
+            {"nnm_zero", 224}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("states");
+        model_source s, full;
+        foreign_progress progress;
+        OK(model_source_open_folder(a, states(a, "model"), "state", &full));
+        OK(model_source_open_optimizer(a, states(a, cases[i].name), states(a, "model/config.json"),
+                &s, &progress));
+        assert_int_equal(s.n, full.n);
+        for (int k = 0; k < full.n; k++)
+            check_tensor(a, &s, &full, &full.tensors[k]);
+        assert_int_equal(progress.step, 7);
+        assert_int_equal(progress.updates, 7);
+        assert_int_equal(progress.samples, cases[i].samples);
+        assert_true(fabs(progress.learning_rate - 0.00125) < 1e-12);
+        model_source_close(&s);
+        model_source_close(&full);
+        arena_free(a);
+    }
+}
+
+static void copy_tree(arena *a, const char *from, const char *to) {
+    char **names, *bytes;
+    int n;
+    size_t n_bytes;
+    OK(dir_make(to));
+    OK(dir_list(a, from, &names, &n));
+    for (int i = 0; i < n; i++) {
+        const char *file = path_join(a, from, names[i]), *copy = path_join(a, to, names[i]);
+        if (file_is_dir(file)) {
+            copy_tree(a, file, copy);
+            continue;
+        }
+        OK(file_read(a, file, &bytes, &n_bytes));
+        OK(file_write_atomic(copy, bytes, n_bytes));
+    }
+}
+
+#define SHARD    "optim/dp_rank_00_tp_rank_00_pp_rank_00.pt"
+#define MEGATRON "iter_0000007/mp_rank_00_000/model_optim_rng.pt"
+#define BUFFERS  "iter_0000007/mp_rank_00_000/distrib_optim.pt"
+
+static void harmed_optimizers_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *file, *from, *to; // no `from`: `to` of the folder bad; no `to`: removed
+        const char *error;
+    } cases[] = {
+            {"zero", SHARD, "", NULL,
+                    "is not there, expected the optimizer's files of 2 data ranks"},
+            {"zero", SHARD, "base_state", "base_statf", "has no base_state"},
+            {"zero", SHARD, "exp_avg_sq", "exp_avg_sr", "the optimizer has no exp_avg_sq of \""},
+            {"zero", SHARD, "sharded_master_weights", "sharded_master_weightt",
+                    "master weight of \""},
+            {"zero", SHARD, NULL, "bad/groups.pt", "do not tell which weight is in which"},
+            {"zero", SHARD, NULL, "bad/size.pt", "has another size than the weight"},
+            {"zero", SHARD, NULL, "bad/step.pt", "the optimizer's step is 7, expected 8"},
+            {"zero", SHARD, NULL, "bad/type.pt", "is of float32, expected bfloat16"},
+            {"zero", SHARD, NULL, "bad/buckets.pt", "has no base_state"},
+            {"zero", SHARD, NULL, "model/config.json", SHARD},
+            {"zero", "optim", "", NULL, "has no optimizer's state"},
+            {"nnm_zero", "mp_rank_00/optim/dp_rank_001", "", NULL,
+                    "are of other sizes than the rank's weights"},
+            {"float16", MEGATRON, "fp32_from_fp16_params", "fp32_from_fp16_paramt",
+                    "the optimizer has master weights, that of"},
+            {"float16", MEGATRON, "param_groups", "param_groupt", "has 0 parameters, expected"},
+            {"distributed", BUFFERS, "", NULL, "is not there, expected the state of the optimizer"},
+            {"distributed", BUFFERS, "buckets_coalesced", "buckets_coalescee",
+                    "as Megatron-Core before 0.7 wrote them"},
+            {"distributed", "iter_0000007/mp_rank_00_001/distrib_optim.pt", NULL, "bad/buckets.pt",
+                    "where buckets end cannot be known"},
+            {"distributed", BUFFERS, NULL, "bad/size.pt", "as Megatron-Core before 0.7 wrote them"},
+            {"distributed", BUFFERS, "exp_avg_sq", "exp_avg_sr", "has no \"exp_avg_sq\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("harm");
+        const char *dir = temporary_dir(a), *file = path_join(a, dir, cases[i].file);
+        model_source s;
+        foreign_progress progress;
+        char *bytes;
+        size_t n;
+        copy_tree(a, states(a, cases[i].name), dir);
+        if (!cases[i].to)
+            OK(dir_remove(file));
+        else if (cases[i].from)
+            replace(a, file, cases[i].from, cases[i].to);
+        else {
+            OK(file_read(a, states(a, cases[i].to), &bytes, &n));
+            OK(file_write_atomic(file, bytes, n));
+        }
+        FAILS(model_source_open_optimizer(a, dir, states(a, "model/config.json"), &s, &progress),
+                DRV_E_DATA, cases[i].error);
+        arena_free(a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(models_are_the_same),
@@ -229,6 +339,8 @@ int main(void) {
             cmocka_unit_test(metadata_is_checked),
             cmocka_unit_test(ranks_that_disagree),
             cmocka_unit_test(harm_is_named),
+            cmocka_unit_test(optimizers_of_ranks_are_the_same),
+            cmocka_unit_test(harmed_optimizers_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,45 +134,66 @@ def pad_rows(w, multiple):
     return torch.cat([w, torch.zeros(-len(w) % multiple, w.shape[1], dtype=w.dtype)])
 
 
-def write_megatron(folder, tensors, c, tensor=2, pipeline=1, virtual=1, spec="te", args=True, iteration=7):
-    """mp_rank_TT[_PPP]/model_optim_rng.pt as megatron/training/checkpointing.py writes it. spec: te, local or classic."""
+def megatron_rank(tensors, c, t, p, tensor, pipeline, virtual=1, spec="te"):
+    """The tensors of each model chunk of a rank, in the order of its modules."""
     name_of = {"te": lambda layer: layer, "local": local_names, "classic": classic_names}[spec]
-    n, stages = c["num_hidden_layers"], pipeline * virtual
+    n, stages, chunks = c["num_hidden_layers"], pipeline * virtual, []
     embedding, head = (pad_rows(tensors[k], 8 * tensor) if k in tensors else None for k in ("model.embed_tokens.weight", "lm_head.weight"))
-    folder = pathlib.Path(folder)
+    classic = spec == "classic"
+    for v in range(virtual):
+        stage = v * pipeline + p
+        first, chunk = stage * n // stages, {}
+        if stage == 0:
+            chunk[("language_model." if classic else "") + "embedding.word_embeddings.weight"] = embedding.chunk(tensor)[t].clone()
+        for i in range(first, (stage + 1) * n // stages):
+            chunk |= {f"{'language_model.encoder' if classic else 'decoder'}.layers.{i - first}.{name}": tensor_part(name, w, t, tensor)
+                      for name, w in name_of(to_megatron_layer(tensors, c, i)).items()}
+        if stage == stages - 1:
+            chunk["language_model.encoder.final_layernorm.weight" if classic else "decoder.final_layernorm.weight"] = tensors["model.norm.weight"]
+            out = (embedding if head is None else head).chunk(tensor)[t].clone()
+            if head is not None:
+                chunk["language_model.output_layer.weight" if classic else "output_layer.weight"] = out
+            elif stages > 1:
+                chunk["word_embeddings_for_head.weight" if classic else "output_layer.weight"] = out
+        chunks.append(chunk)
+    return chunks
+
+
+def nested(chunk):
+    """The older checkpoints have dicts of modules, but for the encoder's, whose names have dots."""
+    out = {}
+    for name, w in chunk.items():
+        path, leaf = name.split("."), None
+        if "encoder" in path:
+            path, leaf = path[:2], ".".join(path[2:])
+        else:
+            path, leaf = path[:-1], path[-1]
+        at = out
+        for key in path:
+            at = at.setdefault(key, {})
+        at[leaf] = w
+    return out
+
+
+def write_megatron(folder, tensors, c, tensor=2, pipeline=1, virtual=1, spec="te", args=True, iteration=7, rows=32, optimizer=None):
+    """mp_rank_TT[_PPP]/model_optim_rng.pt as megatron/training/checkpointing.py writes it. spec: te, local or classic. `optimizer`
+    takes the folder of a rank and a function that returns the chunks of any full tensors, and returns what its file has beside. rows: of
+    a step."""
+    folder, padded = pathlib.Path(folder), len(pad_rows(tensors["model.embed_tokens.weight"], 8 * tensor))
     for t in range(tensor):
         for p in range(pipeline):
             state = {"checkpoint_version": 3.0, "iteration": iteration}
             if args:
-                state["args"] = megatron_args(c, len(embedding), tensor, pipeline)
-            for v in range(virtual):
-                stage = v * pipeline + p
-                first = stage * n // stages
-                layers = {f"layers.{i - first}.{name}": tensor_part(name, w, t, tensor) for i in range(first, (stage + 1) * n // stages)
-                          for name, w in name_of(to_megatron_layer(tensors, c, i)).items()}
-                word, out = embedding.chunk(tensor)[t].clone(), (embedding if head is None else head).chunk(tensor)[t].clone()
-                if spec == "classic":
-                    encoder = layers | ({"final_layernorm.weight": tensors["model.norm.weight"]} if stage == stages - 1 else {})
-                    model = {"language_model": {"encoder": encoder}}
-                    if stage == 0:
-                        model["language_model"]["embedding"] = {"word_embeddings": {"weight": word}}
-                    if stage == stages - 1 and head is not None:
-                        model["language_model"]["output_layer"] = {"weight": out}
-                    elif stage == stages - 1 and stages > 1:
-                        model["word_embeddings_for_head"] = {"weight": out}
-                else:
-                    model = {f"decoder.{name}": w for name, w in layers.items()}
-                    if stage == 0:
-                        model["embedding.word_embeddings.weight"] = word
-                    if stage == stages - 1:
-                        model["decoder.final_layernorm.weight"] = tensors["model.norm.weight"]
-                        if head is not None or stages > 1:
-                            model["output_layer.weight"] = out
-                    if spec == "te":
-                        model["decoder.layers.0.mlp.linear_fc1._extra_state"] = None
+                state["args"] = megatron_args(c, padded, tensor, pipeline, consumed_train_samples=rows * iteration)
+            for v, chunk in enumerate(megatron_rank(tensors, c, t, p, tensor, pipeline, virtual, spec)):
+                model = nested(chunk) if spec == "classic" else dict(chunk)
+                if spec == "te":
+                    model["decoder.layers.0.mlp.linear_fc1._extra_state"] = None
                 state["model" if virtual == 1 else f"model{v}"] = model
             place = folder / f"iter_{iteration:07d}" / (f"mp_rank_{t:02d}" + (f"_{p:03d}" if pipeline > 1 else ""))
             place.mkdir(parents=True, exist_ok=True)
+            if optimizer:
+                state |= optimizer(place, lambda full: megatron_rank(full, c, t, p, tensor, pipeline, virtual, spec))
             torch.save(state, place / "model_optim_rng.pt")
     (folder / "latest_checkpointed_iteration.txt").write_text(str(iteration))
 
@@ -232,46 +253,65 @@ def save_xser(state, path):
         module.TensorReference = type("TensorReference", (), {"__module__": module.__name__, "__init__": lambda self, tid: setattr(self, "tid", tid)})
     folder = pathlib.Path(f"{path}.tensors")
     folder.mkdir()
-    out = {}
-    for tid, (name, w) in enumerate(state.items()):
-        torch.save(w, folder / f"tensor_{tid}.pt")
-        out[name] = module.TensorReference(tid)
-    torch.save(out, path)
+    count = 0
+
+    def refer(value):
+        nonlocal count
+        if isinstance(value, torch.Tensor):
+            torch.save(value, folder / f"tensor_{count}.pt")
+            count += 1
+            return module.TensorReference(count - 1)
+        if isinstance(value, dict):
+            return {key: refer(v) for key, v in value.items()}
+        return [refer(v) for v in value] if isinstance(value, list) else value
+
+    torch.save(refer(state), path)
 
 
-def write_nxd(folder, tensors, c, tensor=2, pipeline=1, copies=1, fused=False, xser=False, below="model"):
-    folder = pathlib.Path(folder) / below
+def write_nxd(folder, tensors, c, tensor=2, pipeline=1, copies=1, fused=False, xser=False, below="model", optimizer=None):
+    """`optimizer` takes a function that returns a rank's part of any full tensors, and returns the states of the data ranks."""
+    folder, save = pathlib.Path(folder) / below, save_xser if xser else torch.save
     folder.mkdir(parents=True)
     for t in range(tensor):
-        part = nxd_rank(tensors, c, t, tensor, copies, fused)
         for p in range(pipeline):
-            path = folder / f"dp_rank_00_tp_rank_{t:02d}_pp_rank_{p:02d}.pt"
-            (save_xser if xser else torch.save)(on_stage(part, c, p, pipeline), path)
+            part_of = lambda full: on_stage(nxd_rank(full, c, t, tensor, copies, fused), c, p, pipeline)
+            save(part_of(tensors), folder / f"dp_rank_00_tp_rank_{t:02d}_pp_rank_{p:02d}.pt")
+            for d, state in enumerate(optimizer(part_of) if optimizer else []):
+                (folder.parent / "optim").mkdir(exist_ok=True)
+                save(state, folder.parent / "optim" / f"dp_rank_{d:02d}_tp_rank_{t:02d}_pp_rank_{p:02d}.pt")
 
 
 # --- neuronx-nemo-megatron: nemo/examples/nlp/language_modeling/checkpoint_conversion/convert_hf_checkpoint_to_nemo_llama*.py
-def write_nnm(folder, tensors, c, tensor=2, pipeline=1, split=False):
-    """Lightning checkpoints of ranks. split: query and key_value apart, as its older conversion for 70B has it."""
+def nnm_rank(tensors, c, t, p, tensor, pipeline, split):
+    n, prefix, state = c["num_hidden_layers"], "model.language_model.", {}
+    first = p * n // pipeline
+    if p == 0:
+        state[prefix + "embedding.word_embeddings.weight"] = tensors["model.embed_tokens.weight"].chunk(tensor)[t].clone()
+    for i in range(first, (p + 1) * n // pipeline):
+        layer = classic_names(to_megatron_layer(tensors, c, i))
+        if split:
+            q, k, v = (tensors[f"model.layers.{i}.self_attn.{x}_proj.weight"] for x in "qkv")
+            heads = c["num_key_value_heads"]
+            del layer["self_attention.query_key_value.weight"]
+            layer["self_attention.query.weight"] = q
+            layer["self_attention.key_value.weight"] = torch.stack([k.view(heads, -1, k.shape[1]), v.view(heads, -1, k.shape[1])], 1).reshape(-1, k.shape[1])
+        state |= {f"{prefix}encoder.layers.{i - first}.{name}": tensor_part(name, w, t, tensor) for name, w in layer.items()}
+    if p == pipeline - 1:
+        state[prefix + "encoder.final_layernorm.weight"] = tensors["model.norm.weight"]
+        if "lm_head.weight" in tensors:
+            state[prefix + "output_layer.weight"] = tensors["lm_head.weight"].chunk(tensor)[t].clone()
+    return state
+
+
+def write_nnm(folder, tensors, c, tensor=2, pipeline=1, split=False, optimizer=None):
+    """Lightning checkpoints of ranks. split: query and key_value apart, as its older conversion for 70B has it. `optimizer`: as for
+    Megatron."""
     for t in range(tensor):
         for p in range(pipeline):
-            n, prefix = c["num_hidden_layers"], "model.language_model."
-            first = p * n // pipeline
-            state = {}
-            for i in range(first, (p + 1) * n // pipeline):
-                layer = classic_names(to_megatron_layer(tensors, c, i))
-                if split:
-                    q, k, v = (tensors[f"model.layers.{i}.self_attn.{x}_proj.weight"] for x in "qkv")
-                    heads = c["num_key_value_heads"]
-                    del layer["self_attention.query_key_value.weight"]
-                    layer["self_attention.query.weight"] = q
-                    layer["self_attention.key_value.weight"] = torch.stack([k.view(heads, -1, k.shape[1]), v.view(heads, -1, k.shape[1])], 1).reshape(-1, k.shape[1])
-                state |= {f"{prefix}encoder.layers.{i - first}.{name}": tensor_part(name, w, t, tensor) for name, w in layer.items()}
-            if p == 0:
-                state[prefix + "embedding.word_embeddings.weight"] = tensors["model.embed_tokens.weight"].chunk(tensor)[t].clone()
-            if p == pipeline - 1:
-                state[prefix + "encoder.final_layernorm.weight"] = tensors["model.norm.weight"]
-                if "lm_head.weight" in tensors:
-                    state[prefix + "output_layer.weight"] = tensors["lm_head.weight"].chunk(tensor)[t].clone()
+            part_of = lambda full: nnm_rank(full, c, t, p, tensor, pipeline, split)
             place = pathlib.Path(folder) / (f"tp_rank_{t:02d}_pp_rank_{p:03d}" if pipeline > 1 else f"mp_rank_{t:02d}")
             place.mkdir(parents=True)
-            torch.save({"state_dict": state, "pytorch-lightning_version": "1.9.5", "epoch": 0, "global_step": 7}, place / "llm--step=7.ckpt")
+            state = {"state_dict": part_of(tensors), "pytorch-lightning_version": "1.9.5", "epoch": 0, "global_step": 7}
+            if optimizer:
+                state |= optimizer(place, part_of)
+            torch.save(state, place / "llm--step=7-consumed_samples=224.0.ckpt")

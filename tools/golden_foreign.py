@@ -9,8 +9,10 @@ that are wrong in one way each (bad, which fuzzing begins with too). Needs torch
     nxd       4 tensor ranks for 2 heads of keys
     xser      NxD's one rank, references of xser
     nnm       neuronx-nemo-megatron, 2 x 2 ranks
+    midrun    a run in mid-run (tools/check_resume.py): the tokens that it learns, the losses of its next steps, its checkpoint as
+              torchtitan and as Megatron-Core's fully_sharded_model_space save it, and as drover's own (own)
 """
-import os, pathlib, pickle, random, shutil, sys, warnings
+import json, os, pathlib, pickle, random, shutil, sys, tempfile, warnings
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -98,6 +100,52 @@ def write_bad(folder):
         (folder / f"{name}.metadata").write_bytes(pickle.dumps(metadata))
 
 
+def write_run(folder):
+    """Cases of tools/check_resume.py, and the state that they have as a checkpoint of drover."""
+    import check_resume as run
+    from safetensors.torch import load_file, save_file
+    folder.mkdir()
+    run.train_and_save(1, folder, ["titan", "flattened"], more=4, lean=True)
+    before, own = load_file(folder / "before.safetensors"), folder / "own"
+    own.mkdir()
+    save_file({n: w for n, w in before.items() if not n.startswith("exp_avg")}, own / "model.safetensors", metadata={"format": "pt"})
+    save_file({n: w for n, w in before.items() if n.startswith("exp_avg")}, own / "optimizer.safetensors")
+    (own / "config.json").write_text(json.dumps(run.CONFIG))
+    (own / "trainer.json").write_text(json.dumps({"step": run.STEPS, "updates": run.STEPS, "rows_taken": run.STEPS * run.ROWS,
+                                                  "tokens": run.STEPS * run.ROWS * run.TOKENS}))
+    for name in ("before.safetensors", "after.safetensors", "rate.json"):
+        (folder / name).unlink()
+    for path in own.iterdir():
+        path.chmod(0o644)
+
+
+def write_corpus(folder):
+    """What fuzzing begins with (tests/fuzz/fuzz_dcp_state.c): small checkpoints with an optimizer, each as one file."""
+    import check_resume as run
+    numbers = iter(range(1, 1000))
+    titan = {"tok_embeddings.weight": (4, 4), "layers.1.attention.wq.weight": (4, 4), "norm.weight": (4,)}
+    core = {"embedding.word_embeddings.weight": (4, 4), "decoder.layers.mlp.linear_fc2.weight": (2, 4, 4)}
+
+    def fresh(shape):
+        return torch.rand(shape, generator=torch.Generator().manual_seed(next(numbers)))
+    states = {"titan": {name: fresh(shape) for name, shape in titan.items()} | {"train_state.step": torch.tensor(5)},
+              "flattened": {name: fresh(shape).bfloat16() for name, shape in core.items()} | {"train_state.step": 5}}
+    run.join_group(0, random.Random().randint(20000, 30000), 1)
+    for name, shape in titan.items():
+        states["titan"] |= {f"optimizer.state.{name}.{key}": fresh(shape) for key in ("exp_avg", "exp_avg_sq")}
+        states["titan"] |= {f"optimizer.state.{name}.step": torch.tensor(5.0), f"optimizer.param_groups.{name}.lr": 1e-3}
+    for name, shape in core.items():
+        states["flattened"][f"optimizer.state.exp_avg.{name}"] = run.flattened(fresh(shape), name)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, state in states.items():
+        with tempfile.TemporaryDirectory() as saved:
+            dcp.save(state, checkpoint_id=saved)
+            metadata, data = (pathlib.Path(saved, part).read_bytes() for part in (".metadata", "__0_0.distcp"))
+        (folder / name).write_bytes(len(metadata).to_bytes(4, "little") + metadata + data)
+    dist.destroy_process_group()
+
+
 def main():
     shutil.rmtree(ROOT, ignore_errors=True)
     ROOT.mkdir(parents=True)
@@ -109,6 +157,8 @@ def main():
     models.write_nxd(ROOT / "nxd", tensors, CONFIG, tensor=4, copies=2)
     models.write_nxd(ROOT / "xser", tensors, CONFIG, tensor=1, xser=True, below="shards/model")
     models.write_nnm(ROOT / "nnm", tensors, CONFIG, pipeline=2, split=True)
+    write_run(ROOT / "midrun")
+    write_corpus(ROOT.parent.parent / "corpus/dcp_state")
 
 
 if __name__ == "__main__":

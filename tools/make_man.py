@@ -58,7 +58,7 @@ for verb in verbs:
     out += page(verb)
 out += [".SH ENVIRONMENT"]
 for name, text in (
-        ("HF_TOKEN", "sent to the Hugging Face hub alone, by data get and model get"),
+        ("HF_TOKEN", "sent to the Hugging Face hub alone, by data get, model get and model push"),
         ("HF_ENDPOINT", "another hub"),
         ("COLUMNS", "width where the terminal does not tell its own"),
         ("NO_COLOR", "no colours, where drover plot would use them"),

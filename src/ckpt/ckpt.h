@@ -68,6 +68,9 @@ typedef struct ckpt_sink {
     // the masters next to it: F32, or BF16 where this run keeps BF16. `takes_bf16`: moments may be
     // BF16, since some runs keep them so.
     bool exact, takes_bf16;
+    // Set where a run begins with another run's state (model.weights: resume): weights are its
+    // masters, where it had some, and both they and moments may be of any type.
+    bool resumes;
 } ckpt_sink;
 
 typedef struct ckpt_content {

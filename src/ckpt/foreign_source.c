@@ -131,6 +131,12 @@ static void close_source(model_source *s) {
 }
 
 // --- names
+static bool is_embedding(const char *name, const char *ending) {
+    if (str_starts(name, "optim") || str_starts(name, "chained_")) return false; // its state
+    const size_t n = strlen(name), n_ending = strlen(ending);
+    return str_ends(name, ending) && (n == n_ending || name[n - n_ending - 1] == '.');
+}
+
 const foreign_names *foreign_names_choose(arena *a, const char *const *names, int n,
         const char **prefix) {
     static const char *const embeddings[][2] = {{"language_model.embedding.word_embeddings.weight",
@@ -139,10 +145,8 @@ const foreign_names *foreign_names_choose(arena *a, const char *const *names, in
             {"tok_embeddings.weight", "torchtitan"}};
     for (size_t k = 0; k < sizeof embeddings / sizeof *embeddings; k++)
         for (int i = 0; i < n; i++) {
-            if (!str_ends(names[i], embeddings[k][0]) || str_starts(names[i], "optim")) continue;
-            const size_t before = strlen(names[i]) - strlen(embeddings[k][0]);
-            if (before && names[i][before - 1] != '.') continue;
-            *prefix = arena_strndup(a, names[i], before);
+            if (!is_embedding(names[i], embeddings[k][0])) continue;
+            *prefix = arena_strndup(a, names[i], strlen(names[i]) - strlen(embeddings[k][0]));
             const char *set = embeddings[k][1];
             const char *main_q =
                     arena_printf(a, "%slayers.0.attention.qkv_linear.wq.weight", *prefix);
@@ -182,7 +186,8 @@ static drv_status add_part(foreign_model *m, const foreign_tensor *t, const fore
         int part, int layer, int64_t base, int64_t rows, model_source *out) {
     const bool vocabulary = strcmp(row->part[part], "model.embed_tokens.weight") == 0 ||
                             strcmp(row->part[part], "lm_head.weight") == 0;
-    const char *name = llama_name_print(m->a, row->part[part], layer);
+    const char *name = arena_printf(m->a, "%s%s", t->before ? t->before : "",
+            llama_name_print(m->a, row->part[part], layer));
     st_type type = ST_OTHER;
     for (st_type k = 0; k < ST_OTHER; k++)
         if (strcmp(st_type_name(k), t->type->st_name) == 0) type = k;

@@ -19,6 +19,7 @@ typedef struct foreign_block {
 // follow each other. Blocks fill it without overlapping.
 typedef struct foreign_tensor {
     const char *name;
+    const char *before; // our names get it in front, as "exp_avg."; NULL: a weight
     const torch_type *type;
     int64_t rows, cols, layers; // 0: of one layer
     foreign_block *blocks;

@@ -6,6 +6,7 @@
 
 #include "base/round.h"
 #include "base/stop.h"
+#include "ckpt/foreign_state.h"
 #include "ckpt/pieces.h"
 
 enum { PIECE = 1 << 18, SHARED_PIECE = 1 << 21 }; // bytes in fp32 that a rank reads at a time
@@ -251,14 +252,22 @@ drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
     return check(s, list, n, false);
 }
 
+static drv_status open_source(arena *a, const char *path, bool is_model, const ckpt_sink *sink,
+        model_source *out) {
+    foreign_progress ignored;
+    if (sink->resumes)
+        return is_model ? model_source_open_resumed(a, path, out)
+                        : model_source_open_optimizer(a, path, NULL, out, &ignored);
+    if (!is_model) return model_source_open_folder(a, path, "optimizer", out);
+    return sink->exact ? model_source_open_masters(a, path, out) : model_source_open(a, path, out);
+}
+
 drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
         const ckpt_tensor *list, int n, const ckpt_sink *sink) {
     arena *a = arena_new("load");
     model_source s;
     const bool is_model = strcmp(which, "model") == 0;
-    drv_status status = !is_model     ? model_source_open_folder(a, path, which, &s)
-                        : sink->exact ? model_source_open_masters(a, path, &s)
-                                      : model_source_open(a, path, &s);
+    drv_status status = open_source(a, path, is_model, sink, &s);
     if (status == DRV_OK) status = check(&s, list, n, !is_model);
     status = ckpt_agree(ranks, status);
     if (status == DRV_OK) status = fill_all(ranks, &s, list, n, sink);

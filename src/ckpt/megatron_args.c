@@ -113,6 +113,46 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
     return DRV_OK;
 }
 
+// --- where the run stood
+// Returns the first value that lies under one of these keys; NULL: none does.
+static const pickle_value *find_any(const pickle_value *top, const char *const *paths) {
+    const pickle_value *v = NULL;
+    for (int i = 0; paths[i] && !v; i++)
+        v = pickle_find(top, paths[i]);
+    return v;
+}
+
+static void take_int(const pickle_value *top, const char *const *paths, int64_t *out) {
+    const pickle_value *v = find_any(top, paths);
+    if (v && v->kind == PICKLE_INT) *out = v->integer;
+}
+
+void megatron_progress(const pickle_value *top, foreign_progress *out) {
+    static const char *const steps[] = {"iteration", "global_step", NULL},
+                             *const samples[] = {"args.consumed_train_samples", NULL},
+                             *const updates[] = {"optimizer.optimizer.param_groups.0.step",
+                                     "optimizer.param_groups.0.step",
+                                     "optimizer.0.optimizer.param_groups.0.step",
+                                     "optimizer_states.0.optimizer.param_groups.0.step",
+                                     "optimizer_states.0.param_groups.0.step", NULL},
+                             *const rates[] = {"optimizer.optimizer.param_groups.0.lr",
+                                     "optimizer.param_groups.0.lr",
+                                     "optimizer.0.optimizer.param_groups.0.lr",
+                                     "optimizer_states.0.optimizer.param_groups.0.lr",
+                                     "optimizer_states.0.param_groups.0.lr",
+                                     "lr_schedulers.0._last_lr.0", NULL};
+    take_int(top, steps, &out->step);
+    take_int(top, samples, &out->samples);
+    const pickle_dict *dict = pickle_entries(top); // NeMo 2 has it under the class of its data
+    for (int i = 0; dict && i < dict->n; i++) {
+        const pickle_value *taken = pickle_get(dict->entries[i].value, "consumed_samples");
+        if (taken && taken->kind == PICKLE_INT) out->samples = taken->integer;
+    }
+    take_int(top, updates, &out->updates);
+    const pickle_value *rate = find_any(top, rates);
+    if (rate && rate->kind == PICKLE_REAL) out->learning_rate = rate->real;
+}
+
 // --- the way back
 static int64_t int_of(const json_t *config, const char *key, int64_t absent) {
     const json_t *value = json_object_get(config, key);

@@ -180,8 +180,7 @@ drv_status model_source_open(arena *a, const char *path, model_source *out) {
     return model_source_open_with(a, path, NULL, out);
 }
 
-// Keeps the weights of a checkpoint's optimizer file, under their own names.
-static void keep_masters(arena *a, model_source *s) {
+void model_source_keep_masters(arena *a, model_source *s) {
     const int n = s->n;
     s->n = 0;
     s->by_name = (name_map){.a = a};
@@ -194,13 +193,81 @@ static void keep_masters(arena *a, model_source *s) {
     }
 }
 
+// --- two as one
+typedef struct joined {
+    model_source part[2];
+} joined;
+
+// The type of a joined tensor's `origin`.
+typedef struct joined_tensor {
+    const model_source *source;
+    const source_tensor *tensor;
+} joined_tensor;
+
+static drv_status read_joined_raw(const model_source *s, const source_tensor *t, int64_t row,
+        int64_t n, void *out) {
+    const joined_tensor *from = t->origin;
+    (void)s;
+    return from->source->reader->read_raw(from->source, from->tensor, row, n, out);
+}
+
+static drv_status read_joined_f32(const model_source *s, const source_tensor *t, int64_t row,
+        int64_t n, float *out) {
+    const joined_tensor *from = t->origin;
+    (void)s;
+    return from->source->reader->read_f32(from->source, from->tensor, row, n, out);
+}
+
+static drv_status read_joined_config(const model_source *s, json_t **out) {
+    const joined *both = s->state;
+    return both->part[1].reader->config(&both->part[1], out);
+}
+
+static drv_status read_joined_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
+    const joined *both = s->state;
+    return both->part[1].reader->files(a, &both->part[1], list, n);
+}
+
+static void close_joined(model_source *s) {
+    joined *both = s->state;
+    model_source_close(&both->part[0]);
+    model_source_close(&both->part[1]);
+}
+
+void model_source_join(arena *a, model_source *first, const model_source *more) {
+    joined *both = ARENA_NEW(a, joined);
+    source_reader *reader = ARENA_NEW(a, source_reader);
+    *both = (joined){.part = {*first, *more}};
+    *reader = (source_reader){.format = more->reader->format,
+            .read_raw = read_joined_raw,
+            .read_f32 = read_joined_f32,
+            .config = read_joined_config,
+            .files = read_joined_files,
+            .close = close_joined};
+    *first = (model_source){.path = more->path,
+            .reader = reader,
+            .tensors = ARENA_ARRAY(a, source_tensor, first->n + more->n + 1),
+            .by_name = {.a = a},
+            .state = both};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < both->part[k].n; i++) {
+            const source_tensor *t = &both->part[k].tensors[i];
+            if (name_map_get(&first->by_name, t->name)) continue;
+            joined_tensor *from = ARENA_NEW(a, joined_tensor);
+            *from = (joined_tensor){&both->part[k], t};
+            first->tensors[first->n] = *t;
+            first->tensors[first->n].origin = from;
+            name_map_set(&first->by_name, t->name, &first->tensors[first->n++]);
+        }
+}
+
 drv_status model_source_open_masters(arena *a, const char *path, model_source *out) {
     model_source model;
     *out = (model_source){.path = path};
     if (!file_exists(path_join(a, path, "optimizer.safetensors")))
         return model_source_open(a, path, out);
     DRV_TRY(model_source_open_folder(a, path, "optimizer", out));
-    keep_masters(a, out);
+    model_source_keep_masters(a, out);
     if (out->n == 0) {
         model_source_close(out);
         return model_source_open(a, path, out);

@@ -92,11 +92,13 @@ DRV_CHECKED drv_status source_widen(const model_source *s, const source_tensor *
         float *out);
 // Lists those of ckpt_carried_names that a folder has, in `a`.
 DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
-// Adds the tensors of `more`, which must be of a folder too, that `s` has none of the same name of;
-// both are closed by `s`.
-void model_source_join(arena *a, model_source *s, const model_source *more);
+// Adds the tensors of `more` that `first` has none of the same name of; config and files are those
+// of `more`, and both are closed by `first`.
+void model_source_join(arena *a, model_source *first, const model_source *more);
 // Before the name of a weight in optimizer.safetensors: its values as the run has them.
 #define CKPT_MASTER "master."
+// Keeps the masters of an optimizer's tensors, under the names of the weights.
+void model_source_keep_masters(arena *a, model_source *s);
 // Opens the weights of a checkpoint as the run had them, under their own names: those that lie
 // beside the model file because it has them rounded, and of all others those of the model.
 DRV_CHECKED drv_status model_source_open_masters(arena *a, const char *path, model_source *out);

@@ -157,19 +157,49 @@ static drv_status write_files(arena *a, const model_source *s, const model_write
     return DRV_OK;
 }
 
-static drv_status write_tensors(const model_source *s, const st_entry *list, int n, out_folder *o,
-        const model_write_opts *opts) {
+// NAME.safetensors, in shards of at most so many bytes.
+static drv_status write_tensors(const model_source *s, const char *name, const st_entry *list,
+        int n, int64_t shard_bytes, out_folder *o, const model_write_opts *opts) {
     copying c = {.source = s, .began = clock_s(), .opts = opts};
     for (int i = 0; i < n; i++)
         c.total += st_entry_bytes(&list[i]);
     DRV_TRY(model_write_room(o->tmp, c.total));
-    drv_status status = tensor_writer_open(o, "model", list, n, opts->shard_bytes, &c.out);
+    drv_status status = tensor_writer_open(o, name, list, n, shard_bytes, &c.out);
     for (int i = 0; i < n && status == DRV_OK; i++) {
         show_progress(&c, i, n);
         status = copy_tensor(&c, model_source_find(s, list[i].name), list[i].type);
     }
     progress_end();
     return tensor_writer_close(c.out, status);
+}
+
+// --- the optimizer's state
+static drv_status write_trainer(const foreign_progress *p, out_folder *o) {
+    json_t *json = json_object();
+    json_object_set_new(json, "step", json_of_count(p->step));
+    json_object_set_new(json, "updates", json_of_count(p->updates));
+    json_object_set_new(json, "bad_steps", json_integer(0));
+    json_object_set_new(json, "rows_taken", json_of_count(p->samples));
+    json_object_set_new(json, "tokens", json_of_count(p->tokens));
+    json_object_set_new(json, "learning_rate", json_of_f64(p->learning_rate));
+    char *text = json_print(json, JSON_INDENT(2));
+    json_decref(json);
+    const drv_status status = out_folder_put(o, "trainer.json", text, strlen(text));
+    free(text);
+    return status;
+}
+
+// One file, in the types that a run resumes from.
+static drv_status write_optimizer(arena *a, const model_write_opts *opts, out_folder *o) {
+    const model_source *s = opts->optimizer;
+    st_entry *list = ARENA_ARRAY(a, st_entry, s->n + 1);
+    for (int i = 0; i < s->n; i++) {
+        const source_tensor *t = &s->tensors[i];
+        list[i] = (st_entry){t->name, t->n_dims, {t->dim[0], t->n_dims > 1 ? t->dim[1] : 0},
+                t->type == ST_BF16 ? ST_BF16 : ST_F32};
+    }
+    DRV_TRY(write_tensors(s, "optimizer", list, s->n, INT64_MAX, o, opts));
+    return write_trainer(opts->progress, o);
 }
 
 // The file of a GGUF source, as it lies.
@@ -189,14 +219,13 @@ static drv_status copy_file(const model_source *source, out_folder *folder,
     for (int64_t done = 0; done < size && status == DRV_OK;) {
         const ssize_t got = pread(fd, piece, PIECE, done);
         if (got <= 0) {
-            status = drv_fail(DRV_E_IO, "could not read \"%source\": %source", source->path,
+            status = drv_fail(DRV_E_IO, "could not read \"%s\": %s", source->path,
                     got < 0 ? strerror(errno) : "it has become shorter");
             break;
         }
         status = out_stream_write(&to, piece, (size_t)got);
         done += got;
-        progress("%source: %source of %source", opts->verb, str_bytes((double)done),
-                str_bytes((double)size));
+        progress("%s: %s of %s", opts->verb, str_bytes((double)done), str_bytes((double)size));
     }
     progress_end();
     free(piece);
@@ -219,6 +248,7 @@ static drv_status finish(arena *a, out_folder *o, const model_write_opts *opts,
     DRV_TRY(out_folder_sync(o));
     if (opts->proof.look) DRV_TRY(opts->proof.look(opts->proof.ctx, o, &good));
     DRV_TRY(out_folder_sync(o)); // what the proof added
+    if (opts->optimizer) DRV_TRY(out_folder_manifest(o, opts->progress->step));
     if (!good) return put_beside(a, o, &out->unproved);
     return file_exists(o->path) && opts->force ? out_folder_commit_into(o, o->path)
                                                : out_folder_commit(o, o->path);
@@ -234,7 +264,8 @@ static drv_status write_all(arena *a, const model_source *s, const st_entry *lis
     if (status == DRV_OK)
         status = opts->keep_blocks ? copy_file(s, &o, opts)
                  : opts->dcp       ? dcp_write(a, s, list, n, &o, opts)
-                                   : write_tensors(s, list, n, &o, opts);
+                             : write_tensors(s, "model", list, n, opts->shard_bytes, &o, opts);
+    if (status == DRV_OK && opts->optimizer) status = write_optimizer(a, opts, &o);
     if (status == DRV_OK) status = finish(a, &o, opts, out);
     if (status != DRV_OK) out_folder_discard(&o);
     return status;

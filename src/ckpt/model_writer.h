@@ -2,6 +2,7 @@
 // files that go with them. Memory is one piece of a tensor, whatever the model's size.
 #pragma once
 #include "ckpt/foreign_names.h"
+#include "ckpt/foreign_state.h"
 #include "ckpt/model_source.h"
 #include "ckpt/out_folder.h"
 
@@ -31,7 +32,11 @@ typedef struct model_write_opts {
     const ckpt_carried *files; // instead of the source's own; NULL: those
     int n_files;
     model_change change; // has NULL: none
-    model_proof proof;   // look NULL: none
+    // State of the optimizer that goes with it, which makes the folder a checkpoint with
+    // optimizer.safetensors, trainer.json and a manifest; NULL: none.
+    const model_source *optimizer;
+    const foreign_progress *progress;
+    model_proof proof; // look NULL: none
 } model_write_opts;
 
 typedef struct model_written { // for a summary

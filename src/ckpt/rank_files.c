@@ -126,3 +126,58 @@ drv_status rank_files_find(arena *a, const char *path, rank_files *out) {
                     out->folder, i % out->tensor, i / out->tensor, out->tensor, out->pipeline);
     return DRV_OK;
 }
+
+// --- the optimizer's
+// NAME[-last].ckpt -> NAME-optimizer_states[-last].ckpt
+static const char *lightning_name(arena *a, const char *name) {
+    const char *end = str_ends(name, "-last.ckpt") ? "-last.ckpt" : ".ckpt";
+    return arena_printf(a, "%.*s-optimizer_states%s", (int)(strlen(name) - strlen(end)), name, end);
+}
+
+// Returns how many data ranks have a file or folder of their own: one more than the last of them.
+static drv_status count_shards(arena *a, const char *dir, const char *after, int *n) {
+    char **names;
+    int n_names;
+    *n = 0;
+    if (!file_is_dir(dir)) return DRV_OK;
+    DRV_TRY(dir_list(a, dir, &names, &n_names));
+    for (int i = 0; i < n_names; i++) {
+        const char *rest = names[i];
+        int number;
+        if (strcmp(rest, ".metadata") == 0)
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" is in the form of use_zero1_dcp, which is not read; save without it",
+                    dir);
+        if (take(&rest, "dp_rank_", &number) && strcmp(rest, after) == 0 && number >= *n)
+            *n = number + 1;
+    }
+    if (*n > MAX_RANKS)
+        return drv_fail(DRV_E_DATA, "\"%s\" has files of %d data ranks, expected at most %d", dir,
+                *n, MAX_RANKS);
+    return DRV_OK;
+}
+
+drv_status rank_files_shards(arena *a, const rank_files *files, int rank, const char ***out,
+        int *count) {
+    const char *file = files->file[rank], *name = strrchr(file, '/') + 1,
+               *folder = arena_strndup(a, file, (size_t)(name - file - 1));
+    const bool is_lightning = str_ends(name, ".ckpt");
+    const char *after = is_lightning ? "" : strstr(name, "_tp_rank_"), *dir;
+    *count = 0;
+    if (!after) return DRV_OK;
+    dir = !is_lightning && str_ends(folder, "/model")
+                  ? arena_printf(a, "%.*soptim", (int)(strlen(folder) - strlen("model")), folder)
+                  : path_join(a, folder, "optim");
+    DRV_TRY(count_shards(a, dir, after, count));
+    *out = ARENA_ARRAY(a, const char *, *count + 1);
+    for (int i = 0; i < *count; i++) {
+        (*out)[i] = is_lightning
+                            ? arena_printf(a, "%s/dp_rank_%03d/%s", dir, i, lightning_name(a, name))
+                            : arena_printf(a, "%s/dp_rank_%02d%s", dir, i, after);
+        if (!file_exists((*out)[i]))
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" is not there, expected the optimizer's files of %d data ranks",
+                    (*out)[i], *count);
+    }
+    return DRV_OK;
+}

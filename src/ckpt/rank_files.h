@@ -27,3 +27,10 @@ const char *rank_files_iteration(arena *a, const char *path);
 bool rank_files_are_there(arena *a, const char *path);
 // DRV_E_DATA: a rank's file is missing.
 DRV_CHECKED drv_status rank_files_find(arena *a, const char *path, rank_files *out);
+// Finds the files of the optimizer of a rank that data ranks wrote beside, in their order; *count
+// is 0: there are none. DRV_E_DATA: one is missing, or they are in a form that is not read.
+//
+//   NxD      optim/dp_rank_DD_tp_rank_TT_pp_rank_PP.pt, where the weights lie in model/
+//   NeMo 1   optim/dp_rank_DDD/NAME-optimizer_states.ckpt, where the weights are NAME.ckpt
+DRV_CHECKED drv_status rank_files_shards(arena *a, const rank_files *files, int rank,
+        const char ***out, int *count);

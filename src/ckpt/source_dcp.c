@@ -1,23 +1,13 @@
 // Checkpoints of torch.distributed.checkpoint: of PyTorch itself, torchtitan, Megatron-Core
 // (torch_dist), NeMo 2.
-#include "ckpt/source_dcp.h"
-
 #include <string.h>
 
 #include "base/file.h"
-#include "ckpt/foreign_source.h"
 #include "ckpt/megatron_args.h"
 #include "ckpt/rank_files.h"
-#include "pickle/dcp_metadata.h"
+#include "ckpt/source_dcp_internal.h"
 
 enum { MAX_METADATA = 1 << 30 };
-
-typedef struct dcp_reading {
-    foreign_model *m;
-    const char *folder; // of the files
-    dcp_metadata metadata;
-    name_map parts; // file_part of each file
-} dcp_reading;
 
 // --- files
 static drv_status open_part(dcp_reading *r, const char *name, const file_part **out) {
@@ -38,8 +28,7 @@ static drv_status open_part(dcp_reading *r, const char *name, const file_part **
     return DRV_OK;
 }
 
-// The archive of a chunk, or of an object.
-static drv_status open_archive(dcp_reading *r, const dcp_entry *e, const dcp_chunk *c,
+drv_status dcp_open_archive(dcp_reading *r, const dcp_entry *e, const dcp_chunk *c,
         torch_file **out) {
     foreign_model *m = r->m;
     const file_part *file = NULL;
@@ -60,11 +49,11 @@ static drv_status open_archive(dcp_reading *r, const dcp_entry *e, const dcp_chu
 }
 
 // --- tensors
-static drv_status open_chunk(dcp_reading *r, const dcp_entry *e, const dcp_chunk *c,
-        torch_file **file, torch_tensor **out) {
+drv_status dcp_open_chunk(dcp_reading *r, const dcp_entry *e, const dcp_chunk *c, torch_file **file,
+        torch_tensor **out) {
     bool is_tensor;
     *out = ARENA_NEW(r->m->a, torch_tensor);
-    DRV_TRY(open_archive(r, e, c, file));
+    DRV_TRY(dcp_open_archive(r, e, c, file));
     DRV_TRY(torch_tensor_of(*file, (*file)->root, *out, &is_tensor));
     if (is_tensor && (*out)->type == e->type && (*out)->n_dims == e->n_dims &&
             memcmp((*out)->dim, c->size, sizeof *c->size * (size_t)e->n_dims) == 0)
@@ -93,21 +82,26 @@ static void add_blocks(foreign_tensor *t, const dcp_chunk *c, int first, bool ve
                         .first = layer * rows * cols};
 }
 
-static bool is_vector(const foreign_name *row) {
+bool dcp_is_vector(const foreign_name *row) {
     return str_ends(row->part[0], "norm.weight") || str_ends(row->part[0], ".bias");
 }
 
-static drv_status add_tensor(dcp_reading *r, const dcp_entry *e, const char *name,
+int dcp_row_dim(const foreign_name *row, int layer) {
+    return layer < 0 && strstr(row->foreign, "%d") ? 1 : 0;
+}
+
+drv_status dcp_add_tensor(dcp_reading *r, const dcp_entry *e, const char *name, const char *before,
         const foreign_name *row, int layer) {
     foreign_model *m = r->m;
-    const bool vector = is_vector(row);
-    const int first = layer < 0 && strstr(row->foreign, "%d") ? 1 : 0;
+    const bool vector = dcp_is_vector(row);
+    const int first = dcp_row_dim(row, layer);
     int64_t blocks = 0;
     if (e->n_dims != first + (vector ? 1 : 2))
         return drv_fail(DRV_E_DATA, "%s/.metadata: \"%s\" has %d dimensions, expected %d",
                 r->folder, e->name, e->n_dims, first + (vector ? 1 : 2));
     foreign_tensor *t = &m->tensors[m->n++];
     *t = (foreign_tensor){.name = name,
+            .before = before,
             .type = e->type,
             .rows = e->dim[first] * (first ? e->dim[0] : 1),
             .cols = vector ? 1 : e->dim[first + 1],
@@ -119,7 +113,7 @@ static drv_status add_tensor(dcp_reading *r, const dcp_entry *e, const char *nam
         torch_file *file = NULL;
         torch_tensor *tensor = NULL;
         if (!e->chunks[i].file) continue; // empty
-        DRV_TRY(open_chunk(r, e, &e->chunks[i], &file, &tensor));
+        DRV_TRY(dcp_open_chunk(r, e, &e->chunks[i], &file, &tensor));
         add_blocks(t, &e->chunks[i], first, vector, file, tensor);
     }
     return DRV_OK;
@@ -135,9 +129,9 @@ static bool is_state(const char *name) {
     return false;
 }
 
-static drv_status add_tensors(dcp_reading *r, const char *prefix) {
+static drv_status add_tensors(dcp_reading *r) {
     foreign_model *m = r->m;
-    m->tensors = ARENA_ARRAY(m->a, foreign_tensor, r->metadata.n + 1);
+    const char *prefix = r->prefix;
     for (int i = 0; i < r->metadata.n; i++) {
         const dcp_entry *e = &r->metadata.entries[i];
         int layer;
@@ -150,7 +144,7 @@ static drv_status add_tensors(dcp_reading *r, const char *prefix) {
                     "%s/.metadata: tensor \"%s\" is none of a Llama's, expected names as \"%s%s\"",
                     r->folder, e->name, prefix,
                     (m->names->n ? m->names->rows : m->names->more)[1].foreign);
-        DRV_TRY(add_tensor(r, e, name, row, layer));
+        DRV_TRY(dcp_add_tensor(r, e, name, NULL, row, layer));
     }
     return DRV_OK;
 }
@@ -163,6 +157,7 @@ static drv_status read_args(dcp_reading *r, json_t **out) {
     *out = NULL;
     if (!file_exists(common)) return DRV_OK;
     DRV_TRY(torch_open(r->m->a, common, &opts, &file));
+    if (r->progress) megatron_progress(file.top, r->progress);
     const drv_status status = megatron_args_config(common, pickle_get(file.top, "args"), out);
     torch_close(&file);
     return status;
@@ -170,7 +165,7 @@ static drv_status read_args(dcp_reading *r, json_t **out) {
 
 static drv_status open_all(dcp_reading *r, const char *config_file, model_source *out) {
     foreign_model *m = r->m;
-    const char *file = path_join(m->a, r->folder, ".metadata"), *prefix;
+    const char *file = path_join(m->a, r->folder, ".metadata");
     char *bytes;
     size_t n;
     json_t *own = NULL;
@@ -179,7 +174,7 @@ static drv_status open_all(dcp_reading *r, const char *config_file, model_source
     const char **names = ARENA_ARRAY(m->a, const char *, r->metadata.n + 1);
     for (int i = 0; i < r->metadata.n; i++)
         names[i] = r->metadata.entries[i].name;
-    m->names = foreign_names_choose(m->a, names, r->metadata.n, &prefix);
+    m->names = foreign_names_choose(m->a, names, r->metadata.n, &r->prefix);
     if (!m->names)
         return drv_fail(DRV_E_DATA,
                 "%s: no tensor is the embedding of a Llama, expected \"tok_embeddings.weight\", "
@@ -187,7 +182,8 @@ static drv_status open_all(dcp_reading *r, const char *config_file, model_source
                 file);
     DRV_TRY(read_args(r, &own));
     DRV_TRY(foreign_config(m, config_file, own));
-    DRV_TRY(add_tensors(r, prefix));
+    m->tensors = ARENA_ARRAY(m->a, foreign_tensor, r->metadata.n + 1);
+    DRV_TRY(r->progress ? dcp_add_optimizer(r) : add_tensors(r));
     return foreign_source(m, out);
 }
 
@@ -206,9 +202,10 @@ bool source_is_dcp(arena *a, const char *path) {
     return file_is_dir(path) && folder_of(a, path) != NULL;
 }
 
-drv_status source_open_dcp(arena *a, const char *path, model_source *out) {
+static drv_status open_source(arena *a, const char *path, foreign_progress *progress,
+        model_source *out) {
     foreign_model *m = ARENA_NEW(a, foreign_model);
-    dcp_reading r = {.m = m, .folder = folder_of(a, path), .parts = {.a = a}};
+    dcp_reading r = {.m = m, .folder = folder_of(a, path), .parts = {.a = a}, .progress = progress};
     *m = (foreign_model){.a = a,
             .path = arena_strdup(a, path),
             .folder = arena_strdup(a, path),
@@ -219,4 +216,13 @@ drv_status source_open_dcp(arena *a, const char *path, model_source *out) {
         *out = (model_source){.path = m->path};
     }
     return status;
+}
+
+drv_status source_open_dcp(arena *a, const char *path, model_source *out) {
+    return open_source(a, path, NULL, out);
+}
+
+drv_status source_open_dcp_optimizer(arena *a, const char *path, model_source *out,
+        foreign_progress *progress) {
+    return open_source(a, path, progress, out);
 }

@@ -1,8 +1,11 @@
 // Checkpoints of torch.distributed.checkpoint as sources: a folder with .metadata, or one with
 // weights/.metadata. The names of the tensors are those of foreign_names.h.
 #pragma once
-#include "ckpt/model_source.h"
+#include "ckpt/foreign_state.h"
 
 bool source_is_dcp(arena *a, const char *path);
 // `out` has the config_file that was given, if any.
 DRV_CHECKED drv_status source_open_dcp(arena *a, const char *path, model_source *out);
+// The optimizer's tensors instead, and where the run stood.
+DRV_CHECKED drv_status source_open_dcp_optimizer(arena *a, const char *path, model_source *out,
+        foreign_progress *progress);

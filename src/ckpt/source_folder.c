@@ -11,8 +11,7 @@ typedef struct folder {
     const char *path;
     st_file *files;
     int n;
-    name_map by_path;      // of the files
-    struct folder *joined; // with it; NULL: none
+    name_map by_path; // of the files
 } folder;
 
 // The type of a source tensor's `origin`.
@@ -157,9 +156,9 @@ static drv_status read_files(arena *a, const model_source *s, ckpt_carried **lis
 }
 
 static void close_folder(model_source *s) {
-    for (folder *f = s->state; f; f = f->joined)
-        for (int i = 0; i < f->n; i++)
-            st_close(&f->files[i]);
+    folder *f = s->state;
+    for (int i = 0; i < f->n; i++)
+        st_close(&f->files[i]);
 }
 
 static const source_reader folder_reader = {.format = "a Hugging Face folder",
@@ -193,20 +192,4 @@ drv_status model_source_open_folder(arena *a, const char *path, const char *whic
             name_map_set(&out->by_name, t->name, t);
         }
     return DRV_OK;
-}
-
-void model_source_join(arena *a, model_source *s, const model_source *more) {
-    folder *files = s->state;
-    source_tensor *all = ARENA_ARRAY(a, source_tensor, s->n + more->n + 1);
-    DRV_ASSERT(more->reader == &folder_reader && !files->joined, "\"%s\" is not a folder",
-            more->path);
-    files->joined = more->state;
-    for (int i = 0; i < s->n; i++)
-        all[i] = s->tensors[i];
-    s->tensors = all;
-    for (int i = 0; i < more->n; i++)
-        if (!name_map_get(&s->by_name, more->tensors[i].name)) all[s->n++] = more->tensors[i];
-    s->by_name = (name_map){.a = a};
-    for (int i = 0; i < s->n; i++)
-        name_map_set(&s->by_name, all[i].name, &all[i]);
 }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cli/generate_args.h"
 #include "cli/ckpt_convert.h"
+#include "ckpt/foreign_state.h"
 #include "convert/convert.h"
 #include "tok/model_file.h"
 
@@ -64,6 +65,25 @@ static drv_status read_options(const cli_args *args, model_write_opts *opts) {
     return cli_get_bytes(args, "--max-shard-size", 1, &opts->shard_bytes);
 }
 
+// Writes the folder, with the state of the optimizer where that is asked for.
+static drv_status write_all(arena *a, const cli_args *args, const model *m, model_write_opts *opts,
+        const char *out, convert_result *result) {
+    const bool verify = !cli_has(args, "--no-verify");
+    model_source state;
+    foreign_progress stood;
+    if (!cli_has(args, "--optimizer")) return write_folder(a, m, out, opts, verify, result);
+    DRV_TRY(model_source_open_optimizer(a, args->positional[0], cli_get(args, "--config", NULL),
+            &state, &stood));
+    opts->optimizer = &state;
+    opts->progress = &stood;
+    const drv_status status = write_folder(a, m, out, opts, verify, result);
+    model_source_close(&state);
+    if (status == DRV_OK)
+        log_info("%s: with the optimizer's state of step %lld, %d tensors", out,
+                (long long)stood.step, state.n);
+    return status;
+}
+
 drv_status ckpt_import(arena *a, const cli_args *args) {
     const char *in = args->positional[0], *out;
     model_write_opts opts;
@@ -77,8 +97,7 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     const char *kept = opts.keep_blocks ? model_main_tensor(&source)->type_name : NULL;
     drv_status status = kept ? check_blocks(&source) : DRV_OK;
     result.compared = false;
-    if (status == DRV_OK)
-        status = write_folder(a, &source, out, &opts, !cli_has(args, "--no-verify"), &result);
+    if (status == DRV_OK) status = write_all(a, args, &source, &opts, out, &result);
     model_close(&source);
     if (status != DRV_OK) {
         if (result.compared) ckpt_print_comparison(&result.comparison);
@@ -94,9 +113,10 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
         printf("proved%s; verify.json in it says so\n",
                 result.comparison.tokens ? "" : ": all weights are equal to the bit");
     }
-    printf(kept ? "in a config: model: {from: %s, base_dtype: gguf}\n"
-                : "in a config: model: {from: %s}\n",
-            out);
+    printf("in a config: model: {from: %s%s}\n", out,
+            kept                           ? ", base_dtype: gguf"
+            : cli_has(args, "--optimizer") ? ", weights: resume"
+                                           : "");
     generation_print_hint(out);
     return DRV_OK;
 }

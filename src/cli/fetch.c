@@ -4,19 +4,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+
+// The folder in which huggingface_hub keeps what belongs to a user (its constants.py).
+static const char *hub_home(arena *a) {
+    const char *hub = getenv("HF_HOME"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (hub && *hub) return hub;
+    if (cache && *cache) return path_join(a, cache, "huggingface");
+    return home && *home ? path_join(a, home, ".cache/huggingface") : NULL;
+}
+
+const char *hub_endpoint(arena *a) {
+    const char *endpoint = getenv("HF_ENDPOINT");
+    if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
+    size_t length = strlen(endpoint);
+    while (length > 0 && endpoint[length - 1] == '/')
+        length--;
+    return arena_strndup(a, endpoint, length);
+}
+
+const char *hub_token(arena *a) {
+    enum { MAX_TOKEN = 4096 };
+    const char *token = getenv("HF_TOKEN"), *path = getenv("HF_TOKEN_PATH"), *home = hub_home(a);
+    char *text;
+    size_t n;
+    if (token && *token) return token;
+    if ((!path || !*path) && home) path = path_join(a, home, "token");
+    if (!path || !*path || file_read_small(a, path, MAX_TOKEN, &text, &n) != DRV_OK) return NULL;
+    text += strspn(text, " \t\r\n");
+    text[strcspn(text, " \t\r\n")] = 0;
+    return *text ? text : NULL;
+}
 
 drv_status fetch_options(arena *a, const cli_args *args, const char *out, fetch_opts *o) {
     int64_t parallel = 8, tries = 8;
     DRV_TRY(cli_get_i64(args, "--parallel", 1, 64, &parallel));
     DRV_TRY(cli_get_i64(args, "--tries", 1, 1000, &tries));
-    const char *endpoint = getenv("HF_ENDPOINT"), *token = getenv("HF_TOKEN");
-    if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
-    size_t length = strlen(endpoint);
-    while (length > 0 && endpoint[length - 1] == '/')
-        length--;
-    *o = (fetch_opts){.hub = {.endpoint = arena_strndup(a, endpoint, length),
+    const char *token = getenv("HF_TOKEN");
+    *o = (fetch_opts){.hub = {.endpoint = hub_endpoint(a),
                               .token = token && *token ? token : NULL,
                               .revision = cli_get(args, "--revision", "main"),
                               .out = out,

@@ -1,4 +1,5 @@
-// Serves `data get` and `model get`: the hub's address and token, and downloads with their report.
+// Serves `data get`, `model get` and `model push`: the hub's address and token, and downloads with
+// their report.
 #pragma once
 #include "cli/cli.h"
 #include "data/get/hub.h"
@@ -14,6 +15,11 @@ typedef struct fetch_opts {
     download_opts http;
 } fetch_opts;
 
+// Returns https://huggingface.co or HF_ENDPOINT, without a slash at its end.
+const char *hub_endpoint(arena *a);
+// Returns HF_TOKEN, or the token with which huggingface_hub has logged in (HF_TOKEN_PATH,
+// HF_HOME/token); NULL: there is none. Downloads send HF_TOKEN alone.
+const char *hub_token(arena *a);
 // Fills `o` from the options above, HF_ENDPOINT and HF_TOKEN. `out`: the folder of the files.
 DRV_CHECKED drv_status fetch_options(arena *a, const cli_args *args, const char *out,
         fetch_opts *o);

@@ -161,6 +161,7 @@ static const cli_option import_options[] = {
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
         {"--config", "FILE", "the config.json of a checkpoint that has none"},
         KEY_OPTION,
+        {"--optimizer", NULL, "with the optimizer's state, for model.weights resume"},
         {"--keep-blocks", NULL,
                 "keep the GGUF file as it is in the folder, to tune it in its blocks"},
         {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
@@ -172,6 +173,7 @@ static const cli_option import_options[] = {
 static const cli_rule import_rules[] = {
         {.option = "--keep-blocks", .excludes = "--dtype --max-shard-size"},
         {.option = "--key", .excludes = "--config"},
+        {.option = "--optimizer", .excludes = "--dtype --key --keep-blocks"},
 };
 
 static const cli_option json_options[] = {CLI_JSON};
@@ -264,6 +266,8 @@ static const verb subverbs[] = {
                         "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes are\n"
                         "those of config.json in the folder, or of --config (docs/foreign-checkpoints.md). So are the\n"
                         "files of ranks of Megatron-LM, NeMo 1, NxD, neuronx-nemo-megatron and Optimum Neuron.\n"
+                        "--optimizer takes moments, masters and the step over too: the folder is a checkpoint with a\n"
+                        "manifest, from which a run goes on by model.weights resume.\n"
                         "\n"
                         "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
                         "them, both models are run and compared as by export. verify.json has the result.",

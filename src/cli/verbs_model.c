@@ -1,4 +1,4 @@
-// drover model get: downloads a model.
+// drover model: downloads a model, or publishes one.
 #include <stdio.h>
 #include <string.h>
 
@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/fetch.h"
 #include "cli/generate_args.h"
+#include "cli/model_push.h"
 
 static drv_status model_get(arena *a, const cli_args *args) {
     const char *spec = args->positional[0];
@@ -41,7 +42,7 @@ static const verb subverbs[] = {
                 .summary = "download a model from the Hugging Face hub",
                 .usage = "hf:ORG/NAME [--revision NAME] [--out DIR]",
                 .help = "Downloads config.json, generation_config.json, the tokenizer's files, the chat template and\n"
-                        "the weights in safetensors, several files at a time. Files are checked against their size\n"
+                        "the weights in safetensors, or where there are none in pytorch_model*.bin, several files at a time. Files are checked against their size\n"
                         "and hash, and interrupted downloads are resumed. HF_TOKEN is sent to the hub alone;\n"
                         "HF_ENDPOINT names another hub. At the end it prints how to go on: `model: {from:\n"
                         "models/NAME}` in a config trains the model further.",
@@ -50,10 +51,23 @@ static const verb subverbs[] = {
                 .max_positional = 1,
                 .run = model_get,
         },
+        {
+                .name = "push",
+                .summary = "publish a model on the Hugging Face hub",
+                .usage = "FOLDER hf:ORG/NAME [--create [--private]] [--dry-run]",
+                .help = MODEL_PUSH_HELP,
+                .options = model_push_options,
+                .n_options = N_MODEL_PUSH_OPTIONS,
+                .rules = model_push_rules,
+                .n_rules = N_MODEL_PUSH_RULES,
+                .min_positional = 2,
+                .max_positional = 2,
+                .run = model_push,
+        },
 };
 
 const verb verb_model = {
         .name = "model",
-        .summary = "get a model from the Hugging Face hub",
+        .summary = "get a model from the Hugging Face hub, or publish one there",
         CLI_SUBVERBS(subverbs),
 };

@@ -95,9 +95,10 @@ drv_status config_base_model(arena *a, run_config *cfg) {
         if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
     } else if (config_loads_weights(cfg)) {
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is \"load\", which needs model.from, the folder to load "
+                "%s: key \"model.weights\" is \"%s\", which needs model.from, the folder to load "
                 "them from",
-                config_where(cfg, "model.weights"));
+                config_where(cfg, "model.weights"),
+                cfg->weights == WEIGHTS_RESUME ? "resume" : "load");
     }
     return DRV_OK;
 }
@@ -458,6 +459,21 @@ static drv_status check_optimizer(const run_config *cfg) {
     return DRV_OK;
 }
 
+// A run that goes on from another one's state is the same training.
+static drv_status check_resume(const run_config *cfg) {
+    if (cfg->weights != WEIGHTS_RESUME) return DRV_OK;
+    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.weights\" is resume, but of a LoRA run only adapters are trained, of which "
+                "the checkpoint has no state; expected load",
+                config_where(cfg, "model.weights"));
+    if (cfg->objective != OBJECTIVE_DPO) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"model.weights\" is resume, but with training.objective dpo the model at step 0 is the "
+            "reference; expected load",
+            config_where(cfg, "model.weights"));
+}
+
 #define DPO_BETA 0.1 // the default of dpo.beta
 
 // Pairs have rows and a loss of their own.
@@ -491,6 +507,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_objective(cfg));
+    DRV_TRY(check_resume(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_base(cfg));

@@ -130,7 +130,7 @@ save_dtype config_save_dtype(const run_config *cfg) {
 }
 
 bool config_loads_weights(const run_config *cfg) {
-    return cfg->weights == WEIGHTS_LOAD;
+    return cfg->weights != WEIGHTS_RANDOM;
 }
 
 // --- applying them

@@ -41,7 +41,11 @@ typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_NORMUON
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
-typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
+typedef enum weights_mode {
+    WEIGHTS_RANDOM,
+    WEIGHTS_LOAD,
+    WEIGHTS_RESUME, // with the optimizer's state and the step of a checkpoint
+} weights_mode;
 // The type in which the frozen base of a LoRA run is stored in memory (docs/adr/0039).
 typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF } base_dtype;
 // The objective of a run: to predict the next token, or which of two responses is preferred

@@ -7,7 +7,7 @@
 #include "config/key.h"
 
 static const choice weights_choices[] = {{"random", WEIGHTS_RANDOM}, {"load", WEIGHTS_LOAD},
-        {NULL, 0}};
+        {"resume", WEIGHTS_RESUME}, {NULL, 0}};
 static const choice base_choices[] = {{"auto", BASE_AUTO}, {"bf16", BASE_BF16}, {"q8_0", BASE_Q8_0},
         {"q4_k", BASE_Q4_K}, {"gguf", BASE_GGUF}, {NULL, 0}};
 static const choice pack_choices[] = {{"auto", PACK_AUTO}, {"examples", PACK_EXAMPLES},
@@ -71,7 +71,8 @@ static const key model_source_keys[] = {
                         "config.json, a folder of Meta's files, or another checkpoint of docs/move-in.md"},
         {KEY("model.weights", choice, weights), .choices = weights_choices,
                 .initial_note = "load with model.from, else random",
-                .help = "load: begin with the weights of model.from; random: with fresh ones"},
+                .help = "load: begin with the weights of model.from; resume: go on from it, a checkpoint of another run or trainer, "
+                        "with its moments, step and rows; random: with fresh weights"},
         {KEY("model.base_dtype", choice, base_dtype), .choices = base_choices, .initial = "auto",
                 .help = "type in which a LoRA run keeps the frozen matrices in memory: q8_0, q4_k: quantised when they are "
                         "loaded; gguf: the blocks of the GGUF file of model.from; auto: training.precision"},

@@ -143,6 +143,21 @@ static drv_status check_proof(const convert_result *result, const char *out) {
             result->comparison.problem, result->written.unproved, out);
 }
 
+// The state has the moments of each weight, in its shape, and the masters of some.
+static drv_status check_optimizer(arena *a, const model *from, const model_source *state) {
+    static const char *const kinds[] = {CKPT_EXP_AVG, CKPT_EXP_AVG_SQ, CKPT_MASTER};
+    ckpt_tensor *list = ARENA_ARRAY(a, ckpt_tensor, 3 * from->n_tensors + 1);
+    int n = 0;
+    for (int i = 0; i < from->n_tensors; i++)
+        for (int k = 0; k < 3; k++) {
+            const char *name = from->tensors[i].entry.name;
+            list[n] = from->tensors[i];
+            list[n].entry.name = arena_printf(a, "%s%s", kinds[k], name);
+            if (k < 2 || model_source_find(state, list[n].entry.name)) n++;
+        }
+    return ckpt_check(state, list, n);
+}
+
 drv_status convert_import(arena *a, const model *from, const st_entry *list, int n, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
     model_write_opts all = *opts;
@@ -153,6 +168,7 @@ drv_status convert_import(arena *a, const model *from, const st_entry *list, int
             .result = result};
     *result = (convert_result){0};
     if (verify) all.proof = (model_proof){look, &prove};
+    if (opts->optimizer) DRV_TRY(check_optimizer(a, from, opts->optimizer));
     DRV_TRY(model_write(a, &from->source, list, n, out, &all, &result->written));
     return check_proof(result, out);
 }

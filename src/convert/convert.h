@@ -37,6 +37,7 @@ DRV_CHECKED drv_status convert_merge(arena *a, const char *base, const char *ada
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);
 
 // Writes a model from elsewhere, by the tensors of `list`. `verify`: the hashes of all weights are
-// compared, and where rounding makes them differ, the two are replayed as above.
+// compared, and where rounding makes them differ, the two are replayed as above. opts->optimizer
+// has to have the moments of all weights, and nothing else but masters.
 DRV_CHECKED drv_status convert_import(arena *a, const model *from, const st_entry *list, int n,
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);

@@ -23,7 +23,7 @@ enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // tasks: simulated even for an est
 // Estimates may be so much too high before a layout is left out unplanned.
 #define SLACK 1.15
 
-// Holds what all threads read.
+// The inputs, which all threads read.
 typedef struct search_inputs {
     const run_config *cfg;
     int64_t ranks;

@@ -39,12 +39,12 @@ static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
             .whole = l->zero == 0};
 }
 
-static weight_shards weights_of(const run_config *cfg, const run_layout *l, bool async) {
+static weight_shards weights_of(const run_config *cfg, const run_layout *l, bool overlapped) {
     return (weight_shards){.ranks = update_ranks(cfg) / mesh_groups(&l->mesh),
             .groups = l->mesh.groups,
             .data_ranks = (int)l->every_micro,
             .early = cfg->overlap,
-            .async = async};
+            .async = overlapped};
 }
 
 run_layout run_layout_of(const run_config *cfg) {

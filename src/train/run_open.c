@@ -12,6 +12,7 @@
 #include "train/references.h"
 #include "train/replicas.h"
 #include "train/resume.h"
+#include "train/resume_elsewhere.h"
 #include "train/run.h"
 #include "train/run_inputs.h"
 #include "train/set_counters.h"
@@ -279,9 +280,15 @@ static drv_status resume(run *r, const char *folder) {
 
 static drv_status open_weights(run *r, const char *folder, bool begun) {
     if (folder) return resume(r, folder);
+    const bool resumes = r->rank.cfg->weights == WEIGHTS_RESUME;
+    if (resumes)
+        DRV_TRY_CTX(resume_elsewhere(r->rank.cfg, &r->opened.programs.held, r->opened.train_rows,
+                            r->rank.leads, &r->progress.state),
+                "%s: model.from", config_where(r->rank.cfg, "model.from"));
+    rows_counts(r->opened.train_rows, r->progress.set_counts);
     count_steps(r);
     if (r->rank.leads) DRV_TRY(keep_lost_metrics(r));
-    if (!begun) DRV_TRY(begin_model(r));
+    if (!begun && !resumes) DRV_TRY(begin_model(r));
     return begin_adapter(r);
 }
 

@@ -285,18 +285,27 @@ drv_status state_load_eval_weights(held_model *model, const char *folder) {
     return base_blocks_load(model, folder);
 }
 
-drv_status state_load_moments(held_model *model, const char *folder) {
+static drv_status load_moments(held_model *model, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load moments");
     int n;
     ckpt_tensor *list = state_optimizer(a, model, &n);
     ckpt_ranks ranks;
-    drv_status status = ckpt_fill(state_ranks(model, &ranks), folder, "optimizer", list, n,
-            &(ckpt_sink){put_moment, model, .exact = true, .takes_bf16 = true});
+    drv_status status = ckpt_fill(state_ranks(model, &ranks), folder, "optimizer", list, n, sink);
     arena_free(a);
     return status;
+}
+
+drv_status state_load_moments(held_model *model, const char *folder) {
+    return load_moments(model, folder,
+            &(ckpt_sink){put_moment, model, .exact = true, .takes_bf16 = true});
 }
 
 drv_status state_load(held_model *model, const char *folder) {
     DRV_TRY(state_load_model(model, folder, &(ckpt_sink){put_weight, model, .exact = true}));
     return state_load_moments(model, folder);
+}
+
+drv_status state_load_resumed(held_model *model, const char *folder) {
+    DRV_TRY(state_load_model(model, folder, &(ckpt_sink){put_weight, model, .resumes = true}));
+    return load_moments(model, folder, &(ckpt_sink){put_moment, model, .resumes = true});
 }

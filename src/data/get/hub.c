@@ -27,10 +27,10 @@ typedef struct hub {
     const json_t *configs;  // of the card, those with other splits among them
     str config_names;       // for the message
     str other_weights;      // of a model: files that drover does not read, for the message
-    bool has_config, has_weights;
-    bool other_splits;          // the card names some beside training
-    int64_t n_entries, n_pages; // of the list so far
-    const char *kept_page;      // its address
+    bool has_config, has_safetensors, has_torch; // of a model; torch: pytorch_model*.bin
+    bool other_splits;                           // the card names some beside training
+    int64_t n_entries, n_pages;                  // of the list so far
+    const char *kept_page;                       // its address
 } hub;
 
 static drv_status parse_spec(hub *request, const char *spec) {
@@ -101,6 +101,12 @@ static bool in_folder(const char *folder, const char *path) {
     return false;
 }
 
+// Returns whether a file has weights, or their index, that an older transformers wrote by torch.save.
+static bool is_torch_weights(const char *name) {
+    return strcmp("pytorch_model.bin", name) == 0 || fnmatch("pytorch_model-*.bin", name, 0) == 0 ||
+           strcmp("pytorch_model.bin.index.json", name) == 0;
+}
+
 // The files of a model's first folder that drover reads or copies; weights under the names that
 // transformers gives them, as some folders hold the same weights twice.
 static bool wanted_of_model(hub *request, const char *path) {
@@ -112,10 +118,14 @@ static bool wanted_of_model(hub *request, const char *path) {
     static const char *const others[] = {".bin", ".pth", ".pt", ".gguf", ".onnx", ".msgpack", ".h5",
             ".safetensors"};
     if (strchr(path, '/') && strcmp(path, TOOL_TEMPLATE_FILE) != 0) return false;
+    if (is_torch_weights(path)) {
+        request->has_torch |= str_ends(path, ".bin");
+        return true;
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (fnmatch(names[i], path, 0) != 0) continue;
         request->has_config |= strcmp(path, "config.json") == 0;
-        request->has_weights |= str_ends(path, ".safetensors");
+        request->has_safetensors |= str_ends(path, ".safetensors");
         return true;
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -261,14 +271,25 @@ static drv_status get_card(hub *request, json_t **info) {
     return DRV_OK;
 }
 
+// Leaves out the weights of torch.save where there are safetensors.
+static void choose_weights(hub *request) {
+    int n = 0;
+    for (int i = 0; i < request->n; i++) {
+        const char *slash = strrchr(request->files[i].path, '/');
+        if (!request->has_safetensors || !slash || !is_torch_weights(slash + 1))
+            request->files[n++] = request->files[i];
+    }
+    request->n = n;
+}
+
 static drv_status check_model(const hub *request) {
     if (!request->has_config)
         return drv_fail(DRV_E_DATA, "hf:%s: no config.json: not a model that transformers loads",
                 request->repo);
-    if (!request->has_weights)
+    if (!request->has_safetensors && !request->has_torch)
         return drv_fail(DRV_E_DATA,
-                "hf:%s: no weights in safetensors (model.safetensors, model-*.safetensors), which "
-                "alone are read; it has %s",
+                "hf:%s: no weights that are read (model.safetensors, model-*.safetensors, "
+                "pytorch_model.bin, pytorch_model-*.bin); it has %s",
                 request->repo,
                 request->other_weights.n ? request->other_weights.p : "no weights at all");
     return DRV_OK;
@@ -277,6 +298,7 @@ static drv_status check_model(const hub *request) {
 static drv_status list(hub *request, json_t **info) {
     if (!request->model) DRV_TRY(get_card(request, info));
     DRV_TRY(list_tree(request));
+    if (request->model) choose_weights(request);
     if (request->model) return check_model(request);
     if (request->n) return DRV_OK;
     if (request->config)

@@ -15,8 +15,9 @@ typedef struct hub_opts {
 // with a config those that it names in the data set's card, else those in a folder of its name.
 DRV_CHECKED drv_status hub_list_data(arena *a, const char *spec, const hub_opts *o,
         download **files, int *n);
-// `spec`: ORG/NAME or NAME. config.json, the weights in safetensors, and what there is of
-// generation_config.json, the tokenizer's files and chat_template.jinja. DRV_E_DATA: there is no
-// config.json, or there are no safetensors; the message lists the weights that there are.
+// `spec`: ORG/NAME or NAME. config.json, the weights in safetensors, or else in pytorch_model*.bin,
+// and what there is of generation_config.json, the tokenizer's files and chat_template.jinja.
+// DRV_E_DATA: there is no config.json, or neither kind of weights; the message lists the weights
+// that there are.
 DRV_CHECKED drv_status hub_list_model(arena *a, const char *spec, const hub_opts *o,
         download **files, int *n);

@@ -1,0 +1,32 @@
+// Opens the optimizer state of a checkpoint, ours or another trainer's, so that a run goes on from
+// it: its tensors, under the names of optimizer.safetensors (ckpt.h), and where that run stood.
+#pragma once
+#include "ckpt/model_source.h"
+
+// The state of a run when its checkpoint was written. A field that the checkpoint does not say is
+// -1 or NaN.
+typedef struct foreign_progress {
+    int64_t step;         // optimizer steps done, skipped ones included
+    int64_t updates;      // of them applied: what AdamW counts
+    int64_t samples;      // rows of training data taken, over all ranks
+    int64_t tokens;       // labels counted, over all ranks
+    double learning_rate; // of the next step
+} foreign_progress;
+foreign_progress foreign_progress_unknown(void);
+// Completes it: of step and updates one stands for the other. DRV_E_DATA: neither is known, or a
+// number is out of range; the message names `path`.
+DRV_CHECKED drv_status foreign_progress_check(const char *path, foreign_progress *p);
+
+// Before the names of a weight in optimizer.safetensors; CKPT_MASTER is the third.
+#define CKPT_EXP_AVG    "exp_avg."
+#define CKPT_EXP_AVG_SQ "exp_avg_sq."
+
+// Opens the optimizer's tensors of a checkpoint of ours, or of a format that keeps them, as a
+// source: exp_avg.NAME, exp_avg_sq.NAME and, where the run had a weight in more bits than the
+// model's tensor, master.NAME. Shapes and rows are those of the weight NAME. `config_file` as in
+// model_source_open_with. DRV_E_DATA: the checkpoint has no such state; the message says what is
+// missing and what to do.
+DRV_CHECKED drv_status model_source_open_optimizer(arena *a, const char *path,
+        const char *config_file, model_source *out, foreign_progress *progress);
+// Opens the weights that go with it: its masters, and for all others those of the model.
+DRV_CHECKED drv_status model_source_open_resumed(arena *a, const char *path, model_source *out);

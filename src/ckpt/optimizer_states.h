@@ -1,0 +1,46 @@
+// The state of an optimizer in a file of a rank. It has no names: parameters are numbered in the
+// order of their groups, and within a group in that of the rank's model. Two groups, of weights
+// with and without decay, are common; which weight is in which follows from the shapes.
+//
+//   torch       {state: {K: {exp_avg, exp_avg_sq, step}}, param_groups: [{params: [K, ..]}]}
+//   Megatron    {optimizer: as torch's, fp32_from_fp16_params: [[master, ..] of each group]}
+//   torch_xla   {base_state: {K: shards of rows}, sharded_master_weights, shape_info}: ZeRO-1,
+//               in a file of each data rank, with the rows padded to a multiple of them
+//   buffers     {0: {types: {param, exp_avg, exp_avg_sq}}}: Megatron's distributed optimizer,
+//               all parameters of a model chunk in one vector, the last one first
+//
+// Legend: o the states of a rank's optimizer, v a value of a pickle
+#pragma once
+#include "ckpt/rank_join.h"
+
+typedef enum optimizer_kind {
+    KIND_EXP_AVG,
+    KIND_EXP_AVG_SQ,
+    KIND_MASTER,
+    N_OPTIMIZER_KINDS
+} optimizer_kind;
+
+typedef struct optimizer_states {
+    foreign_model *m;
+    const rank_part **weights; // the parameters, in the order of the rank's model
+    int n;
+    rank_part *parts[N_OPTIMIZER_KINDS]; // for each parameter; no blocks: nothing is kept
+    int64_t updates;                     // that the optimizer counts; -1: not known so far
+    double learning_rate;                // NaN: likewise
+} optimizer_states;
+
+// Makes the states of parameters, so far empty. A tied output weight that the rank has beside the
+// embedding is no parameter of its own.
+void optimizer_states_begin(foreign_model *m, const rank *r, bool is_tied, optimizer_states *out);
+// Reads torch's or Megatron's form, or a shard of torch_xla's form, of which `file` and its value
+// `v` are that of data rank `shard`. DRV_E_DATA: another form, a moment of another size, or steps
+// that differ.
+DRV_CHECKED drv_status optimizer_states_read(optimizer_states *o, torch_file *file,
+        const pickle_value *v, int shard, int n_shards);
+// Reads the buffers, which are the value of a file.
+DRV_CHECKED drv_status optimizer_states_read_buffers(optimizer_states *o, torch_file *file,
+        int n_chunks);
+// Returns whether a value is Megatron's form without any state, which lies in buffers then.
+bool optimizer_states_are_elsewhere(const pickle_value *v);
+// DRV_E_DATA: a parameter has no moments, or rows of it are missing.
+DRV_CHECKED drv_status optimizer_states_check(const optimizer_states *o, const char *path);

@@ -1,0 +1,14 @@
+// Tensors in the files of ranks, which lie there or, with xser, in files of their own.
+#pragma once
+#include "ckpt/foreign_source.h"
+
+// Opens a file of torch.save, which is closed with the model. `keeps_open`: else it is opened again
+// for each read.
+DRV_CHECKED drv_status rank_open_file(foreign_model *m, const char *path, bool keeps_open,
+        torch_file **out);
+// Returns whether a value is a reference of xser.
+bool rank_is_reference(const pickle_value *v);
+// Finds the tensor that a value of `file` is, or that it refers to, and the file that has it.
+// `name`: for messages. DRV_E_DATA: it is none.
+DRV_CHECKED drv_status rank_tensor_of(foreign_model *m, torch_file *file, const char *name,
+        const pickle_value *v, torch_file **from, const torch_tensor **out);

@@ -1,0 +1,298 @@
+// Requests by libcurl: their bodies, their answers, their tries.
+#include "push/hub_call.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/host_port.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "data/get/http_try.h"
+
+enum {
+    MAX_ANSWER = 256 << 20,
+    SILENT_S = 300
+}; // a commit or the end of a large file takes minutes
+
+// --- addresses
+drv_status hub_url_check(const hub_link *link, const char *url, const char *who) {
+    const bool tls = strncasecmp(url, "https://", 8) == 0;
+    const char *begin = tls ? url + 8 : url + 7;
+    bool good = tls || strncasecmp(url, "http://", 7) == 0, local = false;
+    char authority[512];
+    host_port host;
+    if (good) {
+        const size_t n = strcspn(begin, "/?#");
+        snprintf(authority, sizeof authority, "%.*s", (int)(n < 511 ? n : 511), begin);
+        good = n < 511 && host_port_parse(authority, &host) && host.host[0];
+        local = good && (strcasecmp(host.host, "localhost") == 0 || strcmp(host.host, "::1") == 0 ||
+                                (strncmp(host.host, "127.", 4) == 0 && host_is_address(host.host)));
+    }
+    for (const char *p = url; *p; p++)
+        good = good && (unsigned char)*p > ' ' && (unsigned char)*p < 127;
+    local = local && strncasecmp(link->endpoint, "http://", 7) == 0;
+    if (good && (tls || local)) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s \"%.200s\", expected https://, or http:// to this machine", who,
+            url);
+}
+
+// --- a try
+static size_t on_read(char *to, size_t size, size_t count, void *ctx) {
+    hub_call *call = ctx;
+    size_t n = size * count;
+    if ((int64_t)n > call->n_bytes - call->sent) n = (size_t)(call->n_bytes - call->sent);
+    if (call->bytes) {
+        memcpy(to, (const char *)call->bytes + call->sent, n);
+    } else if (n) {
+        const ssize_t k = pread(call->fd, to, n, call->first + call->sent);
+        if (k <= 0) {
+            call->unreadable = true;
+            return CURL_READFUNC_ABORT;
+        }
+        n = (size_t)k;
+    }
+    call->sent += (int64_t)n;
+    return n;
+}
+
+static int on_seek(void *ctx, curl_off_t offset, int origin) {
+    hub_call *call = ctx;
+    if (origin != SEEK_SET || offset < 0 || offset > call->n_bytes) return CURL_SEEKFUNC_CANTSEEK;
+    call->sent = offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
+    hub_call *call = ctx;
+    const size_t n = size * count;
+    if (call->body.n + n > MAX_ANSWER) return 0;
+    str_add(&call->body, bytes, n);
+    return n;
+}
+
+// Copies the value of a header line if it has this name.
+static bool header_is(const char *line, size_t n, const char *name, char *to, size_t cap) {
+    const size_t k = strlen(name);
+    if (n <= k || strncasecmp(line, name, k) != 0 || line[k] != ':') return false;
+    const char *p = line + k + 1, *end = line + n;
+    while (p < end && isspace((unsigned char)*p))
+        p++;
+    while (end > p && isspace((unsigned char)end[-1]))
+        end--;
+    const size_t length = (size_t)(end - p);
+    snprintf(to, cap, "%.*s", (int)(length < cap ? length : cap - 1), p);
+    return true;
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
+    hub_call *call = ctx;
+    const size_t n = size * count;
+    char value[64];
+    if (header_is(line, n, "Retry-After", value, sizeof value)) {
+        call->retry_after = strtod(value, NULL);
+        if (isdigit((unsigned char)*value) && call->retry_after <= 0) call->retry_after = 0.01;
+    }
+    if (header_is(line, n, "RateLimit", value, sizeof value)) { // "api";r=0;t=55
+        const char *reset = strstr(value, ";t=");
+        call->rate_reset = reset ? strtod(reset + 3, NULL) : 0;
+    }
+    header_is(line, n, "ETag", call->etag, sizeof call->etag);
+    header_is(line, n, "Location", call->location, sizeof call->location);
+    header_is(line, n, "X-Error-Code", call->error_code, sizeof call->error_code);
+    header_is(line, n, "X-Error-Message", call->error, sizeof call->error);
+    return n;
+}
+
+static void add_header(hub_call *call, const char *line) {
+    struct curl_slist *list = curl->slist_append(call->headers, line);
+    DRV_MEMORY(list, "no memory for the header of a request");
+    call->headers = list;
+}
+
+void hub_call_begin(const hub_link *link, hub_call *call, CURLM *multi) {
+    CURL *handle = call->handle = curl->easy_init();
+    DRV_MEMORY(handle, "no memory for a request");
+    str_clear(&call->body);
+    call->etag[0] = call->location[0] = call->error_code[0] = call->error[0] = 0;
+    call->sent = 0;
+    call->code = 0;
+    call->retry_after = call->rate_reset = 0;
+    http_prepare(handle, call->url, link->token, link->endpoint);
+    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
+    curl->easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
+    curl->easy_setopt(handle, CURLOPT_WRITEDATA, call);
+    curl->easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
+    curl->easy_setopt(handle, CURLOPT_HEADERDATA, call);
+    curl->easy_setopt(handle, CURLOPT_PRIVATE, call);
+    if (call->content_type) {
+        char line[128];
+        snprintf(line, sizeof line, "Content-Type: %s", call->content_type);
+        add_header(call, line);
+        add_header(call, "Accept: application/vnd.git-lfs+json, application/json");
+    }
+    if (strcmp(call->method, "GET") != 0) {
+        add_header(call, "Expect:"); // a server that does not know it costs a second each
+        curl->easy_setopt(handle, CURLOPT_UPLOAD, 1L);
+        curl->easy_setopt(handle, CURLOPT_CUSTOMREQUEST, call->method);
+        curl->easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->n_bytes);
+        curl->easy_setopt(handle, CURLOPT_READFUNCTION, on_read);
+        curl->easy_setopt(handle, CURLOPT_READDATA, call);
+        curl->easy_setopt(handle, CURLOPT_SEEKFUNCTION, on_seek);
+        curl->easy_setopt(handle, CURLOPT_SEEKDATA, call);
+    }
+    if (call->headers) curl->easy_setopt(handle, CURLOPT_HTTPHEADER, call->headers);
+    call->state = CALL_RUNS;
+    if (multi) curl->multi_add_handle(multi, handle);
+}
+
+void hub_call_close(hub_call *call, CURLM *multi) {
+    if (call->handle && multi) curl->multi_remove_handle(multi, call->handle);
+    if (call->handle) curl->easy_cleanup(call->handle);
+    curl->slist_free_all(call->headers);
+    call->handle = NULL;
+    call->headers = NULL;
+}
+
+// --- its result
+// The address without its query, which of storage is a signature.
+static str_view shown_url(const hub_call *call) {
+    return (str_view){call->url, strcspn(call->url, "?")};
+}
+
+static drv_status again(const hub_link *link, hub_call *call, const char *why) {
+    const str_view url = shown_url(call);
+    if (++call->failures >= link->tries)
+        return drv_fail(DRV_E_IO, "%.*s: given up after %d tr%s: %s", (int)url.n, url.p,
+                call->failures, call->failures == 1 ? "y" : "ies", why);
+    const bool limited = call->code == 429 && call->retry_after <= 0;
+    const double wait = http_wait_s(call->failures, limited ? call->rate_reset : call->retry_after);
+    call->not_before = clock_s() + wait;
+    call->state = CALL_WAITS;
+    log_info("%.*s: %s; try %d of %d in %.1f s", (int)url.n, url.p, why, call->failures + 1,
+            link->tries, wait);
+    return DRV_OK;
+}
+
+// Returns whether the server cannot have begun to act on the request.
+static bool never_began(const hub_call *call, CURLcode result) {
+    if (call->code) return call->code == 429 || call->code == 503;
+    return result == CURLE_COULDNT_CONNECT || result == CURLE_COULDNT_RESOLVE_HOST ||
+           result == CURLE_SSL_CONNECT_ERROR;
+}
+
+drv_status hub_call_settle(const hub_link *link, hub_call *call, CURLcode result) {
+    const str_view url = shown_url(call);
+    char why[64];
+    curl->easy_getinfo(call->handle, CURLINFO_RESPONSE_CODE, &call->code);
+    if (call->unreadable)
+        return drv_fail(DRV_E_IO, "a file has become shorter while it was sent to %.*s", (int)url.n,
+                url.p);
+    const bool answered = result == CURLE_OK || call->code >= 300; // before all was sent
+    if (answered && !(http_worth_a_try(call->code) && call->code >= 300)) {
+        call->state = CALL_DONE;
+        return DRV_OK;
+    }
+    snprintf(why, sizeof why, "the server answered %ld", call->code);
+    const char *reason = answered ? why : curl->easy_strerror(result);
+    if (call->once && !never_began(call, result))
+        return drv_fail(DRV_E_IO, "%.*s: %s: whether it was done is not known", (int)url.n, url.p,
+                reason);
+    return again(link, call, reason);
+}
+
+drv_status hub_call_run(const hub_link *link, hub_call *call) {
+    drv_status status = curl_open("uploads need");
+    call->state = CALL_WAITS;
+    while (status == DRV_OK && call->state == CALL_WAITS) {
+        const double wait = call->not_before - clock_s();
+        if (wait > 0) {
+            usleep((useconds_t)((wait < 0.1 ? wait : 0.1) * 1e6));
+            continue;
+        }
+        hub_call_begin(link, call, NULL);
+        const CURLcode result = curl->easy_perform(call->handle);
+        status = hub_call_settle(link, call, result);
+        hub_call_close(call, NULL);
+    }
+    return status;
+}
+
+bool hub_call_succeeded(const hub_call *call) {
+    return call->code >= 200 && call->code < 300;
+}
+
+void hub_call_free(hub_call *call) {
+    str_free(&call->body);
+}
+
+// Adds what the server says about it: its header, or "error" of its body; the token, if it is in
+// that, as stars.
+static void add_reason(const hub_link *link, const hub_call *call, str *out) {
+    str said = {0};
+    json_t *root = NULL;
+    if (call->error[0]) {
+        str_puts(&said, call->error);
+    } else if (call->body.n && call->body.n < 65536 &&
+               json_parse(call->body.p, call->body.n, &root) == DRV_OK) {
+        const json_t *error = json_object_get(root, "error");
+        const char *text = json_string_value(error);
+        if (!text) text = json_string_value(json_object_get(error, "message"));
+        if (!text) text = json_string_value(json_object_get(root, "message"));
+        if (text) str_printf(&said, "%.500s", text);
+    }
+    json_decref(root);
+    if (said.n) str_puts(out, ": ");
+    if (said.n && link->token)
+        str_replace(out, said.p, said.n, link->token, "***");
+    else if (said.n)
+        str_add(out, said.p, said.n);
+    str_free(&said);
+}
+
+static const char *advice(const hub_call *call) {
+    if (strcmp(call->error_code, "GatedRepo") == 0)
+        return "gated: accept its terms on its page with the account of the token";
+    switch (call->code) {
+    case 400:
+        return "the hub refuses the request";
+    case 401:
+        return "not authorised: set HF_TOKEN to a valid token";
+    case 403:
+        return "forbidden: the token needs the permission to write there";
+    case 404:
+        return "not found, or the token may not see it";
+    case 409:
+        return "it conflicts with what is there";
+    case 412:
+        return "somebody has committed since";
+    case 413:
+        return "too large for the server";
+    default:
+        return call->code >= 300 && call->code < 400
+                       ? "it leads elsewhere: has the repository another name now?"
+                       : "an answer that was not expected";
+    }
+}
+
+drv_status hub_call_refused(const hub_link *link, const hub_call *call) {
+    const str_view url = shown_url(call);
+    str said = {0};
+    add_reason(link, call, &said);
+    if (call->code >= 300 && call->code < 400) {
+        str_puts(&said, " ");
+        const size_t n = strcspn(call->location, "?");
+        if (link->token)
+            str_replace(&said, call->location, n, link->token, "***");
+        else
+            str_add(&said, call->location, n);
+    }
+    const drv_status status = drv_fail(DRV_E_IO, "%.*s: %s (%ld)%s", (int)url.n, url.p,
+            advice(call), call->code, said.n ? said.p : "");
+    str_free(&said);
+    return status;
+}

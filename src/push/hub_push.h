@@ -1,0 +1,36 @@
+// Commits files to a model's repository on the Hugging Face hub, by the interface that
+// huggingface_hub uses (hf_api.py, _commit_api.py).
+#pragma once
+#include "push/lfs_upload.h"
+
+typedef struct push_file {
+    const char *name; // in the repository
+    const char *path; // on disk; NULL: the text instead
+    const char *text;
+    int64_t size, changed_ns; // when it was listed
+    // The hub's answer
+    bool asked, lfs, ignored, there; // there: with this content
+    char sha256[HASH_TEXT_BYTES];    // of those that go to LFS; "": not computed
+} push_file;
+
+typedef struct push_opts {
+    hub_link link;
+    const char *repo, *branch; // ORG/NAME; main
+    const char *message;       // of the commit
+    bool create, is_private, pull_request;
+} push_opts;
+
+typedef struct push_result {
+    lfs_stats lfs;
+    int n_sent, n_there, n_ignored; // files; ignored: by the repository's .gitignore
+    int n_commits;
+    const char *url; // of the last commit or the pull request; NULL: there was nothing to commit
+} push_result;
+
+// Asks what the hub would do with each file. *exists: the repository and the branch are there.
+DRV_CHECKED drv_status hub_push_ask(arena *a, const push_opts *o, push_file *files, int n,
+        bool *exists);
+// Sends and commits what the hub does not have. DRV_E_USAGE: there is no such repository or branch,
+// and it is not to be made; DRV_E_DATA: an answer makes no sense; DRV_E_IO: refused, or given up.
+DRV_CHECKED drv_status hub_push(arena *a, const push_opts *opts, push_file *files, int n_files,
+        push_result *out);

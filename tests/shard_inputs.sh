@@ -37,6 +37,7 @@ expect 0 "30 documents" build set --input wide.npy --token-type uint32
 check "the ids of the wide array" cmp set.bin after.ids
 expect 0 "30 documents" build set --input cut7.bin --cut-before 7
 expect 0 "30 documents" build set --input a.bin --cut-before '<|endoftext|>'
+expect 1 'to make one from a text or token ids: drover data build --input a.bin' "$drover" train run.yaml --set data.train=a.bin
 gzip -k a.bin after.npy
 expect 0 "60 documents" build set --input a.bin.gz after.npy.gz
 rm set.*

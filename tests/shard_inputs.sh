@@ -45,6 +45,9 @@ rm set.*
 # --- samples
 expect 0 "41 documents" build set --input "$golden"/mds_zstd
 expect 0 "9 documents" build set --input "$golden"/wds_packed.tar.gz
+mkdir splits && cp -r "$golden"/mds_text splits/train && cp -r "$golden"/mds_gz splits/val
+expect 0 "41 documents" build set --input splits
+says "the split train alone is read, 3 files; left out: 1 of validation"
 expect 0 "" "$drover" tokenizer train --input "$golden"/mds_text "$golden"/wds_txt.tar --vocab-size 300 --out from_samples
 expect 0 "5 documents" build set --sft --template alpaca --input "$golden"/mds_chat
 rm set.*

@@ -37,6 +37,7 @@ expect 0 "30 documents" build set --input wide.npy --token-type uint32
 check "the ids of the wide array" cmp set.bin after.ids
 expect 0 "30 documents" build set --input cut7.bin --cut-before 7
 expect 0 "30 documents" build set --input a.bin --cut-before '<|endoftext|>'
+expect 1 'to make one from a text or token ids: drover data build --input a.bin' "$drover" train run.yaml --set data.train=a.bin
 gzip -k a.bin after.npy
 expect 0 "60 documents" build set --input a.bin.gz after.npy.gz
 rm set.*
@@ -44,6 +45,9 @@ rm set.*
 # --- samples
 expect 0 "41 documents" build set --input "$golden"/mds_zstd
 expect 0 "9 documents" build set --input "$golden"/wds_packed.tar.gz
+mkdir splits && cp -r "$golden"/mds_text splits/train && cp -r "$golden"/mds_gz splits/val
+expect 0 "41 documents" build set --input splits
+says "the split train alone is read, 3 files; left out: 1 of validation"
 expect 0 "" "$drover" tokenizer train --input "$golden"/mds_text "$golden"/wds_txt.tar --vocab-size 300 --out from_samples
 expect 0 "5 documents" build set --sft --template alpaca --input "$golden"/mds_chat
 rm set.*

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -279,6 +280,51 @@ static void indexes_of_mosaic(void **state) {
     arena_free(a);
 }
 
+static uint32_t *u32s(arena *a, const char *name, size_t *n) {
+    char *bytes;
+    OK(file_read(a, golden_file(a, name), &bytes, n));
+    return (uint32_t *)(void *)bytes;
+}
+
+// Counts and offsets that lie, as they are and packed, where no size of a file warns.
+static void shards_that_lie(void **state) {
+    (void)state;
+    arena *a = arena_new("lies");
+    size_t n_bytes;
+    uint32_t *shard = u32s(a, "mds_text/shard.00000.mds", &n_bytes);
+    const uint32_t n_samples = shard[0], first = shard[1], second = shard[2];
+    shard[0] = UINT32_MAX;
+    refused(write_file(a, "a.mds", shard, n_bytes), &plain,
+            "says it has 4294967295 samples, expected at most");
+    shard[0] = 1 << 20;
+    refused(write_file(a, "a.mds", shard, n_bytes), &plain,
+            "cut short within the offsets of its samples");
+    shard[0] = n_samples;
+    shard[2] = first - 1;
+    refused(write_file(a, "a.mds", shard, n_bytes), &plain, "offset 1 is");
+    shard[2] = second + 1;
+    refused(write_file(a, "a.mds", shard, n_bytes), &plain,
+            "sample 0: the sizes of its columns are less");
+    shard[2] = second;
+    refused(write_file(a, "a.mds", shard, n_bytes - 1), &plain, "but ends at byte");
+    const char *path = write_file(a, "a.mds", shard, n_bytes);
+    const char *packed = arena_printf(a, "%s.gz", path);
+    gzFile z = gzopen(packed, "wb");
+    assert_non_null(z);
+    assert_int_equal(gzwrite(z, shard, (unsigned)n_bytes), n_bytes);
+    assert_int_equal(gzwrite(z, "x", 1), 1);
+    assert_int_equal(gzclose(z), Z_OK);
+    refused(packed, &plain, "where its last sample ends");
+    arena_free(a);
+}
+
+static unsigned tar_sum(const char *header) {
+    unsigned sum = 8 * ' ';
+    for (int i = 0; i < 512; i++)
+        sum += i >= 148 && i < 156 ? 0 : (unsigned char)header[i];
+    return sum;
+}
+
 static void odd_archives(void **state) {
     (void)state;
     arena *a = arena_new("archives");
@@ -292,8 +338,11 @@ static void odd_archives(void **state) {
     refused(write_file(a, "a.tar", tar, n), &plain, "does not fit its checksum");
     tar[0] ^= 1;
     char *sum = tar + 148;
-    tar[156] = 'S'; // from '0'
-    snprintf(sum, 7, "%06lo", strtol(sum, NULL, 8) + ('S' - '0'));
+    memcpy(tar + 124, "77777777777", 11); // of 8 GiB
+    snprintf(sum, 7, "%06o", tar_sum(tar));
+    refused(write_file(a, "a.tar", tar, n), &plain, "member 1 of the tar archive: is cut short");
+    tar[156] = 'S';
+    snprintf(sum, 7, "%06o", tar_sum(tar));
     refused(write_file(a, "a.tar", tar, n), &plain, "is sparse");
     arena_free(a);
 }
@@ -346,6 +395,7 @@ int main(void) {
             cmocka_unit_test(headers_of_bins),
             cmocka_unit_test(headers_of_arrays),
             cmocka_unit_test(indexes_of_mosaic),
+            cmocka_unit_test(shards_that_lie),
             cmocka_unit_test(odd_archives),
             cmocka_unit_test(broken),
     };

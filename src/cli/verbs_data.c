@@ -130,7 +130,7 @@ static const cli_option build_options[] = {
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
         {"--json-key", "KEY", "key of the text in .jsonl, column of tables (default text)"},
         {"--text-column", "NAME",
-                "column of the text in .csv, .tsv, .parquet and .arrow, those of folders too"},
+                "column of the text in .csv, .tsv, .parquet, .arrow and .mds, those of folders too"},
         {"--ending", "EXT...", "files of folders that are texts too, as --ending py c h"},
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},

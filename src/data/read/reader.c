@@ -19,7 +19,7 @@
 enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20, MAX_ROW_BYTES = 64 << 20 };
 enum { LONG_JSON_BYTES = 4 << 20 }; // an object of more is decoded piece by piece
 
-enum { NAMED_FILES = 10 }; // of which it is said what they were taken for
+enum { NAMED_FILES = 10 }; // that a kind of message is about at most
 
 struct reader {
     arena *a;
@@ -413,10 +413,12 @@ static void say_nulls(reader *in) {
 
 // Says that a whole file is one document where its documents should have been told apart.
 static void say_uncut(const reader *in) {
-    if (!in->cutter.found && in->cutter.within)
-        log_warn("%s: id %d, with which a document %s, is not in it: it is one document; --cut-before and --cut-after name another",
-                in->f->name, in->cutter.cut.token,
-                in->cutter.cut.where == CUT_AFTER ? "ends" : "begins");
+    static int named;
+    const id_cutter *cutter = &in->cutter;
+    if (cutter->found || !cutter->within || named >= NAMED_FILES) return;
+    log_warn("%s: id %d, with which a document %s, is not in it: it is one document; --cut-before and --cut-after name another",
+            in->f->name, cutter->cut.token, cutter->cut.where == CUT_AFTER ? "ends" : "begins");
+    if (++named == NAMED_FILES) log_warn("more files that are one document are not named");
 }
 
 // The next piece of a document of token ids. The last one of a file may be empty.

@@ -129,6 +129,7 @@ def write_run(folder):
     from safetensors.torch import load_file, save_file
     folder.mkdir()
     run.train_and_save(1, folder, ["titan", "flattened"], more=4, lean=True)
+    torch.save(run.nemo_common(json.loads((folder / "rate.json").read_text())), folder / "nemo.pt")
     before, own = load_file(folder / "before.safetensors"), folder / "own"
     own.mkdir()
     save_file({n: w for n, w in before.items() if not n.startswith("exp_avg")}, own / "model.safetensors", metadata={"format": "pt"})

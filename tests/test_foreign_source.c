@@ -266,10 +266,10 @@ static void harmed_archives_are_named(void **state) {
     static const struct {
         const char *name, *from, *to, *error; // no `from`: cut in the middle
     } cases[] = {
-            {"ranks.nemo", NULL, NULL, "longer than the archive"},
-            {"ranks.nemo", "ustar", "utsar", "is no tar archive, or a compressed one"},
+            {"ranks.nemo", NULL, NULL, "reaches beyond the end of the archive"},
+            {"ranks.nemo", "ustar", "ustbr", "is no tar archive, or a compressed one"},
             {"ranks.nemo", "tp_rank_01_pp_rank_001", "tp_rank_01_pp_rank_002",
-                    "has a wrong checksum"},
+                    "has a header that does not fit its checksum"},
             {"ranks.nemo", "model_weights.ckpt", "model_weights.ckqs", "has no model_weights.ckpt"},
             {"alone.nemo", "model_weights.ckpt", "model_weights/ckps",
                     "has a distributed checkpoint"},

@@ -1,4 +1,4 @@
-// The launch agent: mpirun runs it where it would run ssh.
+// The launch agent, which mpirun runs instead of ssh.
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static drv_status connect_to_launcher(int *out) {
 }
 
 drv_status launch_agent(const char *const *words, int n_words) {
-    static const job_secret none; // the socket lies in a folder of this user's alone
+    static const job_secret none; // the socket lies in a folder that only this user can enter
     control line;
     control_message m;
     int fd = -1, ended = -1;

@@ -13,21 +13,21 @@
 #include "launch/attempt_cause.h"
 #include "launch/node_choice.h"
 
-// When mpirun has ended, the nodes have a while to say how their ranks have; where all ranks have
-// ended, or some have failed or vanished, mpirun has a while to see it.
+// After mpirun has ended, the nodes have some time to report how their ranks ended. After all ranks
+// have ended, or some have failed or been lost, mpirun has some time to end.
 #define RESULTS_S     30.0
 #define TEARDOWN_S    20.0
 #define LEFT_S        0.2 // for mpirun, once all ranks have ended because one was lost
 #define SURVIVORS_S   120.0
-#define LOST_S        3.0 // with a node lost and the ranks here ended, mpirun waits in vain
-#define STATUS_S      1.0 // between looks at status.json
+#define LOST_S        3.0 // with a node lost and the ranks here ended, mpirun would never end
+#define STATUS_S      1.0 // between readings of status.json
 #define STOPPED_EARLY "stopped before there was a rank; the same command starts it again"
 
 static met_node *member_at(const attempt *self, int place) {
     return &self->parts->meeting->members[self->nodes[place]];
 }
 
-// --- the beginning
+// --- start
 static drv_status write_hosts(attempt *self, const char **path) {
     str text = {0};
     *path = path_join(self->parts->a, self->parts->local->dir, "hosts");
@@ -39,7 +39,7 @@ static drv_status write_hosts(attempt *self, const char **path) {
     return status;
 }
 
-// mpirun's words, and what follows `drover train`; the keys of the layout come last, and so count.
+// Joins mpirun's words and those after `drover train`. Keys of the layout come last, so they win.
 static const char **words_of(attempt *self, const char *const *before, int n_before) {
     const launch_job *job = self->parts->job;
     const attempt_layout *layout = &self->layout;
@@ -60,12 +60,12 @@ static const char **words_of(attempt *self, const char *const *before, int n_bef
 static drv_status start_mpirun(attempt *self) {
     const launch_job *job = self->parts->job;
     launch_job here = *job;
-    const int ranks = self->measures ? 1 : job->ranks; // of a node
+    const int ranks = self->measures ? 1 : job->ranks; // per node
     const char *hosts;
     const char *agent = path_join(self->parts->a, self->parts->local->dir, "drover");
     here.n_nodes = self->n_nodes;
     DRV_TRY(write_hosts(self, &hosts));
-    if (symlink(job->program, agent) != 0) // a path without spaces, which mpirun would split at
+    if (symlink(job->program, agent) != 0) // a path without spaces, at which mpirun would split it
         return drv_fail(DRV_E_IO, "could not create \"%s\": %s", agent, strerror(errno));
     const char *words[] = {"mpirun", "--hostfile", hosts, "-n",
             arena_printf(self->parts->a, "%d", ranks * self->n_nodes), "--map-by",
@@ -95,7 +95,7 @@ drv_status attempt_start(attempt *self) {
     return start_mpirun(self);
 }
 
-// --- in its midst
+// --- while it runs
 static void note_killed(attempt *self, int node, outcome result) {
     if (self->first_killed < 0 && result.kind == OUTCOME_UNSAID) self->first_killed = node;
 }
@@ -124,7 +124,7 @@ void attempt_node_lost(attempt *self, int node, const char *why) {
     attempt_node_over(self, node, lost, false);
 }
 
-// Nodes that wait take part in the next attempt, which begins at a checkpoint.
+// Stops the attempt if waiting nodes allow a larger one, which then begins at a checkpoint.
 static void look_at_growth(attempt *self) {
     const double now = clock_s();
     int64_t run_attempt, saved;
@@ -141,8 +141,8 @@ static void look_at_growth(attempt *self) {
     local_job_forward(self->parts->local, SIGTERM);
 }
 
-// An attempt that has lost a rank is over when all others have ended: mpirun would go on to kill
-// them for a second or more, and its status says nothing that is not known.
+// Returns whether mpirun should be ended. An attempt that has lost a rank is over when all others
+// have ended: mpirun would kill for a second or more, and its status tells nothing new.
 static bool is_stuck(const attempt *self, const outcome *all, double now) {
     const bool lost = all->kind == OUTCOME_PEER;
     const double ended_s = self->parts->local->ranks_ended_s;
@@ -168,8 +168,8 @@ static void note_local(attempt *self, outcome *all) {
     }
 }
 
-// Returns the node where the failure began: as the survivors say, by what was lost, by who went
-// first.
+// Returns the node where the failure began: the lost one, else that of the rank which failed first
+// by the survivors' account, else the first that ended without a report.
 static int blamed_node(const attempt *self, const outcome *all, const run_status *said) {
     if (self->lost_node >= 0) return self->lost_node;
     int64_t rank = said && said->end == RUN_FAILED ? said->failed_rank : -1;
@@ -210,7 +210,7 @@ bool attempt_watch(attempt *self, attempt_end *end, const char **why) {
     const bool saved_here = all.kind == OUTCOME_STOPPED;
     for (int place = 1; place < self->n_nodes; place++) {
         const met_node *m = member_at(self, place);
-        n_told += m->over || !m->told; // one without a daemon has nothing to say
+        n_told += m->over || !m->told; // one without a daemon has nothing to report
         if (!m->over) continue;
         all = outcome_of_both(all, m->result);
         n_over++;
@@ -225,12 +225,12 @@ bool attempt_watch(attempt *self, attempt_end *end, const char **why) {
     if (n_told < self->n_nodes && now - self->mpirun_over_s < RESULTS_S) return false;
     int status = outcome_status(all, self->parts->local->child_status);
     if (self->asked && saved_here && all.kind != OUTCOME_FAILED)
-        // A checkpoint is whole before any rank ends as stopped: who is lost after that takes
-        // nothing from a job that was asked to stop.
+        // A checkpoint is complete before any rank ends as stopped, so losing a rank after that
+        // costs nothing in a job that was asked to stop.
         status = EXIT_STOPPED;
     else if (n_told < self->n_nodes || self->lost_s > 0 || self->parts->local->told_s > 0)
         status = all.kind == OUTCOME_FAILED ? status : EXIT_TRY_AGAIN;
-    else if (all.kind == OUTCOME_NONE && self->asked) // mpirun's agents got that signal too
+    else if (all.kind == OUTCOME_NONE && self->asked) // mpirun's agents got the signal too
         status = EXIT_STOPPED;
     const bool none = all.kind == OUTCOME_NONE;
     *why = self->lost && status != EXIT_STOPPED ? self->lost
@@ -242,8 +242,8 @@ bool attempt_watch(attempt *self, attempt_end *end, const char **why) {
 }
 
 void attempt_tell_over(const attempt *self) {
-    // One that was lost meanwhile and is here again has ended what was left before it came: its
-    // word that nothing is left would come in the midst of the next attempt.
+    // A node that was lost and has come back has already ended what was left. Its second
+    // CONTROL_READY would arrive in the middle of the next attempt.
     for (int place = 1; place < self->n_nodes; place++)
         if (member_at(self, place)->place == place)
             control_send(&member_at(self, place)->line, CONTROL_OVER, NULL, 0);

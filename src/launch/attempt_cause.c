@@ -1,4 +1,4 @@
-// From an exit status, which has several causes, to one of them.
+// Reduces an exit status, which may have several causes, to one of them.
 #include "launch/attempt_cause.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "base/exit_status.h"
 #include "watch/files/run_events.h"
 
-// Returns the cause of status 75. A rank that failed by itself says its code even where nothing can
-// be written.
+// Returns the cause of status 75. A rank that failed by itself reports its code even where no file
+// can be written.
 static end_cause cause_to_try_again(const attempt_facts *facts) {
     const bool said = facts->said && facts->said->end == RUN_FAILED;
     const char *cause = said ? facts->said->cause : "";

@@ -1,4 +1,4 @@
-// Frames with codes.
+// Frames with authentication codes.
 #include "launch/control.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ void control_close(control *self) {
     *self = (control){.fd = -1, .closed = true};
 }
 
-// The code of frame `number` of a side.
+// Computes the code of frame `number` of a side.
 static bool sign(const control *self, bool of_caller, uint64_t number, const char *frame, size_t n,
         unsigned char out[HMAC_BYTES]) {
     str signed_ = {0};
@@ -69,7 +69,7 @@ static void send_out(control *self) {
         const ssize_t n = send(self->fd, self->out.p, self->out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
-        // Bytes that the other side has sent before it went are still read.
+        // Bytes that the other side sent before it closed are still read.
         if (n <= 0)
             str_clear(&self->out);
         else

@@ -1,11 +1,11 @@
-// Forms of plm/rsh of Open MPI 4.1 (orte/mca/plm/rsh/plm_rsh_module.c) and of plm/ssh of PRRTE:
+// Command lines of plm/rsh of Open MPI 4.1 (orte/mca/plm/rsh/plm_rsh_module.c), plm/ssh of PRRTE:
 //
 //   orted -mca NAME "VALUE" ...
 //   PATH=DIR/bin:$PATH ; export PATH ; LD_LIBRARY_PATH=DIR/lib:... ; export LD_LIBRARY_PATH ;
 //       DYLD_LIBRARY_PATH=... ; export DYLD_LIBRARY_PATH ; DIR/bin/orted ...
 //   PRTE_PREFIX=DIR;export PRTE_PREFIX;PMIX_PREFIX=DIR;export PMIX_PREFIX;...;DIR/bin/prted
 //       --prtemca NAME "VALUE" ...
-//   ( test ! -r ./.profile || . ./.profile; one of those )      where the user's shell is sh or ksh
+//   ( test ! -r ./.profile || . ./.profile; one of those )      if the user's shell is sh or ksh
 #include "launch/daemon_command.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ enum { MAX_WORDS = 2048, MAX_BYTES = 1 << 19, MAX_VARIABLES = 8 };
 
 typedef struct lexer {
     const char *p;
-    char *word; // room for the longest
-    bool names; // the word has a variable in it
+    char *word; // room for the longest word
+    bool names; // the word contains a variable
 } lexer;
 
 typedef enum token { TOKEN_END, TOKEN_WORD, TOKEN_SEMICOLON, TOKEN_WRONG } token;
@@ -29,7 +29,7 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-// One word, without its quotes.
+// Reads one word and removes its quotes.
 static token next_token(lexer *self) {
     char quote = 0, *into = self->word;
     self->names = false;
@@ -78,7 +78,7 @@ drv_status daemon_variable_check(const char *variable) {
             "mpirun's launch agent was asked to set \"%s\", expected a path of Open MPI", variable);
 }
 
-// True: it says where the daemon lies. "NAME=DIR:$NAME" puts DIR before what the variable has.
+// Returns whether a statement says where the daemon is. "NAME=DIR:$NAME" prepends DIR to NAME.
 static bool take_path(arena *a, const statement *s, daemon_command *out) {
     if (is_export(s)) return true;
     if (s->n != 1 || out->n_variables == MAX_VARIABLES ||

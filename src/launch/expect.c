@@ -1,4 +1,4 @@
-// Expected ranks and nodes, from the environment.
+// Reads the expected numbers of ranks and nodes from the environment.
 #include "launch/expect.h"
 
 #include <stdint.h>

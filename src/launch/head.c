@@ -1,5 +1,5 @@
 // Node 0: a loop over attempts. It waits for nodes, chooses those of the next attempt and its
-// layout, has mpirun run it, and decides by how it ended.
+// layout, has mpirun run it, and decides by its end what follows.
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 
 #define SAY_S            10.0
 #define SPARE_S          10.0 // for spare nodes, once the layout has its nodes
-#define LATE_S           1.0  // for nodes of the attempt before, whose place spare ones could take
+#define LATE_S           1.0  // for nodes of the last attempt, which spare nodes would replace
 #define READY_S          30.0 // for a node to end what is left of an attempt
-#define COME_S           3.0  // for one that has lost its connection to come again
+#define COME_S           3.0  // for a node that has lost its connection to come back
 #define BETWEEN_ATTEMPTS "stopped between restarts; the same command goes on"
 enum { LOOK_MS = 50 };
 
@@ -31,14 +31,14 @@ static void serve_agents(head *self) {
     agents_serve(&self->agents, &nodes);
 }
 
-// All nodes are told before this one's mpirun is ended, if it still runs: they end their daemons.
+// Tells all nodes to end their daemons before it ends mpirun here, if that still runs.
 static void say_the_end(head *self) {
     const char *fields[] = {arena_printf(self->a, "%d", self->verdict.status), self->verdict.why};
     for (int i = 1; i < self->job->n_nodes; i++)
         control_send(&self->meeting.members[i].line, CONTROL_END, fields, 2);
     for (int i = 1; i < self->job->n_nodes; i++)
         control_flush(&self->meeting.members[i].line, 1);
-    while (self->local.child && !self->local.child_ended) { // it is killed at last
+    while (self->local.child && !self->local.child_ended) { // in the end it is killed
         local_job_end(&self->local);
         serve_agents(self);
         poll(NULL, 0, LOOK_MS);
@@ -47,7 +47,7 @@ static void say_the_end(head *self) {
     }
 }
 
-// --- what goes on beside all else
+// --- serving
 static void pass_on(head *self) {
     for (int number; (number = local_job_signal(&self->local));) {
         if (self->attempt.runs) local_job_forward(&self->local, number);
@@ -74,7 +74,7 @@ static void poll_all(head *self, int ms) {
 }
 
 void head_serve(head *self, int ms) {
-    if (self->attempt.runs) // beats of many nodes would wake it for each
+    if (self->attempt.runs) // it would wake up for the heartbeat of every node
         poll(NULL, 0, ms);
     else
         poll_all(self, ms);
@@ -84,7 +84,7 @@ void head_serve(head *self, int ms) {
     serve_agents(self);
 }
 
-// --- what nodes say
+// --- messages of nodes
 static void take_result(void *ctx, int node, outcome result, bool lacked_memory) {
     head *self = ctx;
     if (self->attempt.runs) attempt_node_over(&self->attempt, node, result, lacked_memory);
@@ -95,7 +95,7 @@ static void take_loss(void *ctx, int node, const char *why) {
     if (self->attempt.runs) attempt_node_lost(&self->attempt, node, why);
 }
 
-// The ranks of a node that was asked to stop have been asked, too.
+// The ranks of a node that was asked to stop have got the same signal.
 static void take_leave(void *ctx, int node) {
     head *self = ctx;
     met_node *from = &self->meeting.members[node];
@@ -158,7 +158,7 @@ static void say_absent(head *self, double until_s, double *say_s) {
     *say_s = now + SAY_S;
 }
 
-// Returns whether the nodes that are there are enough, or all that will be.
+// Returns whether the connected nodes are enough, or no more can come.
 static bool are_enough(const head *self, int n_usable, double waited_s, double *full_s) {
     const bool first = self->attempt.number == 0 && !self->meeting.members[0].measured;
     if (n_usable == self->job->n_nodes) return true;
@@ -174,11 +174,11 @@ static bool are_enough(const head *self, int n_usable, double waited_s, double *
     return waited_s >= (choice_one_is_late(&self->meeting) ? READY_S : COME_S);
 }
 
-// Until there are nodes with a layout, or the job has ended.
+// Waits until there are nodes with a layout, or the job has ended.
 static void gather(head *self, attempt_layout *layout) {
     const double begin_s = clock_s(), until_s = begin_s + self->job->wait_s;
     double full_s = 0, say_s = begin_s + 2;
-    int refused = 0; // so many nodes have no layout
+    int refused = 0; // this number of nodes has no layout
     while (self->verdict.status < 0) {
         const int n = choice_count_usable(&self->meeting);
         if (n != refused && are_enough(self, n, clock_s() - begin_s, &full_s)) {
@@ -223,7 +223,7 @@ static const char *place_of(const head *self, const attempt_end *end) {
             *end->host ? ")" : "");
 }
 
-// Says what a person needs where no restart would help.
+// Prints what a person needs to know where no restart would help.
 static void say_more(head *self, const attempt_end *end, const decision *made) {
     const launch_planner *planner = self->job->planner;
     const char *text = NULL;
@@ -288,7 +288,7 @@ static void run(head *self) {
         if (!nodes) continue;
         if (measure_is_due(self, nodes, layout.n_nodes)) {
             measure_nodes(self);
-            continue; // with those that are still there
+            continue; // with the nodes that are still connected
         }
         take_nodes(self, &layout, nodes);
         run_attempt(self, &end, &why);
@@ -296,7 +296,7 @@ static void run(head *self) {
     }
 }
 
-// --- the whole
+// --- the job
 drv_status head_open(head *self, arena *a, const launch_job *job) {
     *self = (head){.a = a, .job = job, .agents = agents_of(a, job->n_nodes), .verdict = {-1, ""}};
     meeting_init(&self->meeting, a, job, &calls, self);

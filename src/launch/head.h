@@ -11,7 +11,7 @@ typedef struct attempt_history {
     int n, cap;
 } attempt_history;
 
-// The status with which the job ends.
+// The exit status of the job, and why.
 typedef struct job_verdict {
     int status; // exit status; -1: not yet
     const char *why;
@@ -20,28 +20,28 @@ typedef struct job_verdict {
 typedef struct head {
     arena *a;
     const launch_job *job;
-    local_job local; // the processes of this node
+    local_job local; // processes of this node
     meeting meeting;
     mpirun_agents agents;
-    attempt_parts parts; // the four above, for attempts
-    attempt attempt;     // under way, or the last one
+    attempt_parts parts; // the four above, shared by attempts
+    attempt attempt;     // the current attempt, or the last one
     attempt_history history;
     job_verdict verdict;
 } head;
 
-// Makes node 0 of a job to which nobody has come; *self must stay where it is.
+// Makes node 0 of a job, without other nodes yet; *self must stay at its address.
 DRV_CHECKED drv_status head_open(head *self, arena *a, const launch_job *job);
-// Gives the verdict, unless there is one.
+// Sets the job's exit status, unless it is set.
 void head_end(head *self, int status, const char *why);
-// Waits for at most ms, and serves signals, nodes and agents.
+// Waits for at most ms, then handles signals, nodes and agents.
 void head_serve(head *self, int ms);
-// Serves until mpirun has ended, and closes the attempt under way.
+// Serves until mpirun has ended, and closes the current attempt.
 void head_close_attempt(head *self);
 void head_close(head *self);
 
 // --- node_measure.c
-// Returns whether one of these nodes, by place, has not been measured and is to be.
+// Returns whether one of these nodes, by place, still has to be measured.
 bool measure_is_due(const head *self, const int *nodes, int n_nodes);
-// Measures all nodes that are there, at once, and says which stand out. What goes wrong is said and
-// stops nothing but a job that is asked to.
+// Measures all connected nodes at once, and reports outliers. A failure is reported and does not
+// stop the job; a request to stop does.
 void measure_nodes(head *self);

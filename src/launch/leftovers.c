@@ -1,4 +1,4 @@
-// Locks on what launchers leave on a machine, and the removal of what no lock holds.
+// Locks what launchers leave on a machine, and removes what nobody holds.
 #include "launch/leftovers.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Processes of one node.
+// Starts, signals and ends processes of one node.
 #include "launch/local_job.h"
 
 #include <errno.h>
@@ -45,10 +45,10 @@ static void listen_to_signals(local_job *self) {
     DRV_ASSERT(self->signal_fd >= 0, "signalfd: %s", strerror(errno));
 }
 
-// A folder in /dev/shm is memory.
+// Makes a folder in /dev/shm, which is memory.
 static void open_shared(local_job *self) {
     self->shared = arena_printf(self->a, "/dev/shm%s", strrchr(self->dir, '/'));
-    if (mkdir(self->shared, 0700) != 0) self->shared = NULL; // Open MPI then looks for itself
+    if (mkdir(self->shared, 0700) != 0) self->shared = NULL; // Open MPI then chooses one
     self->shared_fd = self->shared ? leftover_hold(self->shared) : -1;
 }
 
@@ -79,7 +79,7 @@ static _Noreturn void become(const char *const *argv, const char *const *variabl
     sigemptyset(&none);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1); // it was gone before that
+    if (getppid() != parent) _exit(1); // the parent had ended before prctl
     const int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, 0);
     for (; *variables; variables++) {
@@ -114,7 +114,7 @@ drv_status local_job_start(local_job *self, const char *const *argv, const char 
 static void reap(local_job *self) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (pid != self->child) continue; // one that was left behind
+        if (pid != self->child) continue; // an orphan
         self->child_ended = true;
         self->child_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
@@ -130,8 +130,8 @@ int local_job_signal(local_job *self) {
     return 0;
 }
 
-// mpirun and its daemons heed no signal that can be blocked, and are asked to end only when the job
-// is decided: local_job_close takes the ranks, if any is left.
+// mpirun and its daemons run with signals blocked, so they are killed, but only once the outcome is
+// decided. Ranks that remain are ended by local_job_close.
 void local_job_end(local_job *self) {
     if (!self->child || self->child_ended || self->told_s > 0) return;
     self->told_s = clock_s();
@@ -179,7 +179,7 @@ bool local_job_lacked_memory(const local_job *self) {
 }
 
 bool local_job_forward(local_job *self, int number) {
-    // Slurm has sent it to the ranks as well, and a second SIGINT would end them at once.
+    // Slurm has sent it to the ranks too, and a second SIGINT would end them at once.
     if (number == SIGINT && getenv("SLURM_STEP_ID")) number = SIGTERM;
     for (int i = 0; i < self->n_ranks; i++)
         self->ranks[i].pending |= 1u << number;
@@ -201,7 +201,7 @@ outcome local_job_outcome(local_job *self, int first_rank) {
 }
 
 // --- the end
-// Kills the children of this process; one whose parent is gone has become a child of it.
+// Kills the children of this process, which include orphaned descendants.
 static void kill_children(void) {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());

@@ -18,19 +18,19 @@
 #include "launch/meeting.h"
 
 enum { N_HELLO = 6 };
-#define SILENT_S 8.0  // four beats
-#define FRESH_S  10.0 // a node that waits is heard of more often
+#define SILENT_S 8.0  // four heartbeats
+#define FRESH_S  10.0 // heartbeats of a waiting node are more frequent
 
 // --- listening
-// The address that the other nodes know: that of the master's name, if it is one of this host. A
-// pod may not be able to look up its own name, and a name may lead to a proxy: then the first
-// address that other hosts may reach.
+// Binds the address that the other nodes know: that of the master's name, if it belongs to this
+// host. A pod may be unable to look up its own name, and a name may lead to a proxy; then the first
+// address that other hosts may reach is used.
 static int bind_here(uint32_t address, int port) {
     const struct sockaddr_in own = {.sin_family = AF_INET,
             .sin_port = htons((uint16_t)port),
             .sin_addr.s_addr = address};
     const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); // a job that ended just now
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); // of a job that has just ended
     if (bind(fd, (const struct sockaddr *)&own, sizeof own) == 0 && listen(fd, 1024) == 0)
         return fd;
     const int error = errno;
@@ -50,7 +50,7 @@ static drv_status find_address(const meeting *self, uint32_t *out) {
     struct sockaddr_in in;
     memcpy(&in, list->ai_addr, sizeof in);
     freeaddrinfo(list);
-    const int fd = bind_here(in.sin_addr.s_addr, 0); // whether it is this host's
+    const int fd = bind_here(in.sin_addr.s_addr, 0); // tests whether it is this host's
     if (fd < 0) return DRV_OK;
     close(fd);
     *out = in.sin_addr.s_addr;
@@ -132,7 +132,7 @@ bool meeting_is_usable(const meeting *self, int node) {
     return who->here && who->ready && !who->excluded && clock_s() - who->line.heard_s < FRESH_S;
 }
 
-// --- nodes that come
+// --- new nodes
 static void refuse(meeting *self, control *line, int status, const char *why) {
     const char *fields[] = {arena_printf(self->a, "%d", status), why};
     log_warn("refused: %s", why);
@@ -140,8 +140,8 @@ static void refuse(meeting *self, control *line, int status, const char *why) {
     control_flush(line, 1);
 }
 
-// A node whose process has been started again, or has lost its connection, may come before the loss
-// of the old one is known.
+// A node whose process was restarted, or lost its connection, may come before node 0 notices that
+// the old connection is lost.
 static bool may_replace(const meeting *self, int node, const char *process) {
     const met_node *old = &self->members[node];
     if (self->job->rules.max_restarts == 0) return false;
@@ -177,14 +177,14 @@ static void name_member(meeting *self, int node, int fd) {
     bool alone = ntohl(in.sin_addr.s_addr) >> 24 != 127;
     for (int i = 1; i < self->job->n_nodes; i++)
         alone &= i == node || strcmp(self->members[i].label, new->label) != 0;
-    // Nodes of one machine: mpirun only hands the name to the agent.
+    // Nodes on one machine get addresses of their own: mpirun only passes them to the agent.
     if (!alone || in.sin_addr.s_addr == inet_addr(self->address))
         snprintf(new->label, sizeof new->label, "127.1.%d.%d", node / 250, 1 + node % 250);
 }
 
 static void is_lost(meeting *self, int node);
 
-// True: the newcomer's line was taken over or is done with.
+// Returns whether the newcomer's connection was taken over or closed.
 static bool meet(meeting *self, control *line) {
     control_message said;
     control_pump(line);
@@ -195,7 +195,7 @@ static bool meet(meeting *self, control *line) {
     const char *why =
             said.kind == CONTROL_HELLO ? what_differs(self, &said, node) : "it does not say hello";
     if (why) {
-        // One that is to come again, once the old one is known to be gone, is not to give up.
+        // A node that can come back, once the loss of the old one is noticed, must not give up.
         const bool later = self->has_begun && node > 0 && node < self->job->n_nodes;
         refuse(self, line, later ? EXIT_TRY_AGAIN : EXIT_USAGE, why);
         return true;
@@ -245,7 +245,7 @@ static void take_newcomers(meeting *self) {
     }
 }
 
-// --- nodes that are there
+// --- connected nodes
 static void is_lost(meeting *self, int node) {
     met_node *who = &self->members[node];
     const char *why = arena_printf(self->a, "node %d (%s) is gone", node, who->host);
@@ -257,7 +257,7 @@ static void is_lost(meeting *self, int node) {
     who->place = -1;
 }
 
-// False: no node says that, or not now.
+// Returns false if a node never sends such a message, or must not send it now.
 static bool take_word(meeting *self, int node, const control_message *said) {
     met_node *of = &self->members[node];
     outcome result;
@@ -269,7 +269,7 @@ static bool take_word(meeting *self, int node, const control_message *said) {
         if (of->ready) return false;
         of->ready = true;
         return true;
-    case CONTROL_RESULT: // it may cross with the word that the attempt is over
+    case CONTROL_RESULT: // it may cross with CONTROL_OVER
         if (!of->told || of->ready || said->n_fields != 2 ||
                 !outcome_parse(said->field[0], &result))
             return false;

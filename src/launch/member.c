@@ -1,5 +1,5 @@
-// A node other than node 0: finds it, proves the secret, and runs the daemon that it is told to, a
-// further one in each attempt that it takes part in.
+// A node other than node 0: finds node 0, proves that it knows the secret, and runs the daemons it
+// is told to, one for each attempt that it takes part in.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +24,10 @@
 #include "launch/local_job.h"
 
 #define RETRY_S   0.25
-#define SAY_S     10.0 // between lines of one that waits
+#define SAY_S     10.0 // between log lines while it waits
 #define HANDS_S   20.0 // for a connection and its handshake
-#define VERDICT_S 60.0 // for node 0 to say how the job has ended, after this node's ranks have
-#define RETURN_S  30.0 // for a lost connection to node 0 to be made again
+#define VERDICT_S 60.0 // for node 0 to send the job's end, after this node's ranks have ended
+#define RETURN_S  30.0 // to connect to node 0 again
 #define LOOK_MS   50
 enum { MAX_REFUSALS = 5, MAX_CLOSED = 4 };
 
@@ -37,12 +37,12 @@ typedef struct member {
     local_job local;
     control line; // to node 0
     char address[INET_ADDRSTRLEN];
-    job_secret found; // of a job of one machine, the last one that lay there
+    job_secret found; // of a job of one machine: the last one found there
     bool has_found;
-    char process[24]; // tells this process from another one that calls itself the same node
-    bool returns;     // node 0 goes on after an attempt has ended, and takes nodes that come again
-    bool welcome, told; // told: how the ranks of this node have ended
-    bool clears;        // ends what is left of an attempt
+    char process[24];   // distinguishes this process from another one that claims the same node
+    bool returns;       // node 0 goes on after an attempt, and accepts nodes that come back
+    bool welcome, told; // told: has reported how the ranks of this node ended
+    bool clears;        // is ending what is left of an attempt
     int place;          // in the attempt
     double told_s;
     int verdict; // exit status; -1: not yet
@@ -56,7 +56,7 @@ static void end(member *self, int status, const char *why) {
 }
 
 // --- finding node 0
-// Network order; 0: the name is not known, or not yet.
+// Returns the address in network order; 0: the name is not known, or not yet.
 static uint32_t resolve(const char *host) {
     const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -69,10 +69,10 @@ static uint32_t resolve(const char *host) {
     return found;
 }
 
-// CLOSED: the host is there, and no process of it listens.
+// CLOSED: the host exists, and no process listens there.
 typedef enum try_result { CONNECTED, NOT_KNOWN, NOBODY, CLOSED, NOT_ACCEPTED } try_result;
 
-// Until the socket is ready, a signal asks to stop, or the time is up.
+// Waits until the socket is ready, a signal asks to stop, or the time is up.
 static bool wait_for(member *self, int fd, short events, double end_s) {
     while (clock_s() < end_s && self->verdict < 0) {
         struct pollfd p[2] = {{fd, events, 0}, {self->local.signal_fd, POLLIN, 0}};
@@ -132,7 +132,7 @@ static const char *what_is_missing(try_result last) {
     return last == NOT_ACCEPTED ? "it does not accept this node's secret" : "nobody answers there";
 }
 
-// `again`: it was found before, so that a port at which nobody listens any more means its end.
+// `again`: node 0 was found before, so if nobody listens at its port any more it has ended.
 static drv_status find_head(member *self, double seconds, bool again) {
     const launch_job *job = self->job;
     const double end_s = clock_s() + seconds;
@@ -164,7 +164,7 @@ static drv_status find_head(member *self, double seconds, bool again) {
     return DRV_OK;
 }
 
-// --- what node 0 says
+// --- messages of node 0
 static void say_hello(member *self) {
     const launch_job *job = self->job;
     char host[64] = "?";
@@ -175,7 +175,7 @@ static void say_hello(member *self) {
     control_send(&self->line, CONTROL_HELLO, fields, 6);
 }
 
-// A folder of programs or libraries goes before what the variable has here.
+// Appends this node's own value of the variable to a list of program or library folders.
 static const char *with_own(arena *a, const char *variable) {
     const size_t n = strcspn(variable, "=");
     const char *name = arena_strndup(a, variable, n), *old = getenv(name);
@@ -226,7 +226,7 @@ static void obey(member *self) {
         end(self, EXIT_TRY_AGAIN, "node 0 is gone");
 }
 
-// --- this node's part
+// --- the processes of this node
 static void tell_result(member *self) {
     const local_job *l = &self->local;
     const bool over = l->child && (l->child_ended || l->ranks_ended_s > 0);
@@ -244,12 +244,12 @@ static void tell_result(member *self) {
 static void pass_on(member *self) {
     for (int number; (number = local_job_signal(&self->local));) {
         local_job_forward(&self->local, number);
-        // Node 0 starts no further attempt; where there is none, it ends all.
+        // Node 0 then starts no further attempt; if none runs, it ends the job.
         if (number != SIGUSR2) control_send(&self->line, CONTROL_LEAVE, NULL, 0);
     }
 }
 
-// Ends what is left of an attempt, without waiting; true: nothing is.
+// Ends what is left of an attempt, without blocking; true: nothing is left.
 static bool clear_up(member *self) {
     if (self->local.child && !self->local.child_ended) {
         local_job_end(&self->local);
@@ -260,7 +260,7 @@ static bool clear_up(member *self) {
     return true;
 }
 
-// The ranks here are of an attempt that has lost this node. A signal meanwhile ends the search.
+// The ranks here belong to an attempt that has lost this node. A signal ends the search for node 0.
 static drv_status come_again(member *self) {
     log_warn("the connection to node 0 is lost; looking for it again");
     control_close(&self->line);
@@ -294,7 +294,7 @@ static drv_status serve(member *self) {
     return DRV_OK;
 }
 
-// Different for each process, also of several containers whose process ids are alike.
+// Makes an id that differs for each process, even in containers whose process ids are equal.
 static drv_status name_process(member *self) {
     job_secret chance;
     uint64_t number;
@@ -310,7 +310,7 @@ drv_status launch_member(arena *a, const launch_job *job) {
     drv_status status = name_process(&self);
     if (status == DRV_OK) status = find_head(&self, job->wait_s, false);
     if (status == DRV_OK && self.verdict < 0) status = serve(&self);
-    while (self.local.child && !self.local.child_ended) { // it is killed at last
+    while (self.local.child && !self.local.child_ended) { // in the end it is killed
         local_job_end(&self.local);
         poll(NULL, 0, LOOK_MS);
         while (local_job_signal(&self.local)) {

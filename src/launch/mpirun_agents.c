@@ -1,4 +1,4 @@
-// Agents of mpirun: each stands for the daemon of a node, whose command line it brings.
+// Agents of mpirun: each brings the command line of a node's daemon and stands in for it.
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -54,7 +54,7 @@ void agents_let_go(mpirun_agents *self, int node, int status) {
             control_send(&self->agents[i].line, CONTROL_END, fields, 2);
 }
 
-// place, nodes of the attempt, how many variables, those, the daemon and its arguments
+// Sends place and nodes of the attempt, number of variables, variables, daemon and its arguments.
 static drv_status send_command(arena *a, mpirun_agent *agent, const attempt_nodes *of,
         const control_message *said) {
     daemon_command command;
@@ -67,7 +67,7 @@ static drv_status send_command(arena *a, mpirun_agent *agent, const attempt_node
         return drv_fail(DRV_E_DATA, "mpirun starts a daemon on \"%s\", which is not a node",
                 said->field[0]);
     if (of->members[node].place <
-            0) // it was lost; if it is here again, it waits for the next attempt
+            0) // it was lost; if it has come back, it waits for the next attempt
         return drv_fail(DRV_E_PEER, "node %d is gone", node);
     DRV_TRY(daemon_command_parse(a, said->field + 1, said->n_fields - 1, &command));
     const char **fields = ARENA_ARRAY(a, const char *, 3 + command.n_variables + command.n_args);

@@ -1,11 +1,11 @@
-// The agents that mpirun of node 0 runs in the place of ssh: each brings the command line of a
-// node's daemon, which is sent on to that node.
+// The agents that mpirun on node 0 runs instead of ssh: each has the command line of a node's
+// daemon, which is sent to that node.
 #pragma once
 #include "launch/meeting.h"
 
 typedef struct mpirun_agent {
     control line;
-    int node; // 0: has not said
+    int node; // 0: not read yet
 } mpirun_agent;
 
 typedef struct mpirun_agents {
@@ -15,7 +15,7 @@ typedef struct mpirun_agents {
     int n, most;
 } mpirun_agents;
 
-// The nodes of an attempt: members[nodes[place]] is at that place, the first is node 0.
+// The nodes of an attempt: members[nodes[place]] is at that place; the first is node 0.
 typedef struct attempt_nodes {
     met_node *members;
     const int *nodes;
@@ -23,12 +23,12 @@ typedef struct attempt_nodes {
 } attempt_nodes;
 
 mpirun_agents agents_of(arena *a, int n_nodes);
-// Listens in a folder of this user, for the next attempt.
+// Listens in a folder of this user for the agents of the next attempt.
 DRV_CHECKED drv_status agents_open(mpirun_agents *self, const char *dir);
-// Fills in what can be read from, at most n_nodes + 1; returns how many.
+// Fills in the descriptors to read from, at most n_nodes + 1; returns their number.
 int agents_fds(const mpirun_agents *self, struct pollfd *fds);
-// Sends the command lines that have come on to the nodes that they are for.
+// Sends the command lines that have arrived to their nodes.
 void agents_serve(mpirun_agents *self, const attempt_nodes *of);
-// Ends the agent of a node with this status: to mpirun its daemon has ended.
+// Ends the agent of a node with this status; mpirun takes it for the end of the daemon.
 void agents_let_go(mpirun_agents *self, int node, int status);
 void agents_close(mpirun_agents *self);

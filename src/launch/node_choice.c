@@ -1,4 +1,4 @@
-// Choosing nodes and a layout for the next attempt.
+// Chooses nodes and a layout for the next attempt.
 #include "launch/node_choice.h"
 
 #include "base/clock.h"
@@ -21,7 +21,7 @@ int choice_count_not_excluded(const meeting *met) {
     return n;
 }
 
-// One that is there, and has not yet ended what was left.
+// Returns whether a connected node still has to end what is left of the last attempt.
 bool choice_one_is_late(const meeting *met) {
     for (int i = 1; i < met->job->n_nodes; i++)
         if (met->members[i].here && !met->members[i].excluded && !meeting_is_usable(met, i))
@@ -29,7 +29,7 @@ bool choice_one_is_late(const meeting *met) {
     return false;
 }
 
-// Any usable number of nodes has the best layout of at most so many.
+// Finds the best layout for at most n_usable nodes.
 drv_status choice_layout(const meeting *met, int n_usable, attempt_layout *out) {
     const int full = choice_full(met->job);
     *out = (attempt_layout){.n_nodes = full, .same_bits = true, .words = ""};
@@ -52,8 +52,8 @@ bool choice_could_grow(const meeting *met, int n_now, int *n_nodes) {
     return layout.n_nodes > n_now;
 }
 
-// Returns whether a node is left out: where there are more than are needed, those that a check has
-// named go last, the worst of them first.
+// Returns whether a node is left out. If there are more than are needed, outliers are left out
+// first, the worst of them before the others.
 static bool is_left_out(const meeting *met, int node, int n_spare) {
     const double share = met->members[node].share;
     int n_worse = 0;
@@ -64,7 +64,7 @@ static bool is_left_out(const meeting *met, int node, int n_spare) {
     return n_worse < n_spare;
 }
 
-// Those of the next attempt, by place. NULL: one that was counted has fallen silent since.
+// Returns the nodes of the next attempt by place; NULL: one has been lost since they were counted.
 int *choice_pick(const meeting *met, int n_nodes) {
     int *nodes = ARENA_ARRAY(met->a, int, n_nodes), place = 0;
     const int n_spare = choice_count_usable(met) - n_nodes;
@@ -73,7 +73,7 @@ int *choice_pick(const meeting *met, int n_nodes) {
     return place == n_nodes ? nodes : NULL;
 }
 
-// Without those that are shut out, for which there is nothing to wait.
+// Excluded nodes do not count: there is no use in waiting for them.
 int choice_count_possible(const meeting *met) {
     int n = 1;
     for (int i = 1; i < met->job->n_nodes; i++)

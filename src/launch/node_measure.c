@@ -1,5 +1,5 @@
-// Before an attempt with nodes that have not been measured: `drover doctor --node` on all that are
-// there, one rank each, as an attempt of its own, and what its figures say.
+// Measures nodes before an attempt with new ones: runs `drover doctor --node` on all connected
+// nodes, one rank each, as an attempt of its own, and judges the figures.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ bool measure_is_due(const head *self, const int *nodes, int n_nodes) {
     return false;
 }
 
-// DRV_E_PEER: the check has not come to an end.
+// DRV_E_PEER: the check did not finish.
 static drv_status read_results(const head *self, node_result **results, int n_nodes) {
     const char *path = path_join(self->a, self->local.dir, LAUNCH_CHECK);
     char *text;
@@ -55,7 +55,7 @@ static void run_measurement(head *self) {
     attempt_end end;
     node_result *results;
     const char *why;
-    // A node that stands out is not a failure for mpirun to report: Open MPI 4, and PRRTE of 5.
+    // An outlier is not a failure that mpirun should report: Open MPI 4, and PRRTE of 5.
     setenv("OMPI_MCA_orte_execute_quiet", "1", 1);
     setenv("PRTE_MCA_prte_execute_quiet", "1", 1);
     log_info("measuring %d nodes for about %g s", self->attempt.n_nodes, self->job->check_s);
@@ -81,7 +81,7 @@ void measure_nodes(head *self) {
     self->attempt = attempt_of(&self->parts, before.number, n, nodes);
     self->attempt.measures = true;
     for (int i = 0; i < n; i++)
-        self->meeting.members[nodes[i]].measured = true; // or cannot be, which is not tried again
+        self->meeting.members[nodes[i]].measured = true; // or cannot be, and is not tried again
     run_measurement(self);
     const bool asked = self->attempt.asked;
     head_close_attempt(self);

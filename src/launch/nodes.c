@@ -1,6 +1,6 @@
-// One list of launchers' variables, read in the order of who knows best: options, our own
+// One list of launchers' variables, read in the order of their reliability: options, our own
 // variables, torchrun's (RANK), those that operators set for torchrun (PET_), JAX's, Volcano's, the
-// index of a Job, and last Slurm's, which under another launcher are those of its daemon.
+// index of a Job, and last Slurm's, which under another launcher describe that launcher's daemon.
 #include "launch/nodes.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct reading {
 } reading;
 
 // --- variables
-// The value; NULL where the variable is not there or empty.
+// Returns the value; NULL: the variable is not set or empty.
 static const char *get(const reading *self, const char *name) {
     const size_t n = strlen(name);
     for (const char *const *v = self->environment; *v; v++)
@@ -40,7 +40,7 @@ static bool is_option(const char *by) {
     return by && strncmp(by, "--", 2) == 0;
 }
 
-// --- what is said, once or in agreement
+// --- one value, or several that agree
 static drv_status take(const reading *self, said_number *s, int value, const char *name) {
     if (!s->by) *s = (said_number){value, arena_strdup(self->a, name)};
     if (s->value == value || is_option(s->by)) return DRV_OK;
@@ -57,7 +57,7 @@ static drv_status take_variable(const reading *self, said_number *s, const char 
     return take(self, s, value, name);
 }
 
-// The first one counts: names of one host differ.
+// The first one counts, since one host may have several names.
 static void take_text(said_text *s, const char *value, const char *by) {
     if (!s->by && value && *value) *s = (said_text){value, by};
 }
@@ -103,7 +103,7 @@ static drv_status read_own(const reading *self) {
     return take_address(self, "DROVER_MASTER");
 }
 
-// "4", or "4:4"; any other range is elastic, and has no fixed number of nodes.
+// Reads "4" or "4:4"; any other range is elastic and has no fixed number of nodes.
 static drv_status read_pet_nodes(const reading *self) {
     const char *text = get(self, "PET_NNODES"), *colon = text ? strchr(text, ':') : NULL;
     if (!text) return DRV_OK;
@@ -134,8 +134,8 @@ static drv_status read_pet(const reading *self) {
     return take_master(self, "PET_MASTER_ADDR", "PET_MASTER_PORT");
 }
 
-// RANK is a process's under torchrun, and a pod's where an operator sets it. A PyTorchJob counts
-// processes in WORLD_SIZE and pods in RANK; with PET_NNODES the former says nothing new.
+// RANK numbers processes under torchrun, but pods if an operator sets it. A PyTorchJob counts
+// processes in WORLD_SIZE and pods in RANK; if PET_NNODES is set, WORLD_SIZE adds nothing.
 static drv_status read_torch(const reading *self) {
     node_placement *found = self->found;
     int rank, size, here = 1;
@@ -171,8 +171,8 @@ static drv_status read_jax(const reading *self) {
     return take_address(self, "JAX_COORDINATOR_ADDRESS");
 }
 
-// VC_<TASK>_NUM and VC_<TASK>_HOSTS stand there for each task of the job; with several tasks an
-// index says nothing of the job's order.
+// VC_<TASK>_NUM and VC_<TASK>_HOSTS are set for each task of the job; with several tasks an index
+// does not give a node's number in the job.
 static drv_status read_volcano(const reading *self) {
     const char *task = NULL;
     int n_tasks = 0;
@@ -218,13 +218,13 @@ const char *nodes_first_host(arena *a, const char *list) {
             end + 1);
 }
 
-// Returns whether the user has said it: that counts, whatever launcher is around.
+// Returns whether the user has set it. Then it wins over any launcher.
 static bool is_own(const char *by) {
     return is_option(by) || (by && str_starts(by, "DROVER_"));
 }
 
-// A step alone: in the batch script the variables are those of the allocation, as SLURM_NTASKS is
-// in the shell of an interactive step.
+// Reads the variables of a step only: in a batch script they describe the allocation, as
+// SLURM_NTASKS does in the shell of an interactive step.
 static drv_status read_slurm(const reading *self) {
     node_placement *found = self->found;
     int rank, tasks, nodes, job = 0;
@@ -239,7 +239,7 @@ static drv_status read_slurm(const reading *self) {
     DRV_TRY(get_number(self, "SLURM_PROCID", 0, tasks - 1, &rank));
     nodes = tasks;
     if (has(self, count)) DRV_TRY(get_number(self, count, 1, MAX_NODES, &nodes));
-    if (inner && tasks != nodes) return DRV_OK; // which of a node's tasks is meant, RANK has said
+    if (inner && tasks != nodes) return DRV_OK; // RANK tells which of a node's tasks this is
     if (tasks > nodes) found->tasks_per_node = (said_number){(tasks + nodes - 1) / nodes, each};
     DRV_TRY(take(self, &found->node_rank, tasks == nodes ? rank : rank * nodes / tasks,
             "SLURM_PROCID"));
@@ -251,7 +251,7 @@ static drv_status read_slurm(const reading *self) {
                 list);
     take_text(&found->master, first, "SLURM_STEP_NODELIST");
     if (has(self, "SLURM_JOB_ID")) DRV_TRY(get_number(self, "SLURM_JOB_ID", 0, INT32_MAX, &job));
-    // Below the ports that Linux gives to clients; jobs that share a node have different ones.
+    // The port lies below those that Linux gives to clients, and differs between jobs on one node.
     if (!found->port.by && job) found->port = (said_number){15000 + job % 10000, "SLURM_JOB_ID"};
     return DRV_OK;
 }
@@ -289,7 +289,7 @@ drv_status nodes_discover(arena *a, const char *const *environment, node_placeme
     int size = 0;
     if (has(&self, "OMPI_COMM_WORLD_SIZE"))
         DRV_TRY(get_number(&self, "OMPI_COMM_WORLD_SIZE", 1, 1 << 24, &size));
-    // A step of Slurm with PMIx may have one task a node, which is not a rank yet.
+    // A step of Slurm with PMIx may have one task per node, which is not a rank yet.
     out->is_rank = size > 1 || (!has(&self, "SLURM_STEP_ID") &&
                                        ((has(&self, "PMIX_RANK") && has(&self, "PMIX_NAMESPACE")) ||
                                                (has(&self, "PMI_RANK") && has(&self, "PMI_SIZE"))));

@@ -1,4 +1,4 @@
-// Files "ended-LOCAL_RANK", and the choice among ranks.
+// Reads and writes files "ended-LOCAL_RANK", and chooses the outcome that counts.
 #include "launch/outcome.h"
 
 #include <stdio.h>
@@ -81,7 +81,7 @@ int outcome_status(outcome o, int launcher) {
     case N_OUTCOMES:
         break;
     }
-    return 1; // mpirun has said why it could not start them
+    return 1; // mpirun has printed why it could not start them
 }
 
 drv_status outcome_as_status(int exit) {

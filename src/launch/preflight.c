@@ -1,4 +1,4 @@
-// Medians, what is below them, and the text of results.
+// Finds medians and figures below them; reads and writes results as JSON.
 // Legend: a arena.
 #include "launch/preflight.h"
 

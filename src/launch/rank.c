@@ -1,4 +1,4 @@
-// A rank of `drover launch node`, before it is `drover train`.
+// A process of `drover launch node` that mpirun starts as a rank, until it becomes `drover train`.
 #include <fcntl.h>
 #include <errno.h>
 #include <glob.h>
@@ -17,11 +17,11 @@
 #include "launch/local_job.h"
 #include "launch/outcome.h"
 
-enum { NEURON_PORT = 62182 }; // where torch-neuronx has the root of its communicator, too
+enum { NEURON_PORT = 62182 }; // where torch-neuronx also has the root of its communicator
 
 typedef struct rank_place {
-    int rank, size, local, here; // as mpirun says
-    int node, nodes, ranks;      // as the launcher of this node says
+    int rank, size, local, here; // according to mpirun
+    int node, nodes, ranks;      // according to the launcher of this node
     char address[64];            // of node 0
 } rank_place;
 
@@ -35,7 +35,7 @@ static drv_status number_of(const char *variable, int *out) {
     return DRV_OK;
 }
 
-// Every rank stands where its number says: else mpirun has started other ranks than it was asked for.
+// Checks that this rank's number fits its node: else mpirun did not start the ranks asked for.
 static drv_status find_place(bool checks, rank_place *out) {
     const char *node = getenv(LAUNCH_NODE);
     DRV_TRY(number_of("OMPI_COMM_WORLD_RANK", &out->rank));
@@ -67,7 +67,7 @@ static void take_cores(const rank_place *place) {
     if (place->ranks > 1 && !getenv("OMP_NUM_THREADS")) setenv("DROVER_THREADS", text, 0);
 }
 
-// Devices that the node has, where no variable lists them.
+// Counts devices of the node if no variable lists them.
 static int count_files(const char *pattern) {
     glob_t found = {0};
     const int n = glob(pattern, 0, NULL, &found) == 0 ? (int)found.gl_pathc : 0;
@@ -86,7 +86,7 @@ static drv_status take_devices(arena *a, const rank_place *place) {
     }
     list = getenv(neuron);
     if (!list && !chips) return DRV_OK;
-    mine = arena_printf(a, "%d", place->local); // a core each, as torch-neuronx gives them
+    mine = arena_printf(a, "%d", place->local); // one core each, as in torch-neuronx
     if (list) DRV_TRY(devices_share(a, neuron, list, place->local, place->ranks, &mine));
     setenv(neuron, mine, 1);
     str each = {0};
@@ -102,7 +102,7 @@ static drv_status take_devices(arena *a, const rank_place *place) {
 static drv_status say_process(arena *a, const rank_place *place) {
     const char *dir = getenv(LAUNCH_DIR), *pid = arena_printf(a, "%d", (int)getpid());
     if (!dir) return drv_fail(DRV_E_USAGE, "launch rank: no " LAUNCH_DIR);
-    // Segments of shared memory are named by host, and nodes may be containers of one host.
+    // Names of shared memory segments contain the host, and nodes may be containers of one host.
     const char *shared = arena_printf(a, "/dev/shm%s", strrchr(dir, '/'));
     if (file_is_dir(shared)) {
         setenv("OMPI_MCA_btl_vader_backing_directory", shared, 0);
@@ -124,8 +124,8 @@ static drv_status become(arena *a, const char *const *words, int n_words) {
     return drv_fail(DRV_E_IO, "could not run \"%s\": %s", program, strerror(errno));
 }
 
-// Measures this node instead of training: what rank 0 prints goes into a file in the launcher's
-// folder. A signal ends the check: there is nothing to save.
+// Becomes a measurement of this node instead of training: what rank 0 prints goes into a file in
+// the launcher's folder. A signal ends it, since there is nothing to save.
 static drv_status become_check(arena *a, const rank_place *place, const char *const *words) {
     const char *const argv[] = {"doctor", "--node", words[1], "--json", "--seconds", words[2]};
     sigset_t none;
@@ -146,7 +146,7 @@ drv_status launch_rank(arena *a, const char *const *words, int n_words) {
     const bool checks = n_words == 3 && strcmp(words[0], LAUNCH_CHECK) == 0;
     DRV_TRY(find_place(checks, &place));
     if (checks) return become_check(a, &place, words);
-    local_job_hold_signals(); // those that come before train listens wait
+    local_job_hold_signals(); // those that come before train listens stay pending
     DRV_TRY(say_process(a, &place));
     take_cores(&place);
     if (strcmp(words[0], "cpu") != 0) DRV_TRY(take_devices(a, &place));

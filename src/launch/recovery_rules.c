@@ -1,4 +1,4 @@
-// Defaults, limits and times of the rules of recovery.
+// Checks the rules of recovery, and reads times.
 #include "launch/recovery_rules.h"
 
 #include <string.h>

@@ -1,15 +1,15 @@
-// The rules by which a job recovers from failures: its defaults, and what is refused.
+// The rules by which a job recovers from failures: their defaults and limits.
 #pragma once
 #include "base/status.h"
 #include "launch/supervisor.h"
 
 typedef struct recovery_rules {
     supervisor_rules rules;
-    int n_spares;        // of the nodes: they wait for one that fails
-    double grow_after_s; // that new nodes wait before they take part
+    int n_spares;        // of the nodes: they replace one that fails
+    double grow_after_s; // new nodes wait for so long before they take part
 } recovery_rules;
 
-// Returns the defaults of a job of n_nodes: no restart, all nodes but the spare ones needed.
+// Returns the defaults for n_nodes nodes: no restart, all nodes but the spare ones needed.
 recovery_rules recovery_rules_of(int n_nodes, int n_spares);
 // DRV_E_USAGE: all nodes are spare, or more are needed than take part.
 DRV_CHECKED drv_status recovery_rules_check(const recovery_rules *self, int n_nodes);

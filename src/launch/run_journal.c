@@ -1,12 +1,12 @@
-// Reads what node 0 needs of a run, and adds to its journal: the run directory belongs to the
-// ranks, so it writes only where one of its own attempts has been.
+// Reads what node 0 needs to know of a run, and appends to its journal. The run directory belongs
+// to the ranks, so node 0 writes only where one of its own attempts has run.
 #include <string.h>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "launch/run_journal.h"
 
-// A run that has not begun yet has no files.
+// A run that has not started yet has no files.
 static bool read_status(const run_journal *self, run_status *out) {
     return run_status_read(self->a, self->run_dir, out) == DRV_OK;
 }
@@ -22,7 +22,7 @@ bool journal_said(const run_journal *self, run_status *out) {
     return read_status(self, out) && out->attempt > self->attempt_before;
 }
 
-// A journal that cannot be written stops nothing.
+// A journal that cannot be written does not end the job.
 static void add(const run_journal *self, run_event_kind kind, json_t *fields) {
     run_status status;
     run_events *events;

@@ -1,4 +1,4 @@
-// Takes the secret of a job from a file or draws one, and passes it on to its programs in their
+// Reads the secret of a job from a file or draws one, and passes it to its programs in their
 // environment.
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 enum { LEAST_BYTES = 16, MOST_BYTES = 1 << 16 };
 #define SECRET_FILE "DROVER_JOB_SECRET_FILE"
 
-// Any bytes, as a Kubernetes Secret has them: a key of fixed size is made of them.
+// Makes a key of fixed size from any bytes, as a Kubernetes Secret may have them.
 static drv_status make_key(const char *bytes, size_t n, job_secret *out) {
     return hmac_sha256("drover job secret", 17, bytes, n, out->bytes);
 }
 
-// A Kubernetes Secret is mounted with its owner root and a group that the pod has: others may not
-// read.
+// Kubernetes mounts a Secret with owner root and the group of the pod; other users must not be able
+// to read it.
 drv_status launch_read_secret(job_secret *out, bool *found) {
     const char *path = getenv(SECRET_FILE);
     file_map file;
@@ -47,9 +47,9 @@ drv_status launch_read_secret(job_secret *out, bool *found) {
     return status;
 }
 
-// A secret of one machine lies in a folder of this user's alone, of a name that nobody can take
-// first, in a file that is named after the socket at which node 0 listens, which no two jobs have
-// at a time: the network (of containers that share a /tmp), the address, the port.
+// The secret of one machine is kept in a folder that only this user can enter, in a file named
+// after the socket at which node 0 listens, which no two jobs share at a time: the network (of
+// containers that share a /tmp), the address, the port.
 static const char *secret_folder(arena *a) {
     return arena_printf(a, "%s-secret-", leftover_prefix(a));
 }
@@ -69,7 +69,7 @@ drv_status launch_leave_secret(arena *a, const char *address, int port, job_secr
     if (!mkdtemp(mine))
         return drv_fail(DRV_E_IO, "could not make \"%s\": %s", mine, strerror(errno));
     *folder = mine;
-    *held = leftover_hold(mine); // before there is a file that others would look for
+    *held = leftover_hold(mine); // before there is a file that others look for
     const char *path = path_join(a, mine, secret_name(a, address, port));
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", path, strerror(errno));
@@ -79,7 +79,7 @@ drv_status launch_leave_secret(arena *a, const char *address, int port, job_secr
     return make_key((const char *)drawn.bytes, sizeof drawn.bytes, out);
 }
 
-// Returns whether a folder is of this user alone, and of a node 0 that lives.
+// Returns whether a folder belongs to this user alone, and to a node 0 that is alive.
 static bool is_trusted(const char *folder) {
     struct stat info;
     if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
@@ -115,9 +115,9 @@ bool launch_find_secret(arena *a, const char *address, int port, job_secret *out
 // --- the environment of Open MPI's programs
 extern char **environ;
 
-// Returns whether a variable belongs to the launcher of this process, which is not a rank: mpirun
-// would take itself for one, or would ask Slurm for its nodes. SLURM_JOB_ID and the like stay, for
-// those who read logs.
+// Returns whether a variable belongs to the launcher of this process, which is not a rank. With it
+// mpirun would believe that it is a rank, or would ask Slurm for its nodes. SLURM_JOB_ID and the
+// like stay, for people who read logs.
 static bool is_foreign(const char *variable) {
     static const char *const names[] = {"SLURM_JOBID=", "SLURM_STEP", "SLURM_PROCID=",
             "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NODELIST=", "SLURM_JOB_NODELIST=",
@@ -132,8 +132,8 @@ static bool is_foreign(const char *variable) {
 
 const char **launch_variables(arena *a, const launch_job *job, const char *dir,
         const char *address) {
-    // Both names: of Open MPI 4 and of PRRTE in Open MPI 5. The agent stays for as long as its
-    // daemon, so that as many run at once as there are nodes; node 0 starts all daemons.
+    // Both names are set: of Open MPI 4 and of PRRTE in Open MPI 5. An agent stays as long as its
+    // daemon, so as many run at once as there are nodes; node 0 starts all daemons.
     static const char *const fixed[] = {"OMPI_MCA_plm=rsh", "PRTE_MCA_plm=ssh",
             "OMPI_MCA_plm_rsh_no_tree_spawn=1", "PRTE_MCA_plm_ssh_no_tree_spawn=1",
             "OMPI_MCA_orte_leave_session_attached=1", "PRTE_MCA_prte_leave_session_attached=1",
@@ -155,7 +155,7 @@ const char **launch_variables(arena *a, const launch_job *job, const char *dir,
     list[n++] = arena_printf(a, "PRTE_MCA_plm_ssh_agent=%s/drover launch agent --", dir);
     list[n++] = arena_printf(a, "OMPI_MCA_plm_rsh_num_concurrent=%d", job->n_nodes + 1);
     list[n++] = arena_printf(a, "PRTE_MCA_plm_ssh_num_concurrent=%d", job->n_nodes + 1);
-    list[n++] = arena_printf(a, "TMPDIR=%s", dir); // Open MPI's session: nodes may share a /tmp
+    list[n++] = arena_printf(a, "TMPDIR=%s", dir); // Open MPI's session; nodes may share a /tmp
     list[n++] = arena_printf(a, LAUNCH_DIR "=%s", dir);
     list[n++] = arena_printf(a, LAUNCH_SOCKET "=%s/agents", dir);
     list[n++] = arena_printf(a, LAUNCH_NODE "=%d %d %d %s", job->node, job->n_nodes, job->ranks,

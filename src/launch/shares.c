@@ -1,4 +1,4 @@
-// Lists of devices and sets of cores.
+// Divides lists of devices and sets of cores.
 #include "launch/shares.h"
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ static drv_status no_list(const char *variable, const char *list) {
             variable, list);
 }
 
-// "4-7": true.
+// Reads a range such as "4-7".
 static bool read_range(const char *word, int *first, int *last) {
     int n = 0;
     return sscanf(word, "%5d-%5d%n", first, last, &n) == 2 && word[n] == 0 && *first >= 0 &&

@@ -1,5 +1,5 @@
 // The policy of restarts: one row for each cause.
-// Legend: n ends in the order of time, `last` of them the newest.
+// Legend: n ends in the order of time, `last` is the newest of them.
 #include "launch/supervisor.h"
 
 #include <math.h>
@@ -9,11 +9,12 @@
 
 enum { SAME_STEP = 3, SAME_HOST = 2 };
 
-// first_s: before the first restart in a row, doubled by each further one up to most_s. A cause
-// that restarts at once waits only where the attempt before has failed alike without a step between.
+// first_s: wait before the first restart; repeated_s: before the second in a row for one cause,
+// doubled each time up to most_s. With first_s 0 a finished step in between makes a restart the
+// first.
 typedef struct rule {
     const char *name, *cause, *happens;
-    bool restarts, blames; // blames: a host that it happens to twice is left out
+    bool restarts, blames; // blames: a host is excluded after two such ends
     double first_s, repeated_s, most_s;
 } rule;
 
@@ -81,7 +82,7 @@ static bool is_twice(const supervisor_rules *rules, const attempt_end *ends, int
     return count >= SAME_HOST;
 }
 
-// Different nodes on which the step after ends[n - 1].step has failed.
+// Counts the nodes on which the step after ends[n - 1].step has failed.
 static int count_hosts(const attempt_end *ends, int n) {
     const attempt_end *last = &ends[n - 1];
     int count = 0;
@@ -96,8 +97,8 @@ static int count_hosts(const attempt_end *ends, int n) {
     return count;
 }
 
-// Returns the seconds to wait, by how many ends before the last were of its cause, one after the
-// other. A full disk may let steps through; for all others a finished step is a new beginning.
+// Returns the seconds to wait, by the number of earlier consecutive ends with the same cause. Where
+// first_s is 0 they count from the last finished step, but a full disk may let some steps through.
 static double wait_of(const attempt_end *ends, int n) {
     const attempt_end *last = &ends[n - 1];
     const rule *r = &rules_of[last->cause];
@@ -136,7 +137,7 @@ decision supervisor_decide(arena *a, const supervisor_rules *rules, const attemp
                                                    before, str_long_duration(rules->window_s)));
     decision made = {.restarts = true, .wait_s = wait_of(ends, n), .excluded = -1, .why = of->cause};
     if (of->blames && is_twice(rules, ends, n)) {
-        // Node 0 has the loop, and rank 0.
+        // Node 0 runs this loop, and rank 0.
         made.spared = last->node == 0 || n_usable - 1 < rules->min_nodes;
         if (!made.spared) made.excluded = last->node;
     }

@@ -10,12 +10,12 @@
 typedef enum end_cause {
     END_DONE,
     END_STOPPED, // on request
-    END_GROWS,   // stopped by its own launcher: nodes that have come take part in the next one
+    END_GROWS,   // its own launcher stopped it, so that new nodes take part in the next one
     END_LOST,    // a rank or a host
     END_HANG,
-    END_DEVICE,   // one failed that had worked
+    END_DEVICE,   // a device failed that had worked
     END_FULL,     // no space on a disk
-    END_MEMORY,   // the system killed a rank, or it held more than was planned
+    END_MEMORY,   // the system killed a rank for lack of memory, or it held more than planned
     END_FAILED,   // status 1
     END_USAGE,    // status 2
     END_HELD,     // another attempt has the run directory
@@ -27,31 +27,31 @@ const char *end_cause_name(end_cause cause); // "lost", as events.jsonl has it
 typedef struct attempt_end {
     end_cause cause;
     int status;    // exit status
-    int node;      // of the job, on which it began; -1: not known
+    int node;      // of the job, where the failure began; -1: not known
     int64_t step;  // the last finished one; -1: not known
     double at_s;   // clock
     char host[64]; // of that node; "": not known
 } attempt_end;
 
 typedef struct supervisor_rules {
-    int max_restarts; // in any window
+    int max_restarts; // within window_s
     double window_s;
     int min_nodes; // of an attempt
 } supervisor_rules;
 
 typedef struct decision {
     bool restarts;
-    int status;     // of the job, where it ends
+    int status;     // of the job, if it ends
     double wait_s;  // before the next attempt
-    int excluded;   // a node that takes part no more; -1: none
-    bool spared;    // that node would have been excluded, if the others were enough
+    int excluded;   // a node that is excluded from now on; -1: none
+    bool spared;    // that node would have been excluded if the others were enough
     bool same_rows; // the same step failed on several hosts
     const char *why;
 } decision;
 
-// The last of n ends is the one to decide upon. n_usable: nodes that may take part in the next
-// attempt, with the one on which it failed. Texts live in `a`.
+// Decides by the last of n ends. n_usable: nodes that may take part in the next attempt, with the
+// one that failed. Texts live in `a`.
 decision supervisor_decide(arena *a, const supervisor_rules *rules, const attempt_end *ends, int n,
         int n_usable);
-// Prints the policy as a table: what supervisor_decide does, cause by cause.
+// Prints the policy as a table: what supervisor_decide does for each cause.
 void supervisor_explain(const supervisor_rules *rules, str *out);

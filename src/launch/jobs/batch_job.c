@@ -1,5 +1,5 @@
-// Job batch/v1: one pod that compiles a run's programs or prepares its data, with the image, the
-// claim and the security of the training job. Every Kubernetes runs it, whatever operator trains.
+// Job batch/v1: one pod that compiles a run's programs or prepares its data, with the image, claim
+// and security settings of the training job. It runs on any Kubernetes, whichever operator trains.
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
@@ -25,7 +25,7 @@ drv_status batch_job_write(arena *a, const job_spec *spec, job_files *files) {
     yaml_map(w, "podFailurePolicy");
     yaml_list(w, "rules");
     yaml_map(w, NULL);
-    yaml_text(w, "action", "FailJob"); // another try would end the same way
+    yaml_text(w, "action", "FailJob"); // another try would end in the same way
     yaml_map(w, "onExitCodes");
     yaml_text(w, "containerName", "drover");
     yaml_text(w, "operator", "In");

@@ -1,4 +1,4 @@
-// One child in a process group of its own, three pipes, and a poll with an end.
+// Runs a child in a process group of its own, with three pipes and a poll loop with a time limit.
 #include "launch/jobs/foreign_program.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-// A child that has ended may have left its output to a process that lives on.
+// A child may leave its output open in another process when it ends; that is read for so long.
 #define AFTERWARDS_S 0.5
 enum { WAIT_MS = 50, CHUNK = 1 << 16 };
 
@@ -113,7 +113,7 @@ static drv_status start(running *self, const sigset_t *mask) {
     return DRV_OK;
 }
 
-// --- what goes in and comes out
+// --- input and output
 static void feed(running *self) {
     const str *input = self->call->input;
     const size_t left = input ? input->n - self->fed : 0;
@@ -133,7 +133,7 @@ static void take_output(running *self, const char *bytes, size_t n) {
         str_add(&self->kept, bytes, used);
 }
 
-// The last bytes are kept: programs say what is wrong at the end.
+// Keeps the last bytes, since programs report errors at their end.
 static void take_error(running *self, const char *bytes, size_t n) {
     str *kept = &self->error;
     str_add(kept, bytes, n);
@@ -142,7 +142,7 @@ static void take_error(running *self, const char *bytes, size_t n) {
     kept->n = PROGRAM_ERROR_BYTES;
 }
 
-// Reads what is there. False: no more will come.
+// Reads what is available. False: the pipe has ended.
 static bool drain(running *self, int fd) {
     char bytes[4096];
     for (int i = 0; i < CHUNK / (int)sizeof bytes; i++) {
@@ -168,7 +168,7 @@ static void wait_and_copy(running *self) {
 
 static void end_group(running *self, int *ended) {
     kill(-self->child, SIGKILL);
-    kill(self->child, SIGKILL); // before it had its group
+    kill(self->child, SIGKILL); // if it has no group yet
     waitpid(self->child, ended, 0);
 }
 
@@ -211,7 +211,7 @@ drv_status program_run(arena *a, const program_call *call, program_end *out) {
     signals_of_interest(&ours);
     sigprocmask(SIG_BLOCK, &ours, &before);
     self.signals = signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC);
-    sigemptyset(&pipe_signal); // a reader that has gone is an error of write(), which is no matter
+    sigemptyset(&pipe_signal); // a reader that has closed makes write() fail, which is ignored
     sigaddset(&pipe_signal, SIGPIPE);
     sigprocmask(SIG_BLOCK, &pipe_signal, NULL);
     drv_status status = start(&self, &before);

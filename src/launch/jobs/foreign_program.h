@@ -1,6 +1,6 @@
-// Runs a program of somebody else's by its words, without a shell, within a limit of time and of
-// what is kept of its output. Neither a program that hangs nor one that prints without end holds
-// drover up: it is ended with all of its group.
+// Runs another program from a list of words, without a shell, with a limit on its time and on the
+// output that is kept. A program that hangs or prints without end cannot hold up drover: it is
+// killed with its process group.
 #pragma once
 #include <stdbool.h>
 
@@ -10,22 +10,22 @@
 
 enum { PROGRAM_WORDS = 32, PROGRAM_ERROR_BYTES = 4096 };
 
-// The words of a command line.
+// The words of a command line: program and arguments.
 typedef struct program_words {
     const char *words[PROGRAM_WORDS];
     int n;
 } program_words;
 void program_say(program_words *self, const char *word);
-// Names the program for messages: it and its first word that is neither an option nor an option's
-// value, as "kubectl get".
+// Names the program in messages, with its first word that is neither an option nor an option's
+// value, as in "kubectl get".
 const char *program_name(arena *a, const program_words *words);
 
 typedef struct program_call {
-    const program_words *words; // the first is looked for in PATH
-    const str *input;           // for its standard input; NULL: none
+    const program_words *words; // the program is searched for in PATH
+    const str *input;           // its standard input; NULL: none
     double limit_s;
     size_t most_bytes; // of standard output; more is read and dropped
-    // Takes standard output as it comes, instead of keeping it; NULL: it is kept.
+    // Gets standard output as it arrives, instead of keeping it; NULL: it is kept.
     void (*each)(void *ctx, const char *bytes, size_t n);
     void *ctx;
 } program_call;
@@ -38,10 +38,10 @@ typedef struct program_end {
     const char *error; // the last line of standard error that is not empty, else ""
 } program_end;
 
-// DRV_E_IO: it cannot be started. DRV_E_BUSY: the limit has passed; it is ended. DRV_STOPPED: this
-// process got SIGINT, SIGTERM or SIGHUP meanwhile; it is ended, too. Texts live in `a`.
+// DRV_E_IO: it cannot be started. DRV_E_BUSY: it was killed at its time limit. DRV_STOPPED: it was
+// killed since this process got SIGINT, SIGTERM or SIGHUP. Texts live in `a`.
 DRV_CHECKED drv_status program_run(arena *a, const program_call *call, program_end *out);
-// The same, and any status but 0 is DRV_E_IO with that line of standard error.
+// The same, but any status except 0 is DRV_E_IO with that line of standard error.
 DRV_CHECKED drv_status program_must_run(arena *a, const program_call *call, program_end *out);
 // Returns whether PATH has the program.
 bool program_is_there(arena *a, const char *name);

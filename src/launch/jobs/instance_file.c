@@ -1,4 +1,4 @@
-// An instance type from a YAML file.
+// Reads an instance type from a YAML file.
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static drv_status take_gib(arena *a, const value *v, int64_t *out) {
     double gib;
     if (v->kind != VALUE_TEXT || !str_to_f64(v->text, &gib) || !(gib > 0) || gib > MOST_GIB)
         return refuse(a, v, arena_printf(a, "GiB above 0 and up to %d", MOST_GIB));
-    *out = (int64_t)floor(gib * 1024) << 20; // whole MiB: what Kubernetes prints well
+    *out = (int64_t)floor(gib * 1024) << 20; // whole MiB, which Kubernetes prints well
     if (*out == 0) return refuse(a, v, "at least one MiB");
     return DRV_OK;
 }

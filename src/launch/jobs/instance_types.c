@@ -1,7 +1,7 @@
-// The table of instance types. Sources: the instance pages of AWS (devices, vCPUs, memory, EFA
-// interfaces and what each rank has of their bandwidth); what a pod can have is what the example
-// jobs of awslabs/ai-on-eks (trn1: 120 CPUs, 440 GiB) and aws-samples/awsome-distributed-training
-// ask for, which leaves room for the system.
+// The table of instance types. Sources: AWS's instance pages (devices, vCPUs, memory, EFA
+// interfaces and each rank's part of their bandwidth). What a pod can request is what the examples
+// of awslabs/ai-on-eks (trn1: 120 CPUs, 440 GiB) and aws-samples/awsome-distributed-training
+// request, which leaves room for the system.
 #include "launch/jobs/instance_types.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #define NEURON     .family = DEVICE_NEURON, .resource = "aws.amazon.com/neuron"
 #define GPU        .family = DEVICE_GPU, .resource = "nvidia.com/gpu"
 
-enum { EFA_PAGES_MIB = 5120 }; // hugepages-2Mi of AWS's EFA examples
+enum { EFA_PAGES_MIB = 5120 }; // hugepages-2Mi in AWS's EFA examples
 
 static const instance_type types[] = {
         {TYPE("trn1.32xlarge"), NEURON, .devices = 16, .cores_per_device = 2, .device = "trn1",
@@ -45,7 +45,7 @@ static const instance_type types[] = {
         {TYPE("p6-b200.48xlarge"), GPU, .devices = 8, .cores_per_device = 1, .device = "b200",
                 .cpus = 192, .pod_cpus = 180, .pod_memory = 1900 * GIB, .efa = 8,
                 .huge_pages = (int64_t)EFA_PAGES_MIB << 20},
-        // A machine without devices, of the size of AWS's c7i.4xlarge and m7i.4xlarge between them.
+        // A machine without devices, of a size between AWS's c7i.4xlarge and m7i.4xlarge.
         {.name = "cpu", .cpus = 16, .pod_cpus = 15, .pod_memory = 56 * GIB},
 };
 enum { N_TYPES = sizeof types / sizeof *types };

@@ -1,4 +1,4 @@
-// Words for sbatch, squeue, scancel and kubectl.
+// Makes the command lines of sbatch, squeue, scancel and kubectl.
 #include "launch/jobs/job_commands.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// Files that come into their folder together.
+// Puts the files of a job into their folder together.
 #include "launch/jobs/job_files.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static drv_status write_all(arena *a, const job_files *files, const char *dir) {
     return DRV_OK;
 }
 
-// rename() takes the place of an empty folder, and of no other one.
+// Renames a folder. rename() replaces an empty folder, but no other one.
 static drv_status put_in_place(const char *from, const char *dir) {
     if (rename(from, dir) == 0) return DRV_OK;
     const int why = errno;

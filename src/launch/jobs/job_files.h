@@ -1,4 +1,4 @@
-// The files of a generated job, held in memory until all of them are made, then put in place at once.
+// The files of a generated job, kept in memory until all are made, then written together.
 #pragma once
 #include <stdbool.h>
 
@@ -19,10 +19,9 @@ typedef struct job_files {
     int n;
 } job_files;
 
-// Returns a new file without content; `name` must outlive the files.
+// Adds an empty file and returns its text; `name` must outlive the files.
 str *job_files_add(job_files *files, const char *name, bool executable);
 void job_files_free(job_files *files);
-// Makes the folder `dir` with all of them: written into a folder beside it, which then takes the
-// name, so that no half of a job is ever there. DRV_E_USAGE: something of that name is there that
-// is not an empty folder.
+// Writes all of them into a folder beside `dir`, which is then renamed to `dir`, so that an
+// incomplete job never exists. DRV_E_USAGE: `dir` exists and is not an empty folder.
 DRV_CHECKED drv_status job_files_write(arena *a, const job_files *files, const char *dir);

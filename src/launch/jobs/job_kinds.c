@@ -1,10 +1,10 @@
-// The table of kinds, and which of a kind's writers makes the files of a job.
+// The table of kinds, with the function that writes each kind's files.
 #include "launch/jobs/job_spec.h"
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
-// Names: pods of operators are DNS labels, of which the last node's is the longest; KubeRay appends
-// to the names of jobs (47) itself; a JobSet's pods have a suffix of their own.
+// Lengths of names: operators' pods have DNS labels, the longest of which is that of the last node;
+// KubeRay appends to the names of jobs (47) itself; a JobSet's pods have a suffix of their own.
 const job_kind job_kinds[] = {
         {.name = "slurm", .most_name = 63, .counts_tiers = true, .write = slurm_write},
         {.name = "mpi-operator",

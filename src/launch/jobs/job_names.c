@@ -55,8 +55,8 @@ bool name_is_label_key(const char *text) {
     return name_is_dns_subdomain(prefix) && name_is_label(slash + 1);
 }
 
-// [HOST[:PORT]/]PATH[:TAG][@ALGORITHM:DIGEST]. Lengths are looked at behind: glibc takes long to
-// compile repetitions with a bound.
+// Matches [HOST[:PORT]/]PATH[:TAG][@ALGORITHM:DIGEST]. Lengths are checked afterwards: glibc takes
+// long to compile bounded repetitions.
 bool name_is_image(const char *text) {
 #define HOST "[A-Za-z0-9](-*[A-Za-z0-9])*"
 #define PART "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*"

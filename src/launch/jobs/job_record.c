@@ -1,4 +1,4 @@
-// launch.json, written and read.
+// Writes and reads launch.json.
 // Legend: r record or reader.
 #include "launch/jobs/job_record.h"
 
@@ -128,7 +128,7 @@ static drv_status take_kind(const reader *r, job_record *out) {
     return DRV_OK;
 }
 
-// Names reach the command lines of other programs: they must have the form of names.
+// Names go into the command lines of other programs, so they must be well-formed.
 static drv_status take_names(const reader *r, job_record *out) {
     DRV_TRY(take_text(r, "name", &out->name));
     DRV_TRY(take_text(r, "namespace", &out->name_space));
@@ -149,7 +149,7 @@ static drv_status take_file(const reader *r, const char *name, job_record *out) 
     return DRV_OK;
 }
 
-// A list; in folders of earlier versions an object, whose keys are the names.
+// Reads a list, or an object of an earlier version, whose keys are the names.
 static drv_status take_files(const reader *r, job_record *out) {
     json_t *files = json_object_get(r->object, "files"), *value;
     const char *name;
@@ -213,7 +213,7 @@ drv_status job_record_parse(arena *a, const char *path, const char *text, size_t
     return status;
 }
 
-// Reads a file that a person may have put there: it may be anything.
+// Reads a file that a user may have put there, so it may hold anything.
 static drv_status read_file(arena *a, const char *path, char **text, size_t *n) {
     const char *kind = file_odd_kind(path);
     if (kind) return drv_fail(DRV_E_USAGE, "\"%s\" is %s, expected a file on a disk", path, kind);

@@ -1,4 +1,4 @@
-// Checks of a job, and what all kinds have alike.
+// Checks a job, and makes the parts that all kinds share.
 #include "launch/jobs/job_spec.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ enum { NAME_MOST = 63, MAP_MOST = 900 << 10, MAX_TIER = 1000 };
 
 const char *const preflight_words[N_PREFLIGHT_USES] = {"off", "warn", "exclude"};
 
-// --- what is refused
+// --- checks
 static drv_status check_name(const job_spec *spec) {
     const job_kind *kind = spec->kind;
     if (!name_is_dns_label(spec->name, NAME_MOST))
@@ -139,7 +139,7 @@ drv_status job_check(arena *a, const job_spec *spec) {
 }
 
 // --- time
-// "HH:MM:SS", "MM:SS" (Slurm's), each part a number; -1: it is neither.
+// Reads "HH:MM:SS" or "MM:SS" as Slurm does; -1: it is neither.
 static int64_t clock_seconds(const char *text) {
     int64_t seconds = 0;
     int parts = 0;
@@ -184,7 +184,7 @@ drv_status job_read_time(const char *text, int64_t *out) {
     return DRV_OK;
 }
 
-// --- what all kinds have alike
+// --- shared parts
 bool job_is_queued(const job_spec *spec) {
     return spec->queue && spec->kind->by_kueue && !spec->by_volcano;
 }
@@ -198,7 +198,7 @@ int job_ranks(const job_spec *spec) {
 }
 
 const char *job_secret_name(arena *a, const job_spec *spec) {
-    // A cluster of Ray that stays knows no secret of this job: ray_nodes.py draws one.
+    // A standing Ray cluster does not have this job's secret: ray_nodes.py draws one.
     const bool is_needed = spec->work == WORK_TRAIN && spec->is_node_launch && spec->nodes > 1 &&
                            !spec->ray_cluster;
     return is_needed ? arena_printf(a, "%s-secret", spec->name) : NULL;
@@ -255,7 +255,7 @@ const char *const *job_environment(arena *a, const job_spec *spec, bool in_pod) 
         add(list, &n, "FI_EFA_FORK_SAFE"), add(list, &n, "1");
     }
     if (t->family == DEVICE_NEURON) {
-        // In pods the one network interface is eth0; on hosts the runtime finds it.
+        // The only network interface of a pod is eth0; on hosts the runtime finds it.
         if (in_pod) add(list, &n, "CCOM_SOCKET_IFNAME"), add(list, &n, "eth0");
         add(list, &n, "NEURON_RT_EXEC_TIMEOUT"), add(list, &n, "100"); // seconds, as in the seeds
     }

@@ -1,5 +1,5 @@
-// A job for a scheduler: the options, the config and the type of machine, resolved and checked
-// once, so that the writer of each kind only writes.
+// A job for a scheduler: options, config and instance type, resolved and checked once, so that each
+// kind only has to write its files.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,17 +13,17 @@
 typedef enum job_work {
     WORK_TRAIN,
     WORK_COMPILE, // drover compile, one process with one machine's devices
-    WORK_DATA     // a verb of drover on one machine, without devices
+    WORK_DATA     // another verb of drover on one machine, without devices
 } job_work;
 
-// Says what the nodes' own figures decide before the ranks start.
+// Says how the measurements of the nodes are used before the ranks start.
 typedef enum preflight_use {
     PREFLIGHT_OFF,
     PREFLIGHT_WARN,
     PREFLIGHT_EXCLUDE,
     N_PREFLIGHT_USES
 } preflight_use;
-extern const char *const preflight_words[N_PREFLIGHT_USES]; // as of --preflight
+extern const char *const preflight_words[N_PREFLIGHT_USES]; // values of --preflight
 
 typedef struct job_kind job_kind;
 
@@ -32,50 +32,50 @@ typedef struct job_spec {
     const char *name;        // a DNS label
     const char *image;       // NULL: none, as for Slurm
     const char *queue;       // NULL: the cluster's own
-    const char *topology;    // the domain that holds all ranks; NULL: any
-    const char *ray_cluster; // that stays, and to which a RayJob is submitted; NULL: its own
-    bool has_page;           // a Deployment of the run's page beside the job
-    int health_port;         // where the run serves its page to other machines; 0: it does not
-    bool by_volcano;         // of Ray: Volcano schedules all pods of a cluster or none
-    const char *name_space, *claim; // of Kubernetes; name_space NULL: that of the context
-    pod_options pods;               // of Kubernetes: what each pod gets besides
-    const char *mount; // where the claim is, and the working directory; NULL: as the machine has it
+    const char *topology;    // the domain that must hold all ranks; NULL: any
+    const char *ray_cluster; // the standing cluster that a RayJob is submitted to; NULL: a new one
+    bool has_page;           // a Deployment serves the run's page beside the job
+    int health_port;         // at which the run serves its page to other machines; 0: none
+    bool by_volcano;         // with Ray: Volcano schedules all pods of a cluster or none
+    const char *name_space, *claim; // Kubernetes; name_space NULL: that of the context
+    pod_options pods;               // Kubernetes: additional settings of each pod
+    const char *mount; // of the claim; the working directory; NULL: that of the machine
     const instance_type *instance;
-    bool is_hyperpod;    // the instance was given as ml.TYPE
+    bool is_hyperpod;    // the instance type was given as ml.TYPE
     bool is_node_launch; // `drover launch node` on each node, not mpirun or srun
-    bool has_progress;   // ranks of mpirun get the token with which Trainer takes their progress
+    bool has_progress;   // ranks of mpirun get the token for posting progress to Trainer
     job_work work;
-    int nodes, ranks;        // ranks: of each node
-    int spares;              // nodes beyond the layout, which wait for a failure
-    int fewest;              // nodes with which the job still goes on
-    bool restarts;           // `drover launch node` starts its ranks again
+    int nodes, ranks;        // ranks: per node
+    int spares;              // nodes beyond the layout, which replace failed ones
+    int fewest;              // the fewest nodes with which the job goes on
+    bool restarts;           // `drover launch node` restarts its ranks
     int64_t time_s;          // 0: no limit
-    preflight_use preflight; // of Slurm's script
-    int grace_s, tries;      // seconds for a save after TERM; further tries after the first
+    preflight_use preflight; // in Slurm's script
+    int grace_s, tries;      // time for a save after TERM; tries after the first
     int64_t shm;             // bytes of /dev/shm
     const char *config;      // as given
-    const char *config_text; // its bytes, valid UTF-8; NULL: none, as of WORK_DATA without one
+    const char *config_text; // its bytes, valid UTF-8; NULL: none, as with some WORK_DATA
     const char *run_dir;
-    const char **node_options; // of `drover launch node`, to be handed on: NAME, VALUE, ...
+    const char **node_options; // passed to `drover launch node`: NAME, VALUE, ...
     int n_node_options;
     const char *const *sets; // KEY=VALUE
     int n_sets;
     const char *const *words; // of WORK_DATA: what follows `drover`
     int n_words;
-    const char *command; // that made it, for a comment: one line
+    const char *command; // one line: the command that made the job, for a comment
 } job_spec;
 
 struct job_kind {
     const char *name;     // "trainjob": the subverb
-    const char *file;     // that it writes for WORK_TRAIN
-    const char *resource; // of Kubernetes, as kubectl takes it: "mpijob.kubeflow.org"; NULL: none
-    const char *last_pod; // printf of name and number, the longest name that it makes of a job's
-    int first_pod;        // number of the last pod less the nodes
-    size_t most_name;     // of the job's own
+    const char *file;     // the file that it writes for WORK_TRAIN
+    const char *resource; // the type in kubectl: "mpijob.kubeflow.org"; NULL: not Kubernetes
+    const char *last_pod; // printf format of name and number: the longest name of a job's pods
+    int first_pod;        // number of the last pod minus the number of nodes
+    size_t most_name;     // longest name of a job
     bool is_kubernetes;   // pods, claims, images
-    bool by_kueue;        // --queue is a queue of Kueue, which starts what is suspended
-    bool counts_tiers;    // --topology is a number: of leaf switches, or a tier of Volcano
-    bool is_node_launch;  // see job_spec; else an option may say so
+    bool by_kueue;        // --queue names a queue of Kueue, which starts suspended jobs
+    bool counts_tiers;    // --topology is a number: of leaf switches, or of a Volcano tier
+    bool is_node_launch;  // see job_spec; otherwise an option may ask for it
     drv_status (*write)(arena *a, const job_spec *spec, job_files *files);
 };
 
@@ -90,16 +90,16 @@ DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
 DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);
 // Makes all files of the job.
 DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *files);
-// Returns whether Kueue is to start the job: it is written suspended.
+// Returns whether Kueue starts the job, which is then written suspended.
 bool job_is_queued(const job_spec *spec);
-// Returns whether --topology is a number, as for Slurm and Volcano, and no key of nodes.
+// Returns whether --topology is a number, as for Slurm and Volcano, and not a key of nodes.
 bool job_counts_tiers(const job_spec *spec);
-// Returns the ranks that begin: of the nodes that are not spare.
+// Returns the number of ranks at the start, on all nodes but the spare ones.
 int job_ranks(const job_spec *spec);
 // Returns the name of the Secret that several nodes need; NULL: none is needed.
 const char *job_secret_name(arena *a, const job_spec *spec);
-// Returns the words of the program that each kind starts in the end: `drover train CONFIG ...`, or
-// `drover launch node ...`, or those of other work; `config`: where it is there. Live in `a`.
+// Returns the words of the program that each kind finally starts: `drover train CONFIG ...`,
+// `drover launch node ...`, or another verb; `config`: its path there. They live in `a`.
 const char *const *job_words(arena *a, const job_spec *spec, const char *config, int *n);
-// Returns the environment of the program: NAME, VALUE, NAME, VALUE, NULL; `in_pod`: of Kubernetes.
+// Returns the program's environment: NAME, VALUE, NAME, VALUE, NULL; `in_pod`: in Kubernetes.
 const char *const *job_environment(arena *a, const job_spec *spec, bool in_pod);

@@ -1,4 +1,4 @@
-// Lines of squeue, objects of Kubernetes -> one state.
+// Reduces lines of squeue and objects of Kubernetes to one state.
 #include "launch/jobs/job_state.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ const char *job_phase_name(job_phase phase) {
     return names[phase];
 }
 
-// Somebody else's words, which are to be shown: printable, and not endless.
+// Makes another program's words fit to be shown: printable and of limited length.
 static const char *shown(arena *a, const char *text, size_t n) {
     char *copy = arena_strndup(a, text, strnlen(text, n < WORDS_MOST ? n : WORDS_MOST));
     for (char *p = copy; *p; p++)
@@ -92,7 +92,7 @@ static drv_status read_json(arena *a, const char *program, const char *text, siz
     return drv_fail(DRV_E_DATA, "%s printed text that is not JSON: %s", program, why);
 }
 
-// The text at a path of keys, "" where there is none.
+// Returns the text at a path of keys, "" if there is none.
 static const char *text_at(const json_t *object, const char *key, const char *then) {
     const json_t *value = json_object_get(object, key);
     if (then) value = json_object_get(value, then);
@@ -118,7 +118,7 @@ static const json_t *condition(const json_t *object, const char *type) {
     return NULL;
 }
 
-// Conditions: of TrainJob, MPIJob, PyTorchJob and Job; the first of these that holds counts.
+// Reads conditions of TrainJob, MPIJob, PyTorchJob and Job; the first of these that holds counts.
 static void by_conditions(arena *a, const json_t *object, job_state *out) {
     static const struct {
         const char *type;
@@ -135,7 +135,7 @@ static void by_conditions(arena *a, const json_t *object, job_state *out) {
     }
 }
 
-// A word of status: of RayJob (jobDeploymentStatus) and of Volcano's Job (state.phase).
+// Reads the status word of RayJob (jobDeploymentStatus) and of Volcano's Job (state.phase).
 static void by_word(arena *a, const json_t *object, job_state *out) {
     static const struct {
         const char *word;
@@ -154,7 +154,7 @@ static void by_word(arena *a, const json_t *object, job_state *out) {
     if (!*word) return;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i].word, word) == 0) out->phase = words[i].phase;
-    // A RayJob is "Complete" whatever its program has ended with.
+    // A RayJob is "Complete" however its program has ended.
     if (out->phase == JOB_DONE && strcmp(text_at(status, "jobStatus", NULL), "FAILED") == 0)
         out->phase = JOB_FAILED;
     if (out->phase != JOB_RUNNING) out->why = words_of(a, *reason ? reason : word, message);
@@ -185,7 +185,7 @@ drv_status job_state_of_object(arena *a, const char *text, size_t n, const job_r
         status = drv_fail(DRV_E_DATA, "kubectl printed no object with metadata");
     if (status == DRV_OK) status = check_labels(a, object, record);
     if (status == DRV_OK) {
-        found.phase = JOB_QUEUED; // nothing is said of it yet
+        found.phase = JOB_QUEUED; // it has no status yet
         by_conditions(a, object, &found);
         by_word(a, object, &found);
         *out = found;
@@ -194,7 +194,7 @@ drv_status job_state_of_object(arena *a, const char *text, size_t n, const job_r
     return status;
 }
 
-// Says why a pod that has not ended does not run: its place, or its containers.
+// Returns why a pod that has not ended is not running: its scheduling, or its containers.
 static const char *pod_waits_for(arena *a, const json_t *pod_status) {
     static const char *const lists[] = {"initContainerStatuses", "containerStatuses"};
     const json_t *each;
@@ -214,7 +214,7 @@ static const char *pod_waits_for(arena *a, const json_t *pod_status) {
     return "";
 }
 
-// The pod whose words are the job's: a running one before one that has ended, then the launcher.
+// Chooses the pod whose words are shown: a running one before an ended one, then the launcher.
 static bool is_better(const job_state *state, const char *name, bool runs) {
     static const char *const firsts[] = {"launcher", "master"};
     if (!*state->pod || runs != state->pod_runs) return !*state->pod || runs;

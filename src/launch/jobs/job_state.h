@@ -1,13 +1,12 @@
-// Reads the state of a job from what its scheduler's own program prints. Nothing here runs a
-// program.
+// Reads the state of a job from the output of its scheduler's program. Runs no program.
 #pragma once
 #include "launch/jobs/job_record.h"
 
 typedef enum job_phase {
-    JOB_ABSENT, // the scheduler does not know it (any more)
-    JOB_QUEUED, // known, and nothing of it runs
+    JOB_ABSENT, // not known to the scheduler, or not any more
+    JOB_QUEUED, // known, but nothing of it runs
     JOB_RUNNING,
-    JOB_DONE,   // the scheduler keeps its end
+    JOB_DONE,   // the scheduler still reports its end
     JOB_FAILED, // likewise
     N_JOB_PHASES
 } job_phase;
@@ -15,25 +14,25 @@ const char *job_phase_name(job_phase phase); // "queued"
 
 typedef struct job_state {
     job_phase phase;
-    const char *why;   // the scheduler's reason or state in its words, printable; "": none
+    const char *why;   // the scheduler's reason or state, printable; "": none
     const char *where; // hosts or pods; "": none
-    const char *id;    // Slurm's number now, which a try on other hosts changes; ""
-    const char *pod;   // the launcher, or else one with ranks; "": none
-    bool pod_runs;     // it has not ended
+    const char *id;    // Slurm's present number, which a try on other hosts changes; ""
+    const char *pod;   // the launcher's, else one with ranks; "": none
+    bool pod_runs;     // the pod has not ended
 } job_state;
 job_state job_state_new(void); // absent, texts ""
 
-// Lines "ID|STATE|HOSTS|REASON|COMMENT" of squeue; ours is the one of that id, or with the comment
-// "drover:ID", which a try on other hosts has. Of several the one that runs. Lines of another form
-// are DRV_E_DATA. Texts live in `a`.
+// Reads lines "ID|STATE|HOSTS|REASON|COMMENT" of squeue. The job's line has that id, or the comment
+// "drover:ID" after a try on other hosts; of several, the running one counts. DRV_E_DATA: a line of
+// another form. Texts live in `a`.
 #define SQUEUE_FORMAT "%i|%T|%N|%r|%k"
 DRV_CHECKED drv_status job_state_of_squeue(arena *a, const char *text, size_t n, const char *id,
         job_state *out);
-// Reads the object of the job as `kubectl get -o json` prints it; nothing: absent. DRV_E_DATA: no
-// such object. DRV_E_USAGE: one that lacks the labels of this job, so another's.
+// Reads the job's object as `kubectl get -o json` prints it; an empty text: absent. DRV_E_DATA: not
+// such an object. DRV_E_USAGE: it lacks the labels of this job, so it is another's.
 DRV_CHECKED drv_status job_state_of_object(arena *a, const char *text, size_t n,
         const job_record *record, job_state *out);
-// Refines a state that is not over by the list of its pods, as `kubectl get pods -o json` prints
-// it: what runs, or why nothing does. *n_alive: pods that have not ended. DRV_E_DATA: no such list.
+// Refines the state of a job that has not ended by its pods, as `kubectl get pods -o json` prints
+// them: which run, or why none does. *n_alive: pods that have not ended. DRV_E_DATA: no such list.
 DRV_CHECKED drv_status job_state_add_pods(arena *a, const char *text, size_t n, job_state *state,
         int *n_alive);

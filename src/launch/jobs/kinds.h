@@ -1,4 +1,4 @@
-// Makes the files of a job, by one function for each kind.
+// Writes the files of a job, with one function for each kind.
 #pragma once
 #include "launch/jobs/job_spec.h"
 
@@ -8,5 +8,5 @@ DRV_CHECKED drv_status trainjob_write(arena *a, const job_spec *spec, job_files 
 DRV_CHECKED drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files);
 DRV_CHECKED drv_status ray_write(arena *a, const job_spec *spec, job_files *files);
 DRV_CHECKED drv_status volcano_write(arena *a, const job_spec *spec, job_files *files);
-// Work of one pod (WORK_COMPILE, WORK_DATA) on any Kubernetes: a Job of batch/v1.
+// Writes work of one pod (WORK_COMPILE, WORK_DATA) for any Kubernetes: a Job of batch/v1.
 DRV_CHECKED drv_status batch_job_write(arena *a, const job_spec *spec, job_files *files);

@@ -1,5 +1,5 @@
-// MPIJob kubeflow.org/v2beta1 of the MPI Operator. A launcher that fails is started again whatever
-// its status, up to runPolicy.backoffLimit: the operator knows no policy by status.
+// MPIJob kubeflow.org/v2beta1 of the MPI Operator. It restarts a failed launcher whatever its
+// status, up to runPolicy.backoffLimit: the operator has no policy by status.
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
@@ -30,7 +30,7 @@ drv_status mpi_operator_write(arena *a, const job_spec *spec, job_files *files) 
     int n, n_sshd;
     const char *const *words = mpirun_words(a, spec, HOSTS, false, &n);
     const char *const *sshd = sshd_words(&n_sshd);
-    // As the operator calls the volumes that it adds (its controller, v0.4 to v0.6).
+    // The operator's names for the volumes that it adds (its controller, v0.4 to v0.6).
     static const char *const mounts[] = {"ssh-auth", SSH_DIR, "mpi-job-config", HOSTS_DIR, NULL};
     const pod launcher = {.container = "launcher",
                       .command = words,

@@ -1,7 +1,7 @@
-// A launcher with mpirun and workers with sshd, by user 1000, with nothing of ssh in the image but
-// its two programs: keys, port and files are said on the command lines. Both names of the remote
-// shell's arguments are given, as Open MPI 4 (plm_rsh) and PRRTE of Open MPI 5 (plm_ssh) read them;
-// the host file is named, since an mpirun that finds none starts all ranks beside itself.
+// A launcher with mpirun and workers with sshd, as user 1000. The image needs only ssh's two
+// programs: command lines name keys, port and files. The arguments of the remote shell are set
+// under both names, for Open MPI 4 (plm_rsh) and PRRTE of Open MPI 5 (plm_ssh). The host file is
+// named too, since an mpirun without one starts all ranks in its own pod.
 #include <string.h>
 
 #include "base/str.h"
@@ -11,22 +11,22 @@
     "-p 2222 -i " SSH_DIR "/id_rsa -o ConnectionAttempts=10 -o StrictHostKeyChecking=no "          \
     "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 
-// The variables that Trainer's controller puts into the environment of the launcher.
+// The variables that Trainer's controller sets in the launcher's environment.
 static const char *const progress_variables[] = {"KUBEFLOW_TRAINER_SERVER_URL",
         "KUBEFLOW_TRAINER_SERVER_CA_CERT", "KUBEFLOW_TRAINER_SERVER_TOKEN"};
 
-// mpirun kills its ranks soon after TERM, but hands USR1 on: the ranks save and end, and so does
-// mpirun. It is process 1 there.
+// mpirun kills its ranks soon after TERM, but forwards USR1: the ranks save and end, and so does
+// mpirun, which is process 1 there.
 const char mpirun_pre_stop[] = "kill -USR1 1; while kill -0 1 2>/dev/null; do sleep 1; done";
-// TERM would end sshd, and with it the container, under the ranks: they are asked to save, and all
-// ranks of the job with them, and have ended first.
+// TERM would end sshd, and with it the container, while ranks run. So they, and with them all ranks
+// of the job, are asked to save, and have ended before.
 const char sshd_pre_stop[] =
         "ranks() { grep -lx drover /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3; }; "
         "for rank in $(ranks); do kill -USR1 \"$rank\"; done; "
         "while [ -n \"$(ranks)\" ]; do sleep 1; done";
 
-// Hosts are the first words of the lines. A node that is lost is replaced after its pod has been
-// evicted (300 s) and another has come: tries would be used up before that.
+// Hosts are the first words of the lines. A lost node's pod is replaced only after its eviction
+// (300 s); without this wait the tries would be used up before.
 const char *wait_for_hosts(arena *a, const char *hosts) {
     enum { WAIT_S = 1800 };
     return arena_printf(a,
@@ -75,7 +75,7 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
         list[(*n)++] = arena_printf(a, "%s=%s", variables[0], variables[1]);
     }
     for (int option = POD_ENV; option <= POD_SECRET_ENV; option++)
-        for (int i = 0; i < more->n[option]; i++) { // of the launcher's own environment
+        for (int i = 0; i < more->n[option]; i++) { // for the launcher's own environment
             list[(*n)++] = "-x";
             list[(*n)++] = more->items[option][i].name;
         }

@@ -1,5 +1,5 @@
 // page.yaml: a Deployment that serves the page of the run from its files, and a Service. Their
-// password is a Secret that --submit makes, or a person. They outlive the job, and `drover launch
+// password is in a Secret that --submit or a person makes. They outlive the job; `drover launch
 // clean` removes them.
 #include "launch/jobs/pod.h"
 

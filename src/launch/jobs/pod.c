@@ -1,4 +1,4 @@
-// Pods and the objects around them.
+// Writes pods and the objects around them.
 #include "launch/jobs/pod.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ yaml_writer *manifest_open(const job_spec *spec, str *out) {
     return yaml_writer_open(out);
 }
 
-// KubeRay makes the group of pods for Volcano by these (its releases from 1.5 on; older ones by
-// ray.io/scheduler-name).
+// KubeRay (from 1.5 on; older releases by ray.io/scheduler-name) makes Volcano's pod group from
+// these labels.
 static void put_gang_labels(yaml_writer *w, const job_spec *spec) {
     yaml_text(w, "ray.io/scheduler-name", "volcano");
     if (spec->pods.n[POD_PRIORITY_CLASS])
@@ -63,7 +63,7 @@ void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, c
     yaml_map_end(w);
 }
 
-// A run directory that the config does not name is called after its file: the name stays.
+// The file keeps its name, which is also the run directory's if the config sets none.
 static const char *config_key(arena *a, const job_spec *spec) {
     const char *slash = strrchr(spec->config, '/'), *base = slash ? slash + 1 : spec->config;
     return name_is_label(base) ? base : arena_printf(a, "%s.yaml", spec->name);
@@ -113,7 +113,7 @@ static void put_variable(yaml_writer *w, arena *a, const char *name, const char 
     yaml_map_end(w);
 }
 
-// Leaves out variables that the user sets: a name stands once in the list of a container.
+// Leaves out variables that the user sets: a container's list must have each name only once.
 static void put_variables(yaml_writer *w, arena *a, const job_spec *spec, const char *const *list) {
     for (; list && *list; list += 2)
         if (!pod_options_set_variable(&spec->pods, list[0])) put_variable(w, a, list[0], list[1]);
@@ -190,9 +190,9 @@ static bool has_shm(const pod *p) {
     return p->size == POD_HOST || p->size == POD_DEVICES;
 }
 
-// The token of a pod for Trainer's server alone (its audience), and the certificate of that server,
-// as Trainer 2.2 and 2.3 lay them out in the pods of its own step. Where its gate TrainJobStatus is
-// closed there is no such ConfigMap, which must not keep the pod from starting.
+// A pod's token for Trainer's server alone (its audience), and the certificate of that server, as
+// Trainer 2.2 and 2.3 mount them in the pods of their own step. If the gate TrainJobStatus is off
+// this ConfigMap does not exist, which must not keep the pod from starting.
 static void put_progress(yaml_writer *w, arena *a, const job_spec *spec) {
     enum { HOUR_S = 3600 };
     yaml_map(w, NULL), yaml_text(w, "name", "progress"), yaml_map(w, "projected");
@@ -242,7 +242,7 @@ static void put_mounts(yaml_writer *w, arena *a, const job_spec *spec, const pod
 static void put_secret(yaml_writer *w, const char *volume, const char *secret) {
     yaml_map(w, NULL), yaml_text(w, "name", volume), yaml_map(w, "secret");
     yaml_text(w, "secretName", secret);
-    yaml_int(w, "defaultMode", 0440); // of root and the pod's group
+    yaml_int(w, "defaultMode", 0440); // readable by root and the pod's group
     yaml_map_end(w), yaml_map_end(w);
 }
 
@@ -291,7 +291,7 @@ static void put_probe(yaml_writer *w, const char *key, int port, int failures) {
     yaml_map_end(w);
 }
 
-// A run answers once its data and programs are there, and not between two attempts.
+// A run answers once its data and programs are ready, but not between two attempts.
 static void put_health(yaml_writer *w, const pod *p) {
     yaml_list(w, "ports");
     yaml_map(w, NULL);
@@ -355,7 +355,7 @@ static void put_toleration(yaml_writer *w, const char *key) {
     yaml_map_end(w);
 }
 
-// Writes where the pod may run. Small pods go anywhere: machines with devices are dear.
+// Writes where the pod may run. Small pods need no machine with devices, which is expensive.
 static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
     const instance_type *t = spec->instance;
     const pod_options *more = &spec->pods;
@@ -379,12 +379,12 @@ static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod
     }
 }
 
-// Returns whether --topology is of this pod, and a key of nodes: Kueue's where it starts the job.
+// Returns whether --topology is a key of nodes that places this pod: Kueue's if it starts the job.
 static bool is_placed(const job_spec *spec, const pod *p) {
     return spec->topology && !job_counts_tiers(spec) && p->size == POD_DEVICES;
 }
 
-// The first pod goes anywhere; the others to the domain of one that is there.
+// The first pod may run anywhere; the others must run in the domain of one that exists.
 static void put_affinity(yaml_writer *w, const job_spec *spec) {
     yaml_map(w, "affinity"), yaml_map(w, "podAffinity");
     yaml_list(w, "requiredDuringSchedulingIgnoredDuringExecution");

@@ -1,4 +1,4 @@
-// A row for each option: the form of its value.
+// A table of options with the form of each value.
 #include "launch/jobs/pod_options.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static const char *const forms[N_POD_OPTIONS] = {"NAME=VALUE", "NAME=SECRET:KEY"
         "KEY=VALUE", "the name of a Secret", "the name of a PriorityClass",
         "the name of a ServiceAccount"};
 
-// Labels by which drover and the operators find what a job has made.
+// Returns whether drover or an operator uses the label to find the objects of a job.
 static bool is_own_label(const char *key) {
     return str_starts(key, "app.kubernetes.io/") || strcmp(key, KUEUE_LABEL) == 0 ||
            strstr(key, "kubeflow.org/") || strstr(key, "volcano.sh/") || strstr(key, "ray.io/");
@@ -33,7 +33,7 @@ static bool is_effect(const char *text) {
            strcmp(text, "NoExecute") == 0;
 }
 
-// Cuts a text at the first `by`: NULL, or what follows it.
+// Cuts a text at the first `by` and returns the rest; NULL: it has none.
 static const char *cut(char *text, char by) {
     char *mark = strchr(text, by);
     if (!mark) return NULL;
@@ -54,7 +54,7 @@ static pod_item split(arena *a, pod_option option, const char *text) {
     return item;
 }
 
-// The value of a label may be empty.
+// Unlike other names, a label value may be empty.
 static bool is_label_value(const char *text) {
     return text && (!*text || name_is_label(text));
 }

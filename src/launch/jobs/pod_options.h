@@ -1,5 +1,5 @@
-// Options by which an operator fits the pods of a job to a cluster. Each pod gets them beside what
-// its kind needs.
+// Options that adapt a job's pods to a cluster. Each pod gets them in addition to what its kind
+// needs.
 #pragma once
 #include <stdbool.h>
 
@@ -31,16 +31,16 @@ typedef struct pod_options {
     int n[N_POD_OPTIONS];
 } pod_options;
 
-// Takes the n values of an option. DRV_E_USAGE: the option, the value and what was expected.
+// Takes n values of an option. DRV_E_USAGE names the option, the value and what was expected.
 DRV_CHECKED drv_status pod_options_take(arena *a, pod_options *self, pod_option option,
         const char *const *values, int n);
 // Returns whether --env or --secret-env set a variable.
 bool pod_options_set_variable(const pod_options *self, const char *name);
-// Writes the pairs of an option into the map that is open.
+// Writes the pairs of an option into the open map.
 void pod_options_pairs(yaml_writer *w, const pod_options *self, pod_option option);
 // Writes the items of a pod's list of tolerations.
 void pod_options_tolerations(yaml_writer *w, const pod_options *self);
-// Writes the keys of a pod's spec that are names: its account, its priority, its pull secrets.
+// Writes the keys of a pod's spec that hold names: service account, priority class, pull secrets.
 void pod_options_names(yaml_writer *w, const pod_options *self);
 // Writes the items of a container's list of variables.
 void pod_options_variables(yaml_writer *w, arena *a, const pod_options *self);

@@ -1,8 +1,7 @@
-// PyTorchJob kubeflow.org/v1 of the training operator 1.9: a Master and Workers, each of which is
-// `drover launch node`, which knows itself by PET_NODE_RANK and its kin. The policy ExitCode starts
-// a pod again for statuses from 128 on, so another try that may succeed is 175 here, not 75. On
-// SageMaker HyperPod, whose controller replaces nodes and starts jobs again, the policy must be
-// OnFailure.
+// PyTorchJob kubeflow.org/v1 of the training operator 1.9: a Master and Workers, each of which runs
+// `drover launch node` and finds its number in PET_NODE_RANK. The policy ExitCode restarts a pod
+// for statuses from 128 on, so the status for another try is 175 here, not 75. On SageMaker
+// HyperPod, whose controller replaces nodes and restarts jobs, the policy must be OnFailure.
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 

@@ -1,8 +1,8 @@
-// RayJob and RayCluster ray.io/v1 of KubeRay. Ray places one actor on each node by ray_nodes.py,
-// which starts `drover launch node` there. The job has a cluster of its own, and the same stands
-// beside it as a RayCluster; or (--cluster) it is submitted to one that stays, whose pods do not
-// mount its ConfigMap: the submitter does, and Ray takes that folder to all nodes. What may hold a
-// user's letters stands in a JSON file of the ConfigMap, since the entrypoint goes through a shell.
+// RayJob and RayCluster ray.io/v1 of KubeRay. ray_nodes.py places one actor on each node, which
+// starts `drover launch node` there. The job has a cluster of its own, also written as a
+// RayCluster; or (--cluster) it is submitted to a standing one, whose pods do not mount its
+// ConfigMap: the submitter does, and Ray copies that folder to all nodes. Text from a user goes
+// into a JSON file of the ConfigMap, since a shell reads the entrypoint.
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -10,17 +10,17 @@
 #include "launch/jobs/pod.h"
 
 #define ENTRYPOINT      "python3 " CONFIG_DIR "/ray_nodes.py " CONFIG_DIR "/job.json"
-#define SENT_ENTRYPOINT "python3 ray_nodes.py job.json" // in the folder that Ray has brought
+#define SENT_ENTRYPOINT "python3 ray_nodes.py job.json" // in the folder that Ray has copied
 
 enum { NODES_WAIT_S = 1800, KEPT_S = 600, NEW_CLUSTERS = 1 };
 
-extern const char ray_nodes_py[]; // the file, made text by CMake
+extern const char ray_nodes_py[]; // the file as a string, made by CMake
 
-// Ray leaves an actor's devices alone: ranks share them by `drover launch node`.
+// Ray must not restrict an actor's devices: `drover launch node` divides them among the ranks.
 static const char *const whole_devices[] = {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", "1",
         "RAY_EXPERIMENTAL_NOSET_NEURON_RT_VISIBLE_CORES", "1", NULL};
 
-// Names the device that Ray is told a node has, and is asked to reserve.
+// Names the device that a node has and that Ray reserves.
 static const char *device_name(const instance_type *t) {
     return t->family == DEVICE_GPU ? "GPU" : t->family == DEVICE_NEURON ? "neuron_cores" : "CPU";
 }
@@ -50,7 +50,7 @@ static const char *job_json(arena *a, const job_spec *spec) {
 }
 
 static void put_head(yaml_writer *w, arena *a, const job_spec *spec) {
-    // A job that is stopped has as long to save as a pod; the default is 3 s.
+    // A stopped job gets as long to save as a pod; the default is 3 s.
     const char *const environment[] = {"RAY_JOB_STOP_WAIT_TIME_S",
             arena_printf(a, "%d", spec->grace_s), NULL};
     const pod head = {.container = "ray-head",
@@ -60,7 +60,7 @@ static void put_head(yaml_writer *w, arena *a, const job_spec *spec) {
     yaml_map(w, "headGroupSpec");
     yaml_map(w, "rayStartParams");
     yaml_text(w, "dashboard-host", "0.0.0.0");
-    yaml_text(w, "num-cpus", "0"); // no rank runs there
+    yaml_text(w, "num-cpus", "0"); // no rank runs on this pod
     yaml_map_end(w);
     yaml_map(w, "template");
     pod_template(w, a, spec, &head);
@@ -68,7 +68,7 @@ static void put_head(yaml_writer *w, arena *a, const job_spec *spec) {
 }
 
 static void put_workers(yaml_writer *w, arena *a, const job_spec *spec) {
-    // And none outlives its actor.
+    // No process may outlive its actor.
     const char *const environment[] = {whole_devices[0], whole_devices[1], whole_devices[2],
             whole_devices[3], "RAY_kill_child_processes_on_worker_exit_with_raylet_subreaper",
             "true", NULL};
@@ -83,7 +83,7 @@ static void put_workers(yaml_writer *w, arena *a, const job_spec *spec) {
     yaml_int(w, "minReplicas", spec->nodes);
     yaml_int(w, "maxReplicas", spec->nodes);
     yaml_map(w, "rayStartParams");
-    // KubeRay hands on GPUs and CPUs of a pod, but not whole Neuron devices. Quotes for its shell.
+    // KubeRay tells Ray a pod's GPUs and CPUs, but not its Neuron devices. Quotes: for its shell.
     if (spec->instance->family == DEVICE_NEURON)
         yaml_text(w, "resources",
                 arena_printf(a, "\"{\\\"neuron_cores\\\": %d}\"", device_count(spec->instance)));
@@ -108,7 +108,7 @@ static void put_config(yaml_writer *w, arena *a, const job_spec *spec) {
 static void put_own_cluster(yaml_writer *w, arena *a, const job_spec *spec) {
     yaml_bool(w, "shutdownAfterJobFinishes", true);
     yaml_int(w, "ttlSecondsAfterFinished", KEPT_S);
-    yaml_int(w, "backoffLimit", NEW_CLUSTERS); // a lost head; ray_nodes.py tries again by status
+    yaml_int(w, "backoffLimit", NEW_CLUSTERS); // after a lost head; ray_nodes.py retries by status
     if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     yaml_map(w, "rayClusterSpec");
     put_cluster(w, a, spec);
@@ -120,8 +120,8 @@ static void add_variables(json_t *to, const char *const *list) {
         json_object_set_new(to, list[0], json_string(list[1]));
 }
 
-// Returns what Ray brings to each process of the job: files, and the variables that pods of a
-// cluster of its own would have. JSON is YAML.
+// Returns what Ray gives every process of the job: files, and the variables that pods of the job's
+// own cluster would have. JSON is valid YAML.
 static const char *runtime_env(arena *a, const job_spec *spec) {
     json_t *variables = json_object();
     add_variables(variables, job_environment(a, spec, true));
@@ -137,7 +137,7 @@ static const char *runtime_env(arena *a, const job_spec *spec) {
     return kept;
 }
 
-// KubeRay takes neither a backoffLimit nor a time to live where the cluster is another's.
+// With another's cluster KubeRay accepts neither a backoffLimit nor a time to live.
 static void put_standing_cluster(yaml_writer *w, arena *a, const job_spec *spec) {
     yaml_map(w, "clusterSelector");
     yaml_text(w, "ray.io/cluster", spec->ray_cluster);

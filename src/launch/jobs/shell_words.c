@@ -1,4 +1,4 @@
-// A word for a shell.
+// Quotes words for a shell.
 #include "launch/jobs/shell_words.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 void shell_word(str *out, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "._-/+:,@%=";
-    // A first word NAME=VALUE would be an assignment, but the first one is always ours.
+    // A first word NAME=VALUE would be an assignment, but we always write the first word ourselves.
     if (*word && word[strspn(word, plain)] == 0) {
         str_puts(out, word);
         return;

@@ -1,9 +1,8 @@
-// Quotes words for a POSIX shell. Every value that a generated script takes from a user goes
-// through here.
+// Quotes words for a POSIX shell. Every value from a user in a generated script is quoted here.
 #pragma once
 #include "base/str.h"
 
-// Appends a word that a shell gives back byte for byte: as it is, or in single quotes.
+// Appends a word that the shell reads back byte for byte, in single quotes if it needs them.
 void shell_word(str *out, const char *word);
-// Several, with a blank between them.
+// Appends several, separated by blanks.
 void shell_words(str *out, const char *const *words, int n);

@@ -1,9 +1,9 @@
-// A script for sbatch. One task is a rank (PMIx), or one a node, which is `drover launch node`.
-// A user's words come in quotes by shell_word, and into #SBATCH lines only after its form was
+// A script for sbatch. A task is a rank (PMIx), or runs `drover launch node`, one for each node. A
+// user's words are quoted by shell_word, and go into #SBATCH lines only after their form was
 // checked.
 //
-// The end of a run is read from RUN_DIR/status.json, since with `srun -K` the status of ranks that
-// leave a moment apart may become 143.
+// The end of a run is read from RUN_DIR/status.json, because with `srun -K` the status of ranks
+// that end at slightly different times may become 143.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +11,12 @@
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/shell_words.h"
 
-enum { NOTICE_S = 60 }; // Slurm sends a signal up to so much earlier than asked, never later
+enum { NOTICE_S = 60 }; // Slurm may send a signal this much earlier than asked, never later
 
 // --- #SBATCH
 static void put_time(str *out, int64_t seconds) {
     enum { DAY = 86400 };
-    const int64_t rest = (seconds + 59) / 60 * 60; // whole minutes, as Slurm counts
+    const int64_t rest = (seconds + 59) / 60 * 60; // whole minutes, Slurm's unit
     str_printf(out, "#SBATCH --time=%lld-%02lld:%02lld:00\n", (long long)(rest / DAY),
             (long long)(rest % DAY / 3600), (long long)(rest % 3600 / 60));
 }
@@ -36,7 +36,7 @@ static void put_head(const job_spec *spec, str *out) {
     if (spec->restarts) str_puts(out, "#SBATCH --no-kill\n"); // the other nodes go on
     if (spec->work == WORK_TRAIN)
         str_printf(out,
-                "#SBATCH --signal=B:USR1@%d\n" // in time for a save before the limit
+                "#SBATCH --signal=B:USR1@%d\n" // early enough for a save before the limit
                 "#SBATCH --requeue\n",
                 spec->grace_s + NOTICE_S);
     str_puts(out, "#SBATCH --open-mode=append\n"
@@ -65,7 +65,7 @@ static void put_values(arena *a, const job_spec *spec, str *out) {
 static const char say[] = "\n"
                           "say() { echo \"job $SLURM_JOB_ID: $*\"; }\n";
 
-// Other versions are there at the next try, too; a step that fails may be a node or a moment.
+// The next try finds the same versions, so a difference is final; a failing step may be a node.
 static const char checks[] =
         "\n"
         "# Before the ranks: every node starts the program, and it is the same one.\n"
@@ -90,7 +90,7 @@ static const char secret[] =
         "trap 'rm -f \"$secret\"' EXIT\n"
         "export DROVER_JOB_SECRET_FILE=$secret\n";
 
-// Text of a file is a number or nothing: a shell would evaluate other words where it counts.
+// Text from a file counts only if it is a number: a shell would evaluate anything else.
 static const char numbers[] =
         "\n"
         "# number_of TEXT ELSE: TEXT where it is digits alone\n"
@@ -175,8 +175,8 @@ static const char run[] =
         "saved=$(saved_step)\n"
         "say \"on $SLURM_JOB_NODELIST, start $((${SLURM_RESTART_COUNT:-0} + 1))\"\n";
 
-// Before the ranks: one on each node measures it, all at once. What is printed for a person goes to
-// the log, the hosts that stand out to the next try.
+// Before the ranks start, one process on each node measures it, all at once. The report goes to the
+// log; the next try excludes the hosts that stand out.
 static const char preflight[] =
         "\n"
         "slow=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" --mpi=pmix \"${program[0]}\" doctor --node \"$run_dir\" --hosts | sort -u | paste -sd, -)\n"
@@ -186,8 +186,8 @@ static const char preflight[] =
                               "    say \"no try is left for others: they are used\"\n"
                               "fi\n";
 
-// The step of ranks, and how they have ended. `wait` ends when the trap runs, and does not know the
-// status of a step that has ended meanwhile (bash 5.2: -1), so the step's shell writes it down.
+// Waits for the step of ranks. `wait` returns when the trap runs, and loses the status of a step
+// that ended meanwhile (bash 5.2: -1), so the step's shell writes it to a file.
 static const char once[] =
         "step=$!\n"
         "while kill -0 \"$step\" 2>/dev/null; do\n"
@@ -196,9 +196,9 @@ static const char once[] =
         "status=$(status_of_run \"$(number_of \"$(cat \"$began.status\" 2>/dev/null)\" 137)\")\n"
         "rm -f \"$began.status\"\n";
 
-// The step of nodes that go on without one that is lost. Its end is node 0's, whose shell writes
-// the status down: srun would wait for the task of a node that crashed and came back, and the run's
-// own word is that of its last ranks, not of who has decided against others.
+// The step whose nodes go on without a lost one. It ends with node 0, whose shell writes the status
+// to a file: srun would wait for the task of a node that crashed and came back, and status.json
+// describes the last ranks, not a decision of node 0 against another attempt.
 static const char restarts[] =
         "\n"
         "# drover starts its ranks again by itself: a node that is lost does not end the step, node 0 does.\n"
@@ -217,8 +217,8 @@ static const char restarts[] =
         "[ \"$status\" -lt 128 ] || status=75 # node 0 was lost\n"
         "rm -f \"$over\"\n";
 
-// After a time limit the job goes on as often as it gets further: a start that saves no later step
-// is a try.
+// After a time limit the job is requeued for as long as it makes progress; a start that saves no
+// later step uses up a try.
 static const char ends[] =
         "\n"
         "if [ \"$status\" = 75 ]; then\n"
@@ -244,8 +244,8 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     if (!spec->restarts) str_puts(out, run_status);
     str_puts(out, run);
     str_puts(out, checks);
-    // By "mixed", which is the default, a rank was let out of MPI_Init before others had come that
-    // far, 5 times of 95 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
+    // With "mixed", the default, a rank left MPI_Init before others were ready, 5 times of 95
+    // (Slurm 22.05, Open MPI 4.1), and its first message failed.
     if (!spec->is_node_launch || spec->preflight != PREFLIGHT_OFF)
         str_puts(out, "export SLURM_PMIX_FENCE=tree\n");
     if (spec->preflight != PREFLIGHT_OFF) str_puts(out, preflight);
@@ -261,7 +261,7 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     str_puts(out, ends);
 }
 
-// A signal that is due as soon as the job starts would have it requeued before it has done anything.
+// A signal that is due when the job starts would have it requeued before it has done anything.
 static drv_status check_time(const job_spec *spec) {
     const int notice = spec->grace_s + NOTICE_S;
     if (spec->work != WORK_TRAIN || !spec->time_s || spec->time_s > notice) return DRV_OK;

@@ -1,20 +1,20 @@
-// TrainJob trainer.kubeflow.org/v1alpha1 of Kubeflow Trainer 2.0 to 2.3. All that the releases say
-// differently (patches, overrides, labels) stands in a TrainingRuntime of its own; the TrainJob has
-// runtimeRef and trainer alone. By the MPI policy a launcher runs mpirun over ssh, by the torch
-// policy each pod is `drover launch node`.
+// TrainJob trainer.kubeflow.org/v1alpha1 of Kubeflow Trainer 2.0 to 2.3. Everything that differs
+// between releases (patches, overrides, labels) is in a TrainingRuntime of the job's own; the
+// TrainJob has only runtimeRef and trainer. With the MPI policy a launcher runs mpirun over ssh;
+// with the torch policy each pod runs `drover launch node`.
 //
-// The status of a pod becomes what happens (JobSet's failurePolicy over each Job's
-// podFailurePolicy) as follows. 1 and 2 fail the Job with the reason PodFailurePolicy, which ends
-// the JobSet. 3, a stop that was saved, and DisruptionTarget are ignored by the Job, which makes
-// the pod anew, at no cost; of a node's sshd, without which the ranks are lost, a disruption begins
-// all anew, at no cost. All else, 75 among it, fails the Job by its backoffLimit of 0, and the
-// JobSet begins anew as long as maxRestarts allows.
+// The status of a pod has these effects (JobSet's failurePolicy over each Job's podFailurePolicy).
+// 1 and 2 fail the Job with the reason PodFailurePolicy, which ends the JobSet. 3, a saved stop,
+// and DisruptionTarget are ignored by the Job, which makes a new pod and uses up no restart; but
+// the disruption of a node's sshd, with which its ranks are lost, restarts everything, also for
+// free. Any other status, such as 75, fails the Job by its backoffLimit of 0, and the JobSet
+// restarts as often as maxRestarts allows.
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
 #define HOSTS "/etc/mpi/hostfile"
 
-// --- what follows a failure
+// --- after a failure
 static void put_disruption(yaml_writer *w, const char *action) {
     yaml_map(w, NULL);
     yaml_text(w, "action", action);
@@ -41,7 +41,7 @@ static void put_codes(yaml_writer *w, const char *action, const int *codes, int 
     yaml_map_end(w);
 }
 
-// is_sshd: its status says nothing, and its loss is that of its ranks.
+// is_sshd: its status means nothing, and losing it means losing its ranks.
 static void put_pod_failure_policy(yaml_writer *w, bool is_sshd) {
     yaml_map(w, "podFailurePolicy");
     yaml_list(w, "rules");

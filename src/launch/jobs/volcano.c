@@ -1,7 +1,7 @@
-// Job batch.volcano.sh/v1alpha1: Volcano alone, no operator. Its plugins bring host file (svc) and
-// keys (ssh); mpi opens the port and tells the tasks of each other. Policies are read in their
-// order: by status first, then whatever else has failed. A job has no limit of time of its own:
-// the launcher's pod has it, whose ranks save before it ends.
+// Job batch.volcano.sh/v1alpha1: Volcano without an operator. Its plugins provide the host file
+// (svc) and keys (ssh); mpi opens the port and tells tasks each other's names. Policies are read in
+// order: first by status, then any other failure. A job has no time limit of its own; the
+// launcher's pod has one, and its ranks save before it ends.
 #include "base/str.h"
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"

@@ -1,4 +1,4 @@
-// Texts as events of libyaml's emitter, each in the style that every reader takes for a text.
+// Writes texts as events of libyaml's emitter, in a style that every reader takes for a text.
 #include "launch/jobs/yaml_writer.h"
 
 #include <stdio.h>
@@ -19,8 +19,8 @@ static int append(void *out, unsigned char *bytes, size_t n) {
     return 1;
 }
 
-// Initialising an event fails for want of memory and for bytes that are not UTF-8, emitting one
-// when the order of events is wrong.
+// Initialising an event fails for lack of memory or for invalid UTF-8; emitting one fails if events
+// come in a wrong order.
 static void emit(yaml_writer *w, yaml_event_t *event, int made) {
     DRV_ASSERT(made, "yaml_writer: a text is not UTF-8");
     DRV_ASSERT(yaml_emitter_emit(&w->emitter, event), "yaml_writer: %s", w->emitter.problem);
@@ -44,7 +44,7 @@ void yaml_writer_close(yaml_writer *w) {
     free(w);
 }
 
-// Words that some reader takes for a truth value, for nothing or for no number.
+// Words that some reader takes for a truth value, null or a special number.
 static bool means_more(const char *text) {
     static const char *const words[] = {"y", "n", "yes", "no", "on", "off", "true", "false", "null",
             "nan", "inf"};
@@ -53,8 +53,8 @@ static bool means_more(const char *text) {
     return false;
 }
 
-// Returns whether a text needs no quotes: it begins with a letter or a slash and has no sign of
-// YAML's in it.
+// Returns whether a text needs no quotes: it begins with a letter or a slash and has no character
+// that is special in YAML.
 static bool is_plain(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/",
                       others[] =
@@ -120,8 +120,8 @@ void yaml_text(yaml_writer *w, const char *key, const char *value) {
     text_scalar(w, value);
 }
 
-// Returns whether lines alone read back: a line break at the end and no other one there, and none
-// of the breaks, blanks and marks that a reader folds, counts or drops.
+// Returns whether a block of lines reads back as it is: it ends in a line break, the only kind of
+// break in it, and has none of the breaks, blanks and marks that a reader folds, counts or drops.
 static bool are_plain_lines(const char *text) {
     static const char *const begins[] = {"\n", " ", "\t"}, *const marks[] = {" \n", "\t", "\r",
                                                                    "\xC2\x85", "\xE2\x80\xA8",

@@ -1,6 +1,6 @@
 // Legend: a arena, w writer, p pod, t type of instance, n words.
-// Writes YAML in blocks with libyaml's emitter. A text stays a text whatever is in it: what a reader
-// of YAML 1.1 or 1.2 would take for anything else, or for a comment, comes in quotes. Single owner.
+// Writes YAML in block style with libyaml's emitter. A text stays a text whatever it contains:
+// anything that a reader of YAML 1.1 or 1.2 would take for something else is quoted. Single owner.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ void yaml_writer_close(yaml_writer *w); // all documents have ended
 void yaml_document(yaml_writer *w);
 void yaml_document_end(yaml_writer *w);
 
-// `key` NULL: an item of the list that is open.
+// `key` NULL: an item of the open list.
 void yaml_map(yaml_writer *w, const char *key);
 void yaml_map_end(yaml_writer *w);
 void yaml_list(yaml_writer *w, const char *key);

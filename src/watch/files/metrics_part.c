@@ -1,4 +1,4 @@
-// Bisects the bytes of a file whose lines are in the order of their steps.
+// Bisects a file whose lines are in the order of their steps.
 #include "watch/files/metrics_part.h"
 
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static int64_t step_after(part_file *file, int64_t at, int64_t none) {
     return none;
 }
 
-// Returns an offset before the first record of that step or a later one, and close to it.
+// Returns an offset shortly before the first record of that step or a later one.
 static int64_t find_place(part_file *file, int64_t from) {
     int64_t low = 0, high = file->bytes;
     while (high - low > NARROW) {

@@ -1,5 +1,5 @@
-// Reads parts of metrics.jsonl without what comes before them: the lines from a step on, and the
-// newest one.
+// Reads parts of metrics.jsonl without reading everything before them: the lines from a step on,
+// and the newest one.
 #pragma once
 #include <stdint.h>
 

@@ -172,7 +172,7 @@ struct rank_table_writer {
     char *bytes;
 };
 
-// Replaces the file by a link to one in status_dir.
+// Replaces the file by a symbolic link to one in status_dir.
 static drv_status link_to(arena *a, const char *run_dir, const char *status_dir, const char *path,
         const char **target) {
     DRV_TRY(dir_make(status_dir));
@@ -192,7 +192,7 @@ static drv_status link_to(arena *a, const char *run_dir, const char *status_dir,
 
 static drv_status open_file(rank_table_writer *w) {
     struct stat is;
-    // O_NONBLOCK: if it is a pipe, nobody may be reading it.
+    // O_NONBLOCK: the file may be a pipe that nobody reads.
     w->fd = open(w->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (w->fd < 0) return file_fail("open", w->path);
     drv_status status = DRV_OK;

@@ -1,9 +1,9 @@
-// The table of all ranks of a run, RUN_DIR/ranks/status: the last that was heard of each. Rank 0
-// writes it once a second; whoever watches the run reads it. It is text in lines of equal length:
-// one that names the format, one of titles, one for each rank. Each line ends with a checksum,
-// since a reader may see it half written. docs/formats.md has the columns. It is written by one
-// pwrite and not through a mapping: a process that writes to a mapping is killed when somebody
-// truncates the file or the disk is full, and what pwrite has taken survives kill -9 too.
+// The table of all ranks of a run, RUN_DIR/ranks/status: the last report of each rank. Rank 0
+// writes it once a second; watchers of the run read it. It is text in lines of equal length: one
+// that names the format, one of titles, one for each rank. Each line ends with a checksum, since a
+// reader may see it half written. docs/formats.md lists the columns. It is written by one pwrite
+// and not through a mapping: a process that writes to a mapping is killed when somebody truncates
+// the file or the disk is full, and what pwrite has accepted survives kill -9 too.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +23,8 @@ typedef struct rank_row {
     bool ended; // the rank has ended
     char host[21], program[9], op[25], arithmetic[13]; // op "": computing
     int64_t pid, step;
-    double since_s; // how long it had been in this operation when it said so
-    double heard_s; // how long ago that was, at the time of the table
+    double since_s; // how long it had been in this operation when it reported
+    double heard_s; // how long ago that report was, at the time of the table
     double compute_s, wait_s, data_s, save_s; // of its last step
     int64_t resident, planned, device, sent;  // bytes, kept in KiB; sent: in its last step
 } rank_row;
@@ -43,7 +43,7 @@ typedef struct rank_table_writer rank_table_writer; // single owner
 // a link to it. DRV_E_IO, DRV_E_FULL. The writer lives in `a` until rank_table_close.
 DRV_CHECKED drv_status rank_table_open(arena *a, const char *run_dir, const char *status_dir,
         int n_ranks, rank_table_writer **out);
-// Writes rows[n_ranks] with the current time.
+// Writes rows[n_ranks], and the current time.
 DRV_CHECKED drv_status rank_table_write(rank_table_writer *w, const rank_row *rows);
 void rank_table_close(rank_table_writer *w); // NULL is allowed; the file stays
 
@@ -55,6 +55,6 @@ void rank_table_format(const rank_row *rows, int n, double time, char *out);
 // another version. Torn and missing lines become rows that are not known.
 DRV_CHECKED drv_status rank_table_parse(arena *a, const char *path, const char *p, size_t n,
         rank_table *out);
-// Reads RUN_DIR/ranks/status, and again, a few times, while a line is torn. DRV_E_IO: the file does
+// Reads RUN_DIR/ranks/status; tries again a few times while a line is torn. DRV_E_IO: the file does
 // not exist.
 DRV_CHECKED drv_status rank_table_read(arena *a, const char *run_dir, rank_table *out);

@@ -1,4 +1,4 @@
-// The fields of each kind of line of events.jsonl; appends and reads such lines.
+// Defines the fields of each kind of line of events.jsonl; appends and reads such lines.
 #include "watch/files/run_events.h"
 
 #include <math.h>
@@ -14,11 +14,11 @@
 #include "base/json.h"
 #include "base/str.h"
 
-// No line that drover writes comes near this limit: messages have 2 KiB.
+// No line that drover writes comes near this limit, since messages are at most 2 KiB long.
 enum { MAX_LINE = 1 << 16, MAX_FIELDS = 9 };
 // A file with more events than this is not a journal.
 enum { MAX_JOURNAL = 1 << 28 };
-// A disk may be slow; the end of a run waits for it no longer than this.
+// A disk may be slow; the end of a run waits for the lock no longer than this.
 enum { LOCK_WAIT_S = 3 };
 
 // --- kinds

@@ -33,8 +33,8 @@ const char *run_event_name(run_event_kind kind); // "start"
 const char *run_cause(drv_status status);
 
 // --- writing
-// Appends events of one attempt; any thread may add one. The file stays open, so that events go to
-// the journal for which it was opened, even if the folder has been moved or replaced since.
+// Appends events of one attempt; any thread may add one. The file stays open, so events go to the
+// journal that was opened, even if the folder has been moved or replaced since.
 typedef struct run_events run_events;
 // Opens or creates RUN_DIR/events.jsonl. `attempt` 0: one more than the number of "start" lines in
 // it. DRV_E_IO: it cannot be opened, or it is not a file on a disk. The writer lives in `a` until

@@ -1,4 +1,4 @@
-// Takes, holds and gives back a run directory, by its lock and owner.json.
+// Takes, holds and releases a run directory, by its lock and owner.json.
 #include "watch/files/run_owner.h"
 
 #include <errno.h>
@@ -55,8 +55,8 @@ const char *run_job(void) {
 }
 
 // --- owner.json
-// Identifies one boot of a machine, whatever its host names are: its containers share it, and the
-// locks.
+// Identifies one boot of a machine, whatever its host names: its containers share both the boot and
+// the locks.
 static void read_boot(char out[NAME]) {
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd >= 0 ? read(fd, out, NAME - 1) : 0;
@@ -163,8 +163,8 @@ static drv_status put_owner(const run_owner *self, const char *aside, const str 
     return status;
 }
 
-// Replaces owner.json by ours. The file stays open for heartbeats; once another attempt has put its
-// own in place, these no longer reach anybody.
+// Replaces owner.json by ours. The file stays open for heartbeats. Once another attempt has
+// replaced it, nobody sees our heartbeats any more.
 static drv_status write_owner(run_owner *self) {
     char aside[64];
     int fd = -1;
@@ -187,7 +187,7 @@ static drv_status write_owner(run_owner *self) {
 static void write_beat(const run_owner *self) {
     char text[32];
     const int n = snprintf(text, sizeof text, BEAT_FORMAT, clock_utc_s());
-    // If the disk refuses heartbeats for long, others take this owner for gone.
+    // If the disk refuses heartbeats for long, others will believe that this owner is gone.
     if (pwrite(self->file_fd, text, (size_t)n, self->beat_at) == n) fdatasync(self->file_fd);
 }
 
@@ -246,9 +246,9 @@ static void rest(double seconds) {
     nanosleep(&pause, NULL);
 }
 
-// On this machine the lock tells that the previous owner has ended. Elsewhere, or without locks,
-// only its heartbeat does. Two clocks may differ, so we watch whether the heartbeat changes instead
-// of comparing it with our time.
+// On this machine the lock shows whether the previous owner has ended; elsewhere, or without locks,
+// only its heartbeat does. Clocks of two machines may differ, so we watch whether the heartbeat
+// changes instead of comparing it with our time.
 static drv_status watch_owner(const run_owner *self) {
     owner_text before, now;
     char name[256];
@@ -276,7 +276,7 @@ static drv_status settle(const run_owner *self) {
     return held_by_another(self, &now);
 }
 
-// Counts the attempts that the journal knows of.
+// Counts the attempts in the journal.
 static drv_status count_starts(const char *run_dir, int64_t *out) {
     run_event_list list;
     DRV_TRY(run_events_read(run_dir, &list));

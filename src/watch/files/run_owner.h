@@ -14,7 +14,7 @@ typedef struct run_owner run_owner; // run_owner_check and run_owner_dir: any th
 // Seconds; 0: the default.
 typedef struct run_owner_opts {
     double beat_s;   // between heartbeats (2)
-    double watch_s;  // an owner whose heartbeat stands still for so long is gone (10)
+    double watch_s;  // an owner whose heartbeat has not changed for so long is gone (10)
     double settle_s; // without locks: how long to wait for another attempt that starts at the same
                      // time (1.5)
 } run_owner_opts;
@@ -28,13 +28,13 @@ DRV_CHECKED drv_status run_owner_take(arena *a, const char *run_dir, const run_o
 // DRV_E_IO: the directory was moved, removed or replaced, or another attempt has taken it over. The
 // message says which, and who.
 DRV_CHECKED drv_status run_owner_check(run_owner *self);
-// Returns whether another attempt owns the open directory, wherever it is now, or has owned it
-// meanwhile. Any thread may call it.
+// Returns whether another attempt owns the open directory, wherever that is now, or has owned it
+// since this one took it. Any thread may call it.
 bool run_owner_is_taken(const run_owner *self);
-// Returns the open directory, wherever it is now. It belongs to the owner.
+// Returns a descriptor of the open directory, wherever that is now. It belongs to the owner.
 int run_owner_dir(const run_owner *self);
 // Releases the directory and removes owner.json if it is still ours. NULL is allowed.
 void run_owner_release(run_owner *self);
 
-// Returns the number of the scheduler's job that this process is part of; "": none is known.
+// Returns the job number of the scheduler to which this process belongs; "": none is known.
 const char *run_job(void);

@@ -1,4 +1,4 @@
-// The state of a run, RUN_DIR/status.json: replaced whole while the run goes on, and at its end.
+// The state of a run, RUN_DIR/status.json: replaced as a whole during the run and at its end.
 // Scripts read it, since a launcher may change the exit status of a job. docs/formats.md lists the
 // fields.
 #pragma once
@@ -38,12 +38,12 @@ typedef struct run_status {
     int64_t failed_rank;
     const char *failed_host;
 } run_status;
-run_status run_status_new(void); // starting, all else absent
+run_status run_status_new(void); // starting; all else absent
 
 // Replaces status.json in the open folder, whose name may have changed. `lasts`: it survives a
-// crash of the machine, which may take tens of milliseconds. DRV_E_IO, DRV_E_FULL.
+// crash of the machine; this may take tens of milliseconds. DRV_E_IO, DRV_E_FULL.
 DRV_CHECKED drv_status run_status_write(int dir_fd, const run_status *status, bool lasts);
-// Read the text of RUN_DIR/status.json, and put such a text back.
+// Read the text of RUN_DIR/status.json, and write such a text back.
 DRV_CHECKED drv_status run_status_text(arena *a, const char *run_dir, char **text, size_t *n);
 DRV_CHECKED drv_status run_status_put(int dir_fd, const char *text, size_t n, bool lasts);
 

@@ -1,19 +1,19 @@
-// Headers lie in the memory of the connection as they came, with NULs in place of the bytes that
-// separate them. In libmicrohttpd 0.9 further NULs between them show what a client had sent;
-// since 1.0 it refuses such requests itself, and texts that lie elsewhere are trusted.
+// Headers are in the connection's memory as they were received, with NULs instead of the bytes that
+// separate them. In libmicrohttpd 0.9 additional NULs between them come from the client; since 1.0
+// it refuses such requests itself, and texts elsewhere in memory are trusted.
 #include "watch/server/page_headers.h"
 
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
-enum { MAX_GAP = 1 << 15 }; // larger than all headers together
+enum { MAX_GAP = 1 << 15 }; // more than all headers together
 
 static const char *const once[] = {"Host", "Origin", "Authorization", "Content-Length"};
 _Static_assert(sizeof once / sizeof *once == N_ONCE, "each has a count");
 
-// Returns whether more lies between two texts than the bytes that separate them: at most `most`
-// NULs, which replace colons and line ends, and blanks.
+// Returns whether there is more between two texts than what separates them: at most `most` NULs,
+// which replace colons and line ends, and blanks.
 static bool has_more(const char *end, const char *next, int most) {
     const uintptr_t from = (uintptr_t)end, to = (uintptr_t)next;
     int nuls = 0;

@@ -8,7 +8,7 @@
 // The parts of a request line, where libmicrohttpd received them.
 typedef struct page_line {
     const char *method;
-    const char *target, *target_end; // as they were before it cut off the query
+    const char *target, *target_end; // as they were before the query was cut off
     const char *version;
 } page_line;
 
@@ -17,7 +17,7 @@ typedef struct page_line {
 bool page_headers_are_broken(struct MHD_Connection *connection, const page_line *line);
 
 // The same check without a connection: begin, take each header in libmicrohttpd's order (value
-// NULL: none), end. It reads texts up to their NUL, and what lies between one and the next.
+// NULL: none), end. It reads each text up to its NUL, and the bytes between one text and the next.
 enum { N_ONCE = 4 }; // Host, Origin, Authorization, Content-Length
 typedef struct page_headers {
     const char *end; // end of the previous text

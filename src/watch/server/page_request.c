@@ -1,4 +1,4 @@
-// Checks a request, in an order in which a refused client learns least.
+// Checks a request, in the order that tells a refused client the least.
 #include "watch/server/page_request.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const struct {
     const char *name;
-    bool open; // no token needed
+    bool open; // needs no token
 } paths[N_PAGE_PATHS] = {
         [PATH_PAGE] = {"/", false},
         [PATH_STYLE] = {"/page.css", false},
@@ -35,7 +35,7 @@ static bool is_secret(const char *secret, const char *given, size_t n_given) {
 }
 
 // --- the target
-// The owner of a DNS name can make it point here (DNS rebinding); an address cannot be made to.
+// The owner of a DNS name can make it point here (DNS rebinding); an IP address is what it is.
 static bool host_is_ours(const page_keys *keys, const char *text) {
     host_port parsed;
     if (!text || !host_port_parse(text, &parsed) || !*parsed.host) return false;
@@ -44,7 +44,7 @@ static bool host_is_ours(const page_keys *keys, const char *text) {
            (*keys->name && strcasecmp(parsed.host, keys->name) == 0);
 }
 
-// A page of another origin would ask on behalf of the person who looks at it.
+// A page of another origin would send requests on behalf of the person who looks at it.
 static bool origin_is_ours(const page_request *request) {
     const char *scheme = "http://", *origin = request->origin;
     if (!origin) return true;
@@ -52,7 +52,7 @@ static bool origin_is_ours(const page_request *request) {
     return str_starts(origin, scheme) && strcasecmp(origin + strlen(scheme), request->host) == 0;
 }
 
-// Paths are few and plain: one with escapes, ".." or bytes that are not text is an attack.
+// Our paths are plain: one with escapes, ".." or bytes that are not text is an attack.
 static bool target_is_plain(const char *target) {
     const size_t n = strcspn(target, "?");
     if (target[0] != '/' || n > 64 || strlen(target) > 1024) return false;
@@ -105,7 +105,7 @@ static bool has_bearer(const page_request *request, const char *token) {
     return n < TOKEN_MAX && is_secret(token, text, n);
 }
 
-// Decodes base64 into at most TOKEN_MAX bytes; 0: it is none.
+// Decodes base64 into at most TOKEN_MAX bytes; 0: it is not base64.
 static size_t decode_base64(const char *text, size_t n, char out[TOKEN_MAX]) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     unsigned bits = 0;
@@ -176,7 +176,7 @@ page_answer page_request_check(const page_request *request, const page_keys *key
         return refuse(405, "expected GET or HEAD: no request changes anything");
     if (request->has_body) return refuse(413, "expected no body");
     if (!target_is_plain(request->target)) return refuse(400, "expected a plain path");
-    // A browser sends a password to the name for which it was typed, so no other name gets it.
+    // A browser sends a password only to the name for which it was typed, so any name may be used.
     if (!keys->password && !host_is_ours(keys, request->host))
         return refuse(403,
                 "the Host header names another machine; expected an address, localhost, this machine's "

@@ -1,4 +1,4 @@
-// Runs the server's thread, its connections, and the headers of every answer.
+// Runs the server's thread and connections, and sets the headers of every answer.
 #include "watch/server/page_server.h"
 
 #include <poll.h>
@@ -83,12 +83,12 @@ static int count_guests(const page_server *self) {
     return n;
 }
 
-// Returns the seconds in which a request must be complete: fewer when fewer connections are free.
+// Returns the seconds in which a request must be complete: fewer if few connections are free.
 static double patience_s(int n_guests) {
     return n_guests == MAX_PLACES ? FULL_S : n_guests >= MANY ? MANY_S : GUEST_S;
 }
 
-// libmicrohttpd's own time limit starts again at every byte, so a slow sender would stay for ever.
+// libmicrohttpd's own timeout starts again at every byte, so a slow sender would stay for ever.
 static void send_away(page_server *self) {
     const double now = clock_s(), patience = patience_s(count_guests(self));
     for (int i = 0; i < MAX_PLACES; i++) {
@@ -194,8 +194,8 @@ static int wait_ms(page_server *self, bool more) {
     return limit;
 }
 
-// However many requests come, they take no more of the processor from the steps than this; clients
-// then wait. Time that was not used is not saved up.
+// Requests, however many, take no more than this processor time from the steps; then clients wait.
+// Unused time cannot be saved up.
 #define SHARE       0.02 // of a core
 #define BURST_S     0.5  // beyond it
 #define MOST_REST_S 0.5  // at a time, so that the thread can be ended

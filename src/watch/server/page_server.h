@@ -1,6 +1,6 @@
 // A small HTTP server by libmicrohttpd in its own thread: at most 32 connections of one request and
-// 10 s each, without bodies. If there are many, a request must be complete within a second, and 16
-// further connections are for probes. It knows nothing of runs: one function answers.
+// 10 s each, without request bodies. If many are open, a request must be complete within a second,
+// and 16 further connections are reserved for probes. It knows nothing of runs: a callback answers.
 #pragma once
 #include "base/str.h"
 #include "base/status.h"
@@ -18,7 +18,7 @@ typedef struct page_reply {
 typedef struct page_server_calls {
     // Answers one request; only the server's thread calls it.
     void (*answer)(void *ctx, const page_request *request, page_reply *out);
-    // Called between requests; returns whether there is more to do soon.
+    // Called between requests; returns whether it has more to do soon.
     bool (*idle)(void *ctx);
 } page_server_calls;
 

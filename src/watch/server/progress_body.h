@@ -1,4 +1,4 @@
-// Writes the status of a TrainJob's trainer, as Kubeflow Trainer takes it.
+// Writes the status of a TrainJob's trainer in the form that Kubeflow Trainer accepts.
 #pragma once
 #include "watch/views/watched_run.h"
 

@@ -50,7 +50,7 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
     return self->hurries;
 }
 
-// The token is for this server alone: only its CA is accepted, no redirection and no proxy.
+// The token is meant for this server only, so no other CA, no redirection and no proxy is accepted.
 static void set_options(progress_post *self, CURL *handle, const char *token, const str *body,
         struct curl_slist *headers, long limit_s) {
     curl->easy_setopt(handle, CURLOPT_URL, self->url);

@@ -1,6 +1,6 @@
-// An observer shows a run to others while it goes on. The run knows it by this table alone: the
-// observer reads what it needs from the run's files (docs/adr/0029), and its failure does not end
-// the run.
+// An observer shows a run to others while it goes on. The run knows only this table of functions:
+// an observer reads what it needs from the run's files (docs/adr/0029), and its failure does not
+// end the run.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

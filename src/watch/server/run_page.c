@@ -43,7 +43,7 @@ typedef struct run_page {
 } run_page;
 
 // --- health
-// Returns the rank that the watchdog names, one that is silent or that others wait for; -1: none.
+// Returns the rank that the watchdog would name: a silent one, or one that others await; -1: none.
 static int find_suspect(const rank_table *table) {
     int waiting = -1, computing = -1;
     for (int i = 0; i < table->n; i++) {
@@ -69,7 +69,7 @@ static void answer_health(const watched_run *run, page_reply *out) {
     }
 }
 
-// The world is formed when every rank has been heard of.
+// Returns whether every rank has been heard of, and the run has not ended.
 static bool world_is_formed(const watched_run *run) {
     if (!run->has_status || !run->has_table || run->table.n != run->status.ranks) return false;
     for (int i = 0; i < run->table.n; i++)
@@ -99,7 +99,7 @@ static void make_status(const watched_run *run, str *out) {
     free(text);
 }
 
-// Makes the answer once for each reading of the files, however many ask for it.
+// Makes the answer once for each reading of the files, however many clients ask for it.
 static void answer_kept(run_page *self, page_path path, watched_run *run, int64_t number,
         page_reply *out) {
     kept_answer *kept = &self->kept[path];
@@ -147,7 +147,7 @@ static void note(run_page *self, drv_status status) {
     self->failing = status != DRV_OK;
 }
 
-// The code works once, so it is of no use in a browser's history or a log.
+// The code works only once, so it is useless in a browser's history or a log.
 static void answer_code(run_page *self, page_reply *out) {
     out->status = 303;
     out->location = "/";
@@ -278,7 +278,7 @@ static drv_status begin(const run_observed *run, void **out) {
     run_page *self = new_page(run);
     const drv_status status = open_page(self);
     if (status != DRV_OK) {
-        // Also what an earlier attempt has left.
+        // Keys of an earlier attempt are removed too.
         if (!run->password_file) page_secrets_remove(self->run_dir);
         free_page(self);
         return status;

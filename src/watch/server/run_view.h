@@ -1,5 +1,5 @@
-// The view of a run that its rank 0 shares among observers: one reader of its files for all
-// threads, which reads at most once a second, however many ask.
+// Reads the files of a run for all observers on rank 0: one reader for all threads, which reads at
+// most once a second, however many ask.
 #pragma once
 #include "watch/views/watched_run.h"
 

@@ -51,9 +51,9 @@ static double seconds(double x) {
 }
 
 // --- attempts from the journal
-// Returns the seconds from the first event of an attempt to another one. An event that another rank
-// wrote, the failure of rank 0, has another monotonic clock. That clock and UTC both run forward,
-// so the smaller difference is right and the larger one has jumped.
+// Returns the seconds from the first event of an attempt to another one. If another rank wrote that
+// event, the failure of rank 0, its monotonic clock has another origin. A difference that is wrong
+// by that or by a jump of UTC is the larger one.
 static double since(const run_event *first, const run_event *event) {
     const double mono = event->mono - first->mono, utc = event->time - first->time;
     if (event->kind != EVENT_FAILURE && event->kind != EVENT_END) return seconds(mono);
@@ -61,7 +61,7 @@ static double since(const run_event *first, const run_event *event) {
     return utc < 0 ? seconds(mono) : seconds(fmin(mono, utc));
 }
 
-// Repeated steps belong to the last earlier attempt that took any; if there is none, to a run
+// Repeated steps belong to the last earlier attempt that took any steps; if there is none, to a run
 // before this journal.
 static void lose(ledger *self, int k, const run_event *resume) {
     while (k >= 0 && isnan(self->attempts[k].running_s))
@@ -143,8 +143,8 @@ ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
 }
 
 // --- steps
-// Each attempt that resumed has cut metrics.jsonl back to its checkpoint, so a step in it belongs
-// to the last attempt that began before that step.
+// Each attempt that resumed has cut metrics.jsonl back to its checkpoint, so a step in the file
+// belongs to the last attempt that began before that step.
 static int attempt_of(const ledger *self, int64_t step) {
     int k = self->n - 1;
     while (k > 0 && self->resumed_step[k] >= step)
@@ -203,7 +203,7 @@ static bool ended_well(const ledger_attempt *attempt) {
     return attempt->end && strcmp(run_event_text(attempt->end, "state"), "failed") != 0;
 }
 
-// Adds the times of an attempt that only the journal has. Returns its wall time.
+// Adds the times of an attempt that are only in the journal. Returns its wall time.
 static double close_attempt(ledger *self, int k, bool last) {
     ledger_attempt *attempt = &self->attempts[k];
     double *of = attempt->seconds;

@@ -1,9 +1,9 @@
 // Sums up where the wall time of a run went, from its first start to its last end, over all
-// attempts: pure functions of what events.jsonl and metrics.jsonl say. The classes add up to the
-// wall time exactly.
+// attempts, from events.jsonl and metrics.jsonl. The classes add up to the wall time exactly. The
+// functions are pure.
 // Within an attempt times are those of the monotonic clock of rank 0. Between attempts, which may
 // run on different hosts, they are UTC; a negative gap counts as none and is reported. Seconds of a
-// step are the means over the ranks, where metrics.jsonl has them.
+// step are means over the ranks, if metrics.jsonl has them.
 #pragma once
 #include "base/arena.h"
 #include "watch/files/run_events.h"
@@ -17,7 +17,7 @@ typedef enum ledger_class {
     LEDGER_EVALUATION,
     LEDGER_START, // from the start of an attempt to its first step: rendezvous, load, compile
     LEDGER_LOST,  // steps that were repeated, and the time of a failed attempt after its last step
-    LEDGER_DOWN,  // no attempt runs, after one that failed or vanished
+    LEDGER_DOWN,  // the newest such means; all 0: none yet
     LEDGER_STOPPED, // no attempt runs, after one that finished or was asked to stop
     LEDGER_OTHER,   // between steps: agreement of ranks, logs
     N_LEDGER_CLASSES

@@ -40,7 +40,7 @@ static double mean_of(const plot_series *s) {
     return s->n ? sum / (double)s->n : (double)NAN;
 }
 
-// Returns the seconds of all steps that count, with saves and waits for rows.
+// Returns the seconds of all steps that count, including saves and waits for rows.
 static double step_seconds(const watched_run *run) {
     const double *of = run->sums.seconds;
     return of[LEDGER_COMPUTE] + of[LEDGER_COMMUNICATION] + of[LEDGER_BUBBLE] + of[LEDGER_DATA] +

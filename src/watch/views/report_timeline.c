@@ -68,8 +68,8 @@ static const char *event_words(arena *a, const run_event *e) {
     }
 }
 
-// Orders events by UTC, since the launcher and other ranks have their own monotonic clocks. Events
-// of the launcher come after the attempt, and all come before the next one.
+// Orders events by UTC, since the launcher and other ranks have monotonic clocks of their own. The
+// launcher's events come after their attempt, and all events before the next one.
 static double place(const ledger_sums *sums, int k, const run_event *e) {
     const ledger_attempt *attempt = &sums->attempts[k];
     const double least = e->kind == EVENT_FAILURE ? attempt->from_s : attempt->until_s,

@@ -32,7 +32,7 @@ static int64_t step_of(const watched_run *run) {
     return told > run->last.step ? told : run->last.step;
 }
 
-// The plan beside the measurement, as a sentence; returns the rows that it takes.
+// Draws plan and measurement as a sentence; returns the rows that it takes.
 static int draw_terms(screen *grid, int row, const watched_run *run) {
     arena *a = arena_new("terms");
     const term_pair *pairs;
@@ -137,7 +137,7 @@ static placed *order_of(const rank_table *table, top_sort sort, const char *find
     return list;
 }
 
-// With many ranks the slowest come first, unless another order was asked for.
+// With many ranks the slowest come first, unless the user has asked for another order.
 static top_sort sort_of(const watched_run *run, const top_view *view) {
     return run->table.n > TOP_MAX_ROWS && view->sort == SORT_RANK ? SORT_OWN : view->sort;
 }

@@ -1,4 +1,4 @@
-// Reads the files of a run again and again, each from where it stopped.
+// Reads the files of a run repeatedly, each from where it stopped before.
 #include "watch/views/watched_run.h"
 
 #include <errno.h>

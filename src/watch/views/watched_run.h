@@ -1,5 +1,5 @@
-// A run seen from outside: the contents of its files, read again and again while it goes on.
-// Nothing is written, and the run is not asked; files may be torn, truncated, replaced or missing.
+// The contents of a run's files, read repeatedly while the run goes on. Nothing is written, and the
+// run is not asked; files may be torn, truncated, replaced or missing.
 #pragma once
 #include "plot/chart.h"
 #include "watch/views/ledger.h"
@@ -8,7 +8,7 @@
 #include "watch/views/step_histogram.h"
 #include "watch/views/watched_terms.h"
 
-// Curves over the steps with a bounded number of points: means of 1, 2, 4 ... neighbours.
+// Curves over the steps with a limited number of points: means of 1, 2, 4 ... consecutive steps.
 typedef enum watched_curve {
     CURVE_LOSS,
     CURVE_VALID,
@@ -47,7 +47,7 @@ typedef struct watched_run {
     ledger_sums sums;
     watched_energy *energy; // by host; none: it could not be read
     int64_t n_energy, cap_energy;
-    // Bytes of metrics.jsonl that were read, and in all. While fewer are read, `last` is the newest
+    // Bytes of metrics.jsonl read so far, and in all. While some are unread, `last` is the newest
     // step all the same, and the goodput is not known yet.
     int64_t read_bytes, metrics_bytes;
     int64_t n_broken;            // lines of metrics.jsonl that could not be read
@@ -57,7 +57,7 @@ typedef struct watched_run {
 
 // `dir` must outlive it. bubble: as in ledger_new. Nothing is read yet.
 watched_run *watched_run_open(const char *dir, double bubble);
-// Reads what is new; of metrics.jsonl for at most limit_s seconds, 0: to its end.
+// Reads what is new; of metrics.jsonl for at most limit_s seconds, or to its end if that is 0.
 void watched_run_read(watched_run *self, double limit_s);
 void watched_run_close(watched_run *self);
 // Returns the joules of all hosts, in all and per step; NaN: none were read.
@@ -67,8 +67,8 @@ const char *watched_run_energy_words(const watched_run *run);
 
 // Returns whether `dir` looks like a run directory: it has one of the files of a run.
 bool watched_run_is_one(const char *dir);
-// Fails for a verb that needs a run directory where `dir` is none. DRV_E_IO: `dir` may not be read;
-// else DRV_E_USAGE.
+// Fails for a verb that needs a run directory if `dir` is not one. DRV_E_IO: `dir` may not be read;
+// otherwise DRV_E_USAGE.
 DRV_CHECKED drv_status watched_run_none(const char *verb, const char *dir);
 // Returns one word for the state of the run: "running", "done", "failed", "stopped", "silent" (its
 // status has not been written for a minute, by this machine's clock), "unknown".

@@ -1,4 +1,4 @@
-// Compares terms by their names, whatever these are.
+// Compares terms by their names, whatever they are.
 #include "watch/views/watched_terms.h"
 
 #include <math.h>

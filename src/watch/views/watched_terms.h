@@ -5,8 +5,8 @@
 
 enum { MAX_WATCHED_TERMS = 16 };
 
-// Sums over the steps that metrics.jsonl times by parts, but for the first one, which touches all
-// memory for the first time.
+// Sums over the steps for which metrics.jsonl has times of terms, except the first one, which
+// touches all memory for the first time.
 typedef struct watched_terms {
     int n;
     int64_t steps; // -1: the first one has not come
@@ -14,10 +14,10 @@ typedef struct watched_terms {
     double seconds[MAX_WATCHED_TERMS], step_s; // sums
 } watched_terms;
 
-// Adds a line of metrics.jsonl, which may hold anything.
+// Adds a line of metrics.jsonl, whatever it contains.
 void watched_terms_add(watched_terms *self, const json_t *record);
 
-// A term of both; NaN: the run does not say.
+// A term as planned and measured; NaN: the run does not say.
 typedef struct term_pair {
     const char *name;
     double planned_s, measured_s; // of a step

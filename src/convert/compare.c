@@ -1,5 +1,5 @@
-// Logits of two models by pieces of the vocabulary, with running maxima, so that memory does not
-// grow with it.
+// Compares the logits of two models in pieces of the vocabulary, with running maxima, so that
+// memory does not grow with the vocabulary.
 #include "convert/compare.h"
 
 #include <math.h>
@@ -10,12 +10,12 @@
 #include "convert/weights.h"
 
 // --- bounds
-// A matrix rounded with relative errors of at most u, spread evenly, errs by u / sqrt(3) of the
-// root mean square of its products. The errors of two blocks in each of L layers and of the head
-// are independent: u sqrt((2 L + 1) / 3) of the logits' spread, times what norms and softmax make
-// of it. Measured on right conversions to bf16 and f16 that was 1.1 to 2.4 with 2 layers and 1.4
-// with 30 (docs/proof.md); a wrong rotation or a lost matrix gives 30 and more. Of ten
-// million differences the largest was 6 to 10.5 times their root mean square.
+// If a matrix is rounded with relative errors of at most u, evenly distributed, the error of its
+// products is u / sqrt(3) of their root mean square. The errors of two blocks in each of L layers
+// and of the head are independent: u sqrt((2 L + 1) / 3) of the logits' spread, times a factor from
+// norms and softmax. For correct conversions to bf16 and f16 that factor was 1.1 to 2.4 with 2
+// layers and 1.4 with 30 (docs/proof.md); for a wrong rotation or a lost matrix 30 and more. The
+// largest of ten million differences was 6 to 10.5 times their root mean square.
 #define GAIN    3.0
 #define EXTREME 12.0
 static void set_bounds(comparison *c, const model *a, double u, double logit_rms) {
@@ -32,7 +32,7 @@ typedef struct token_stat {
     double cross;        // of exp(a - max_a) (a - b)
     double total, squares, difference_squares;
     int64_t top_a, top_b;
-    double a_of_top_b; // the logit in A of B's likeliest
+    double a_of_top_b; // A's logit of B's likeliest token
 } token_stat;
 
 static void add_logits(token_stat *stat, const float *logits_a, const float *logits_b,
@@ -67,7 +67,7 @@ static void add_logits(token_stat *stat, const float *logits_a, const float *log
 static double divergence(const token_stat *s) {
     if (s->difference_squares == 0) return 0;
     const double kl = s->cross / s->sum_a - (s->max_a + log(s->sum_a)) + s->max_b + log(s->sum_b);
-    return kl > 0 ? kl : 0; // rounding
+    return kl > 0 ? kl : 0; // negative only by rounding
 }
 
 static double summarize(const token_stat *s, comparison *c) {
@@ -129,17 +129,18 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
 
 // --- the amplification of rounding in this model
 // The rule above holds where errors of many weights average out and logits do not cancel; a narrow
-// or an ill-conditioned model amplifies as it likes. Where it is exceeded, the amplification is
-// measured: to first order the logits move by J e, with J their derivative by the weights and
-// |e_i| <= u |w_i| + floor the errors of rounding. A probe replays A with every error as large as
-// it may be and random signs, so that the mean square of what it finds is at least that of any
-// rounding, of errors without correlation: sum_i (J_i u w_i)^2 >= sum_i (J_i e_i)^2. The largest is
-// taken, times GAIN: the bound of a right result that is as unlucky as a probe was lucky, with what
-// curvature adds. So with the largest single difference, which one token may have alone.
+// or an ill-conditioned model may amplify errors by any factor. Where the bound is exceeded, we
+// measure this: to first order the logits change by J e, with J their derivative by the weights and
+// e the errors of rounding, |e_i| <= u |w_i| + floor. A probe replays A with all errors at their
+// maximum and random signs. So the expected square of what it finds is at least that of any
+// rounding with uncorrelated errors: sum_i (J_i u w_i)^2 >= sum_i (J_i e_i)^2. The bound is the
+// largest of the probes times GAIN, for a correct result that is less lucky than the probes, and
+// for curvature. The largest single difference, which may be due to one token, is bounded likewise.
 //
-// A stream of few columns may pass near zero, where its norm amplifies without bound: the largest
-// of n probes then grows with n, and a rounding goes beyond all of them once in some n times. Such
-// models are small: they have as many probes more as PROBED_WEIGHTS weights allow, and as it takes.
+// If a residual stream has few columns it may come near zero, where its norm amplifies without
+// bound. Then the largest of n probes grows with n, and about one rounding in n exceeds all of
+// them. Such models are small, so they get further probes until one suffices or PROBED_WEIGHTS is
+// reached.
 enum { PROBES = 8, MOST_PROBES = 512 };
 #define PROBED_WEIGHTS 1e8
 
@@ -167,12 +168,13 @@ static drv_status measure_bounds(replay *r, const model *a, disturbance size, do
 static drv_status find_bounds(replay *r, const model *a, bool exact_a, double logit_rms,
         comparison *c) {
     const double u_a = exact_a ? 0 : weights_roundoff(c->type_a), u_b = weights_roundoff(c->type_b);
-    // Sums of up to K terms in fp32 err too: once a bit differs, and x A^T B^T is not (B A) x^T. So
-    // do norm, rotation, softmax, gate and residual: some 16 roundings between two products.
+    // Sums of up to K terms in fp32 have errors too, which show once a bit differs or as x A^T B^T
+    // differs from (B A) x^T. So have norm, rotation, softmax, gate and residual: some 16 roundings
+    // between two products.
     const double fp32 = 0x1p-24 * (sqrt((double)a->config.intermediate_size) + sqrt(16)),
                  u = fp32 + (u_a > u_b ? u_a : u_b);
     set_bounds(c, a, u, logit_rms);
-    if (!is_exceeded(c) || c->bound_rms == 0 || c->weight) return DRV_OK; // or it is judged already
+    if (!is_exceeded(c) || c->bound_rms == 0 || c->weight) return DRV_OK; // nothing more to find
     const double floor_a = exact_a ? 0 : weights_floor(c->type_a);
     const disturbance size = {u, weights_floor(c->type_b) + floor_a, 0};
     return measure_bounds(r, a, size, logit_rms, c);
@@ -182,8 +184,8 @@ static bool has_tokenizer(arena *a, const char *folder) {
     return file_exists(path_join(a, folder, "tokenizer.json"));
 }
 
-// The tokenizer of a folder; NULL: none that drover reads. Of an adapter that has one, as in a
-// merge: tokens may have been added to it.
+// Opens the tokenizer of a folder; NULL: there is none that drover reads. An adapter's own
+// tokenizer comes first, as in a merge, since tokens may have been added to it.
 static tokenizer *open_tokenizer(arena *a, const model *m) {
     tokenizer *t;
     const char *folder =
@@ -194,7 +196,7 @@ static tokenizer *open_tokenizer(arena *a, const model *m) {
     return NULL;
 }
 
-// *difference: of the two tokenizers, where both are there; NULL: none.
+// *difference: between the two tokenizers, if both exist; NULL: none.
 static void make_prompts(arena *a, const model *model_a, const model *model_b, replay_prompts *out,
         const char **difference) {
     tokenizer *of_a = open_tokenizer(a, model_a), *of_b = open_tokenizer(a, model_b);
@@ -204,8 +206,7 @@ static void make_prompts(arena *a, const model *model_a, const model *model_b, r
     if (of_b) tokenizer_close(of_b);
 }
 
-// A module that the replay never comes to, so that it would compare two models without it; NULL:
-// none.
+// Returns a module that the replay never reaches, so that comparing would miss it; NULL: none.
 static const char *left_out(const model *m) {
     for (int i = 0; m->adapter && i < m->adapter->n; i++) {
         bool found = false;
@@ -261,7 +262,7 @@ drv_status compare_models(arena *a, const model *model_a, const model *model_b, 
             .type_a = model_main_tensor(model_a)->type_name,
             .type_b = model_main_tensor(model_b)->type_name};
     model_config other = model_b->config;
-    other.initializer_range = model_a->config.initializer_range; // of training alone; GGUF has none
+    other.initializer_range = model_a->config.initializer_range; // for training; GGUF has none
     const char *difference = model_config_difference(a, &model_a->config, &other);
     if (difference) {
         out->problem = arena_printf(a, "they are different models: %s", difference);

@@ -4,24 +4,24 @@
 #include "convert/replay.h"
 
 typedef struct comparison {
-    char hash_a[33], hash_b[33]; // model_hash
-    const char *type_a, *type_b; // as most weights are stored
+    char hash_a[33], hash_b[33]; // of model_hash
+    const char *type_a, *type_b; // the type in which most weights are stored
     int64_t tokens, vocab;
-    double max_abs;   // of the differences of logits
-    double rms;       // of the differences, over that of the logits around their mean
+    double max_abs;   // of the logits' differences
+    double rms;       // of the differences, relative to the logits' deviation from their mean
     double kl;        // KL(A || B) in nats, mean over tokens
-    double kl_max;    // of any token
-    int64_t same_top; // tokens whose likeliest next token is the same
-    double top_gap;   // where it is not: how much likelier A has its own, in logits, at most
+    double kl_max;    // the largest of a token
+    int64_t same_top; // tokens with the same likeliest next token in both
+    double top_gap;   // for the others: at most so much does A prefer its own, in logits
     double bound_rms, bound_max_abs; // what rounding explains; 0: bits must be equal
-    double effect;       // of A's adapter, as `rms` between A and its base alone; 0: no adapter
-    const char *weight;  // one that differs by more than rounding explains, in words; NULL: none
-    const char *problem; // NULL: the two are the same model, within the bounds
+    double effect;       // of A's adapter: `rms` between A and its base alone; 0: no adapter
+    const char *weight;  // describes one that differs by more than rounding explains; NULL: none
+    const char *problem; // NULL: the two are the same model within the bounds
 } comparison;
 
 // Replays `model_a` and `model_b`; what the result holds lives in `a`. `exact_a`: B was made from
-// A, so only B's type rounds; otherwise the coarser type of both counts. A difference is not a
-// failure: `problem` says it. DRV_E_DATA: one of them cannot be read, or its values are not finite.
+// A, so only B's type rounds; otherwise the coarser of both types counts. A difference is not an
+// error: `problem` describes it. DRV_E_DATA: one cannot be read, or its values are not finite.
 DRV_CHECKED drv_status compare_models(arena *a, const model *model_a, const model *model_b,
         bool exact_a, comparison *out);
 

@@ -1,5 +1,5 @@
-// Export and merge are one copy of a model: tensors in their order, changed by an adapter or not,
-// then the proof.
+// Export and merge both copy a model, tensor by tensor, with or without an adapter's change, and
+// then prove the result.
 #include "convert/convert.h"
 
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "base/parallel.h"
 #include "base/task.h"
 
-// --- an adapter on the way
+// --- adapters
 typedef struct merging {
     const adapter *adapter;
     const adapter_module *module; // whose A is in memory
-    float *a;                     // [r, in]
+    float *a;                     // [r, in], of that module
 } merging;
 
 static bool has_module(void *ctx, const source_tensor *t) {
@@ -37,7 +37,7 @@ typedef struct product {
     float scale;
 } product;
 
-// A row of W + scale B A; the sum over r in the order of r, so the bits depend on nothing else.
+// Computes a row of W + scale B A. The sum over r is in order, so the bits depend on nothing else.
 static void merge_row(void *ctx, int64_t row, int thread) {
     const product *p = ctx;
     float *delta = p->delta + thread * p->cols, *out = p->values + row * p->cols;
@@ -77,7 +77,7 @@ typedef struct proving {
     arena *a;
     const model *from;
     const char *from_name;
-    bool bits_do; // equal weights need no replay
+    bool bits_do; // equal hashes of weights are enough: no replay
     convert_result *result;
 } proving;
 
@@ -91,7 +91,7 @@ static drv_status hash_one(void *ctx) {
     return model_hash(h->model, h->hex);
 }
 
-// Reads both models at once: the disk and the cores are busy at the same time.
+// Hashes both models at the same time, so that the disk and the cores are both busy.
 static drv_status hash_both(const model *from, const model *made, comparison *c) {
     hashing source = {from, c->hash_a};
     task other = {0};
@@ -102,13 +102,13 @@ static drv_status hash_both(const model *from, const model *made, comparison *c)
     return drv_restore(&ours);
 }
 
-// Compares the hashes of all weights, which is all where they are equal.
+// Compares the hashes of all weights; if they are equal, that is proof enough.
 static drv_status compare_bits(arena *a, const model *from, const model *made, comparison *c) {
     *c = (comparison){.vocab = from->config.vocab_size,
             .type_a = model_main_tensor(from)->type_name,
             .type_b = model_main_tensor(made)->type_name};
     model_config other = made->config;
-    other.initializer_range = from->config.initializer_range; // of training alone; GGUF has none
+    other.initializer_range = from->config.initializer_range; // for training; GGUF has none
     const char *difference = model_config_difference(a, &from->config, &other);
     if (difference) c->problem = arena_printf(a, "they are different models: %s", difference);
     if (difference) return DRV_OK;
@@ -143,7 +143,7 @@ static drv_status check_proof(const convert_result *result, const char *out) {
             result->comparison.problem, result->written.unproved, out);
 }
 
-// The state has the moments of each weight, in its shape, and the masters of some.
+// Checks that the state has the moments of each weight, in its shape, and only masters besides.
 static drv_status check_optimizer(arena *a, const model *from, const model_source *state) {
     static const char *const kinds[] = {CKPT_EXP_AVG, CKPT_EXP_AVG_SQ, CKPT_MASTER};
     ckpt_tensor *list = ARENA_ARRAY(a, ckpt_tensor, 3 * from->n_tensors + 1);
@@ -174,7 +174,7 @@ drv_status convert_import(arena *a, const model *from, const st_entry *list, int
 }
 
 // --- the copy
-// All parameters in the order of the source's data.
+// Lists all parameters in the order of the source's data.
 static st_entry *list_entries(arena *a, const model *m) {
     name_map wanted = {.a = a};
     st_entry *list = ARENA_ARRAY(a, st_entry, m->n_tensors + 1);
@@ -202,7 +202,7 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
     model m;
     *result = (convert_result){0};
     DRV_TRY(model_write_check(path, out, opts->force));
-    // Rounded once, from the fp32 weights of a checkpoint that has them rounded to another type.
+    // Weights are rounded once: from the fp32 masters, if the checkpoint has them.
     DRV_TRY((opts->has_type ? model_open_masters : model_open)(a, path, &m));
     drv_status status = copy(a, &m, path, out, opts, verify, result);
     model_close(&m);
@@ -210,7 +210,7 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
 }
 
 // --- merging
-// The adapter's tokenizer and template, where it has a tokenizer: training may have changed them.
+// Takes tokenizer and template from the adapter if it has a tokenizer, as training may change them.
 static drv_status choose_files(arena *a, merged_model *merged) {
     const model *base = &merged->base;
     const adapter *ad = &merged->adapter;

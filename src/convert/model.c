@@ -1,4 +1,4 @@
-// Opening a model checks it against its own config; hashing reads all of it once.
+// Opens a model and checks it against its own config; hashes all of its weights.
 #include "convert/model.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "ckpt/ckpt.h"
 #include "model/parameters.h"
 
-// Artificial rounding errors: adds or subtracts `relative` of each weight and `floor`, with signs
-// that depend on its name, place and `seed`. Both 0: no errors.
+// Artificial rounding errors: `relative` of each weight plus `floor`, added or subtracted by signs
+// that depend on the weight's name, its index and `seed`. Both 0: no errors.
 typedef struct disturbance {
     double relative, floor;
     uint64_t seed;
@@ -20,25 +20,24 @@ typedef struct model { // single owner
     param_list params;
     ckpt_tensor *tensors; // all parameters of the config, in the order of the data
     int n_tensors;
-    disturbance disturbed;  // while a replay reads weights
-    const adapter *adapter; // added to the weights while they are used; NULL: none. Not owned
+    disturbance disturbed;  // while a replay reads the weights
+    const adapter *adapter; // added to the weights when they are used; NULL: none. Not owned
 } model;
 
-// Everything is checked but the values: DRV_E_DATA when config.json is not that of a Llama that
-// drover supports, or the tensors are not exactly its own.
+// Checks everything except the values. DRV_E_DATA: config.json does not describe a Llama that
+// drover supports, or the tensors are not exactly those of the model.
 DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
-// The same with the config.json of a checkpoint that has none; NULL: not given.
+// The same with a config.json for a checkpoint that has none; NULL: not given.
 DRV_CHECKED drv_status model_open_with(arena *a, const char *path, const char *config_file,
         model *out);
-// The same of a file of torch.save, of the dict that `key` leads to (model_source_open_torch).
+// The same for a torch.save file, from the dict at `key` (model_source_open_torch).
 DRV_CHECKED drv_status model_open_key(arena *a, const char *path, const char *key, model *out);
-// The same with the fp32 weights that lie beside the model file of a checkpoint, where there are
-// some.
+// The same with a checkpoint's fp32 masters instead of the model file's weights, if it has them.
 DRV_CHECKED drv_status model_open_masters(arena *a, const char *path, model *out);
-void model_close(model *m); // also after model_open has failed
+void model_close(model *m); // allowed after model_open has failed
 
-// Returns the type that most bytes of the weights are stored in.
+// Returns the tensor whose type most bytes of the weights have.
 const source_tensor *model_main_tensor(const model *m);
-// XXH3-128 in hex of the fp32 values of all parameters in their order: equal for models of equal
-// values, however they are stored and cut in files. Reads all of it.
+// Computes XXH3-128 in hex of the fp32 values of all parameters in order: equal for models with
+// equal values, whatever their types and files. Reads all of the model.
 DRV_CHECKED drv_status model_hash(const model *m, char hex[33]);

@@ -1,4 +1,4 @@
-// The prompts of a replay: usual texts, and tokens from the whole vocabulary.
+// Makes the prompts of a replay: ordinary texts, and tokens from the whole vocabulary.
 #include "convert/replay.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ const char *replay_tokenizer_difference(arena *a, const tokenizer *t, const toke
     return NULL;
 }
 
-// Multiplicative steps of an odd constant (2^32 over the golden ratio) spread over any vocabulary.
+// Draws n tokens: multiples of an odd constant (2^32 over the golden ratio) cover any vocabulary.
 static void add_drawn(replay_prompts *p, uint32_t first, int n, const model_config *m) {
     for (int i = 0; i < fitting(m, n); i++) {
         const uint64_t hash = (uint32_t)((first + (uint32_t)i) * 2654435769u);
@@ -95,5 +95,5 @@ void replay_prompts_make(arena *a, const tokenizer *t, const model_config *m, re
     }
     for (int i = 0; i < DRAWN; i++)
         add_drawn(out, 1 + 1000u * (uint32_t)i, DRAWN_TOKENS, m);
-    add_drawn(out, 7001, LONG_TOKENS, m); // far enough for positions to matter
+    add_drawn(out, 7001, LONG_TOKENS, m); // long enough for positions to matter
 }

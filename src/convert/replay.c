@@ -1,5 +1,5 @@
-// Layer by layer and piece by piece: products, norm, attention and swiglu are small programs of the
-// engine, what lies between them is here.
+// Layer by layer and piece by piece. Products, norm, attention and swiglu are small programs of the
+// engine; everything between them is computed here.
 #include "convert/replay.h"
 
 #include <math.h>
@@ -14,10 +14,10 @@
 
 enum { PIECE_BYTES = 16 << 20, MAX_PRODUCTS = 64 };
 
-// x_NK W_RK^T for pieces of R rows.
+// Computes x_NK W_RK^T for pieces of R rows.
 typedef struct product {
     int64_t k, rows;
-    const char *x, *w, *y; // names of the state
+    const char *x, *w, *y; // names of state tensors
     executable *run;
 } product;
 
@@ -27,13 +27,13 @@ struct replay {
     model_layout l;
     model_config config;
     const replay_prompts *prompts;
-    disturbance disturbed; // of the model under way
+    disturbance disturbed; // of the current model
     int64_t n;             // tokens
     executable *norm, *swiglu;
-    executable *attention[2]; // of most layers, and of those that is_other_layer names
+    executable *attention[2]; // of most layers, and of those for which is_other_layer
     product products[MAX_PRODUCTS];
     int n_products;
-    float *piece;  // of weights
+    float *piece;  // of a weight
     float *result; // of a product: [N, rows]
     int64_t result_elements;
 };
@@ -127,7 +127,7 @@ static drv_status product_for(replay *self, int64_t k, product **out) {
             .x = arena_printf(self->a, "x.%lld", (long long)k),
             .w = arena_printf(self->a, "w.%lld", (long long)k),
             .y = arena_printf(self->a, "y.%lld", (long long)k)};
-    if (p->rows > 4096) p->rows = 4096; // of a narrow matrix, so that the result is small too
+    if (p->rows > 4096) p->rows = 4096; // of a narrow matrix, so that the result stays small
     graph *g = graph_new(self->a, arena_printf(self->a, "product.%lld", (long long)k));
     tensor *in[] = {state(g, TENSOR_INPUT, p->x, self->n, k),
             state(g, TENSOR_WEIGHT, p->w, p->rows, k)};
@@ -193,8 +193,8 @@ static drv_status read_weights(const replay *r, const model_source *s, const sou
 }
 
 // --- products
-// Columns [column, column + n) of y [N, width]: x times the rows [row, row + n) of a tensor, added
-// if `scale` is not 0 (then times scale).
+// Computes columns [column, column + n) of y [N, width]: x times the rows [row, row + n) of a
+// tensor. If `scale` is not 0, adds that times scale instead.
 static drv_status one_piece(replay *r, const product *p, const model_source *s,
         const source_tensor *t, int64_t row, int64_t n, float *y, int64_t width, float scale) {
     DRV_TRY(read_weights(r, s, t, row, n, r->piece));
@@ -210,7 +210,7 @@ static drv_status one_piece(replay *r, const product *p, const model_source *s,
     return DRV_OK;
 }
 
-// The same for all rows from `first` on, however many pieces they take.
+// The same for all rows from `first` on, in as many pieces as they need.
 static drv_status multiply_rows(replay *r, const model_source *s, const source_tensor *t,
         int64_t first, int64_t n_rows, const float *x_NK, float *y, int64_t width, float scale) {
     product *p;
@@ -228,7 +228,7 @@ static drv_status multiply(replay *r, const model_source *s, const source_tensor
     return multiply_rows(r, s, t, 0, t->rows, x_NK, y, width, scale);
 }
 
-// y += scale (x A^T) B^T
+// Computes y += scale (x A^T) B^T.
 static drv_status add_adapter(replay *r, const model *m, const char *name, const float *x_NK,
         float *y, int64_t width) {
     const adapter_module *module = m->adapter ? adapter_find(m->adapter, name) : NULL;
@@ -242,7 +242,7 @@ static drv_status add_adapter(replay *r, const model *m, const char *name, const
     return status;
 }
 
-// y [N, width], whose columns from the first on are x times a weight of Hugging Face's name.
+// Computes columns of y [N, width] from the first on: x times a weight, by its Hugging Face name.
 static drv_status linear(replay *r, const model *m, const char *name, const float *x_NK, float *y,
         int64_t width) {
     const source_tensor *t = model_source_find(&m->source, name);
@@ -263,7 +263,7 @@ static drv_status add_bias(const replay *r, const model *m, const param_part *pa
     return status;
 }
 
-// All parts of a fused weight, side by side.
+// Computes all parts of a fused weight, side by side.
 static drv_status fused(replay *r, const model *m, const param *w, const float *x_NK, float *y) {
     for (int k = 0; k < w->n_parts; k++)
         DRV_TRY(linear(r, m, w->part[k].hf_name, x_NK, y + w->part[k].row, w->dim[0]));
@@ -273,12 +273,12 @@ static drv_status fused(replay *r, const model *m, const param *w, const float *
 }
 
 // --- layers
-// Buffers of a pass over all tokens.
+// Buffers for all tokens.
 typedef struct activations {
     float *stream_NH, *normed_NH, *wide, *attended, *block_NH;
 } activations;
 
-// A vector of weights becomes the state of that name.
+// Copies a vector of weights into the state of that name.
 static drv_status put_vector(replay *r, const model *m, const param *w, const char *state_name) {
     const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
     float *values = mem_alloc(sizeof *values * (size_t)t->rows);
@@ -307,7 +307,7 @@ static void add_block(const replay *r, activations *act) {
         act->stream_NH[i] += act->block_NH[i];
 }
 
-// From the normalised stream to the output of a block, which is added to it.
+// Computes the output of a block from the normalised stream, to which it is added.
 static drv_status attend(replay *r, const model *m, int i, activations *act) {
     const int64_t n = r->n;
     const layer_params *w = &m->params.layer[i];
@@ -378,7 +378,7 @@ drv_status replay_hidden(replay *r, const model *m, const char *what, float *hid
 
 // --- logits
 int64_t replay_logit_rows(const replay *r) {
-    return r->products[0].rows; // of H, the first that was made
+    return r->products[0].rows; // of H, since the first product is made for that width
 }
 
 drv_status replay_logits(replay *r, const model *m, const float *hidden_NH, int64_t row, int64_t n,

@@ -1,4 +1,4 @@
-// Plain types are held against each other by element, quantised ones, which round by blocks, by row.
+// Compares plain types by element, and quantised ones, which are rounded in blocks, by row.
 #include "convert/weights.h"
 
 #include <math.h>
@@ -18,9 +18,9 @@ double weights_roundoff(const char *type) {
     return 0.5;
 }
 
-// Half the smallest subnormal number: 2^-24 of F16 (5 bits of exponent, 10 of fraction:
-// 2^(-14-10)), and of the scales of quantised blocks, which stand for up to 127 times as much, in
-// those of sub-blocks up to 63 x 31; 2^-133 of BF16 (2^(-126-7)), 2^-149 of F32.
+// Returns half the smallest subnormal number: 2^-24 for F16 (5 bits of exponent, 10 of fraction:
+// 2^(-14-10)), 2^-133 for BF16 (2^(-126-7)), 2^-149 for F32. For quantised blocks it is that of
+// their F16 scales, which stand for up to 127 times as much, with sub-blocks up to 63 x 31.
 double weights_floor(const char *type) {
     if (strcmp(type, "BF16") == 0) return 0x1p-134;
     if (strcmp(type, "F16") == 0) return 0x1p-25;
@@ -29,16 +29,16 @@ double weights_floor(const char *type) {
 }
 
 // --- the differences that rounding explains
-// Twice the roundoff, since other programs cut instead of rounding to nearest, and twice the floor
-// of what lies below the normal range. Sums in another order, as W + scale B A by PEFT, err
-// relative to their terms, which cancel: by so many root mean squares of their row.
+// Twice the roundoff, since other programs may truncate instead of rounding to nearest, and twice
+// the floor below the normal range. Sums in another order, such as W + scale B A by PEFT, have
+// errors relative to their terms, which cancel: so many root mean squares of their row.
 #define CUT        2.0
 #define CANCELLING 4.0
 
 typedef struct tolerance {
     double relative, floor;
-    bool by_row;   // a row's root mean square, not each value
-    double of_row; // values count as at least so many root mean squares of their row
+    bool by_row;   // compares root mean squares of rows, not values
+    double of_row; // a value counts as at least so many root mean squares of its row
 } tolerance;
 
 static tolerance tolerance_of(const source_tensor *a, const source_tensor *b, bool exact_a) {
@@ -62,7 +62,7 @@ static double larger(double x, double y) {
     return x > y ? x : y;
 }
 
-// The element of a row that is out of bounds; -1: none.
+// Returns the element of a row that is out of bounds; -1: none.
 static int64_t bad_element(const tolerance *t, const float *a, const float *b, int64_t n) {
     const double rms = t->of_row > 0 ? larger(root_mean_square(a, n), root_mean_square(b, n)) : 0;
     for (int64_t i = 0; i < n; i++) {
@@ -73,7 +73,7 @@ static int64_t bad_element(const tolerance *t, const float *a, const float *b, i
     return -1;
 }
 
-// The largest difference of a row whose differences are out of bounds together; -1: they are not.
+// Returns the largest difference of a row that is out of bounds as a whole; -1: it is not.
 static int64_t bad_row(const tolerance *t, const float *a, const float *b, int64_t n) {
     double squares = 0, most = -1;
     int64_t at = -1;
@@ -86,7 +86,7 @@ static int64_t bad_row(const tolerance *t, const float *a, const float *b, int64
     return sqrt(squares / (double)n) > t->relative * size + t->floor ? at : -1;
 }
 
-// --- the walk
+// --- all weights
 typedef struct pair {
     const model *model[2];
     const source_tensor *tensor[2];

@@ -19,8 +19,8 @@
 enum { WINDOW = 10 };
 
 struct metrics {
-    append_file *json, *event, *hash; // hash: NULL where no step is hashed
-    struct { // the ends of the last steps, oldest first; [0] is where the window begins
+    append_file *json, *event, *hash; // hash: NULL if no step is hashed
+    struct { // the ends of the last steps, oldest first; [0]: before the window
         double time_s;
         int64_t samples;
     } window[WINDOW + 1];
@@ -29,7 +29,7 @@ struct metrics {
 };
 
 // --- TensorBoard
-// CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), masked as TFRecord wants it
+// Computes CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), masked as TFRecord requires
 // (tensorflow/core/lib/hash/crc32c.h).
 static uint32_t masked_crc(const void *p, size_t n) {
     uint32_t c = 0xFFFFFFFF;
@@ -43,7 +43,7 @@ static uint32_t masked_crc(const void *p, size_t n) {
 }
 
 static drv_status write_event(metrics *m, const Tensorboard__Event *e) {
-    unsigned char record[4096]; // size, its sum, the event, its sum
+    unsigned char record[4096]; // size, its checksum, the event, its checksum
     const uint64_t n = tensorboard__event__get_packed_size(e);
     if (n + 16 > sizeof record) return DRV_OK;
     tensorboard__event__pack(e, record + 12);
@@ -78,8 +78,8 @@ static drv_status write_scalars(metrics *m, int64_t step, const scalar *s, int n
     return write_event(m, &e);
 }
 
-// TensorBoard forgets what it has read of this step and later ones when it sees the start of a
-// session (its plugin_event_accumulator.py, _CheckForRestartAndMaybePurge).
+// At the start of a session TensorBoard drops what it has read of this step and later ones (its
+// plugin_event_accumulator.py, _CheckForRestartAndMaybePurge).
 static drv_status write_start(metrics *m, int64_t first_step) {
     Tensorboard__SessionLog log = TENSORBOARD__SESSION_LOG__INIT;
     Tensorboard__Event e = TENSORBOARD__EVENT__INIT;
@@ -94,7 +94,7 @@ static drv_status write_start(metrics *m, int64_t first_step) {
 // A line of metrics.jsonl or hashes.jsonl.
 typedef struct metrics_line {
     const char *text;
-    size_t n; // with its line feed
+    size_t n; // including its line feed
     int64_t step;
     double step_s;
     bool evaluates;
@@ -105,7 +105,7 @@ typedef struct line_list {
     int64_t n, cap;
 } line_list;
 
-// False: it is of no step.
+// Returns false if the line belongs to no step.
 static bool read_line(const char *text, size_t n, metrics_line *out) {
     json_t *v = json_loadb(text, n, 0, NULL);
     const json_t *step = json_object_get(v, "step"), *seconds = json_object_get(v, "step_s");
@@ -119,7 +119,7 @@ static bool read_line(const char *text, size_t n, metrics_line *out) {
     return has_step;
 }
 
-// A step that comes again replaces what stood from there on, an evaluation that of the same step.
+// A repeated step replaces all lines from that step on, an evaluation the one of the same step.
 static void add_line(line_list *list, const metrics_line *line) {
     while (list->n > 0) {
         const metrics_line *last = &list->lines[list->n - 1];
@@ -132,7 +132,7 @@ static void add_line(line_list *list, const metrics_line *line) {
     list->lines[list->n++] = *line;
 }
 
-// The lines of a file, each step once and in order. free(out->lines). *n_bytes: of the file.
+// Reads the lines of a file, each step once and in order. free(out->lines). *n_bytes: of the file.
 static drv_status read_lines(arena *a, const char *path, line_list *out, size_t *n_bytes) {
     char *text;
     *out = (line_list){0};
@@ -163,7 +163,7 @@ lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step) {
 
 // Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint. They go to a
 // new file even if all are kept: an attempt that has lost the run directory (docs/adr/0006) may
-// still have the old one open, and adds its lines there, where nobody sees them.
+// have the old one open, and what it adds there must not be seen.
 static drv_status renew_json(arena *a, const char *path, int64_t last) {
     line_list list;
     size_t n;
@@ -184,8 +184,9 @@ drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, boo
     char *dir = path_join(a, run_dir, "tensorboard"),
          *json_path = path_join(a, run_dir, "metrics.jsonl"),
          *hash_path = path_join(a, run_dir, "hashes.jsonl");
-    // TensorBoard wants "tfevents" in the name and reads the files of a run in name order, which is
-    // that of sessions also where a run is killed and resumed within a second.
+    // TensorBoard requires "tfevents" in the name and reads the files of a run in the order of
+    // their names, which must be that of sessions even if a run is killed and resumed within a
+    // second.
     const int64_t now_ms = (int64_t)(clock_utc_s() * 1e3);
     const char *event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.%03d.drover.%d", dir,
             (long long)(now_ms / 1000), (int)(now_ms % 1000), (int)getpid());
@@ -204,7 +205,7 @@ drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, boo
 }
 
 // --- records
-// Sequences a second between the ends of the last steps: data, checkpoints and evaluations count.
+// Returns sequences a second over the last steps, with time for data, checkpoints and evaluations.
 static double throughput(metrics *m, const step_metrics *s) {
     const double now = clock_s();
     if (m->n_window == 0) {
@@ -281,8 +282,8 @@ static drv_status write_hashes(metrics *m, const step_metrics *step) {
     return write_line(m->hash, o);
 }
 
-// Adds what the steps since the last such line were made of, by rank, and the rank that others wait
-// for.
+// Adds how the time of the steps since the last such line was spent, by rank, and the rank that the
+// others wait for.
 static void add_ranks(json_t *record, const rank_times *t) {
     json_t *compute = json_array(), *data = json_array(), *wait = json_array(),
            *sent = json_array();
@@ -311,7 +312,7 @@ static void add_terms(json_t *record, const step_metrics *step) {
         json_decref(terms);
 }
 
-// Adds the energy that each host used since it was last read, for hosts that were read now.
+// Adds the energy that each host used since its last reading, for hosts that were read now.
 static void add_energy(json_t *record, const rank_times *t) {
     json_t *hosts = json_array();
     for (int rank = 0; rank < (t->n ? t->n : 1); rank++) {
@@ -330,7 +331,7 @@ static void add_energy(json_t *record, const rank_times *t) {
         json_decref(hosts);
 }
 
-// Figures of pairs, by the names that TRL has for them, and by such names of an evaluation.
+// Figures of pairs, by TRL's names for training and for evaluation.
 enum { N_PAIR_SCALARS = 4 };
 static void pair_scalars(const pair_figures *pairs, bool valid, scalar out[N_PAIR_SCALARS]) {
     static const char *const names[2][N_PAIR_SCALARS] = {{"rewards/chosen", "rewards/rejected",
@@ -349,7 +350,7 @@ static void add_pairs(json_t *record, const scalar list[N_PAIR_SCALARS]) {
         json_object_set_new(record, list[i].tag, json_of_f64(list[i].value));
 }
 
-// Each file takes its part, whatever has become of those before it. The first failure counts.
+// Every file gets its part even if an earlier one has failed. The first failure counts.
 static void also(drv_status *all, drv_status one) {
     if (*all == DRV_OK) *all = one;
 }

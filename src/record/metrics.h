@@ -14,15 +14,15 @@ enum { METRICS_TERMS = 16 };
 typedef struct step_metrics {
     int64_t step, steps;
     double loss, lr, grad_norm, param_norm;
-    int64_t tokens, consumed_samples;  // so far; tokens that were learned
-    int64_t step_tokens, step_samples; // of this step: of its rows, learned or not
+    int64_t tokens, consumed_samples;  // so far; tokens: those with a loss
+    int64_t step_tokens, step_samples; // of this step's rows, with or without a loss
     double tokens_per_s, step_s, data_s, compute_s, update_s, save_s;
     double mfu; // 0: unknown
     double eta_s;
-    int64_t n_pairs;         // of the batch; 0: it learns from tokens
+    int64_t n_pairs;         // of the batch; 0: no preference training
     pair_figures pairs;      // of them
-    bool skipped;            // the update was: the gradient was not finite
-    const rank_times *times; // of several ranks; its n is 0 on one
+    bool skipped;            // there was no update, since the gradient was not finite
+    const rank_times *times; // if there are several ranks; n is 0 on one
     bool shared;             // at this step
     bool hashed;             // at this step
     int n_terms;             // parts of this rank's step, in seconds; 0: not timed
@@ -33,20 +33,19 @@ typedef struct step_metrics {
 
 typedef struct metrics metrics;
 
-// The steps that metrics.jsonl has after a given one: how many, and the seconds that they took.
+// The steps after a given one in metrics.jsonl: their number, and the seconds that they took.
 typedef struct lost_metrics {
     int64_t steps;
     double seconds;
 } lost_metrics;
-// Counts what is lost of the file as an earlier attempt left it; nothing where there is none, or it
-// cannot be read.
+// Counts the steps that the file of an earlier attempt has beyond `after_step`; none if it does not
+// exist or cannot be read.
 lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step);
 
-// Opens the files in the run directory; `hashes`: hashes.jsonl, by tensor, too. Lines of steps
-// after `resumed_step` are dropped, as are those that a later line says anew, and TensorBoard is
-// told to drop them too, so that a run that was killed shows each step once. A run that starts anew
-// (`resumed_step` 0) drops all. What is kept is written to new files, out of reach of whoever has
-// the old ones open.
+// Opens the files in the run directory; `hashes`: also hashes.jsonl, by tensor. Drops lines of
+// steps after `resumed_step` and lines that a later one repeats, and makes TensorBoard drop them,
+// so that a run that was killed shows each step once. A new run (`resumed_step` 0) drops all. Lines
+// that are kept go to new files, so that nobody who has the old ones open can add to them.
 DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step,
         bool hashes, metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *self, const step_metrics *step);

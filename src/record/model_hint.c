@@ -1,11 +1,11 @@
-// Says what to do with a model that has just appeared on the disk.
+// Suggests what to do with a model that has just been written.
 #include "record/model_hint.h"
 
 #include "base/arena.h"
 #include "base/file.h"
 #include "chat/chat_model.h"
 
-// A template that cannot be read is none: `drover chat` says why.
+// A template that cannot be read counts as none; `drover chat` reports why.
 static bool has_template(arena *a, const char *folder) {
     chat_model m;
     return chat_model_read(a, folder, false, &m) == DRV_OK && m.path;

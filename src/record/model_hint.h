@@ -2,6 +2,6 @@
 #pragma once
 #include "base/str.h"
 
-// Appends "drover chat FOLDER" for a model that has a chat template, else "drover generate FOLDER
-// --prompt ..."; nothing for one without a tokenizer.
+// Appends "drover chat FOLDER" if the model has a chat template, otherwise "drover generate FOLDER
+// --prompt ..."; nothing if it has no tokenizer.
 void model_hint(const char *folder, str *out);

@@ -1,4 +1,4 @@
-// Observers of a run, by their table of functions alone.
+// Begins and ends observers of a run, through their table of functions only.
 #include "record/observers.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ enum { N_OBSERVERS = sizeof all / sizeof *all, END_S = 6 };
 
 struct observers {
     run_view *view;
-    void *of[N_OBSERVERS]; // NULL: it was not asked for
+    void *of[N_OBSERVERS]; // NULL: not asked for
     pthread_mutex_t lock;  // of their end
     bool ended;
 };
@@ -66,7 +66,7 @@ void observers_end(observers *self) {
     if (!self->ended) {
         for (int i = 0; i < N_OBSERVERS; i++)
             if (self->of[i]) all_ended &= all[i]->end(self->of[i]);
-        if (all_ended) run_view_close(self->view); // else one of them still looks at it
+        if (all_ended) run_view_close(self->view); // otherwise one of them still reads it
         self->ended = true;
     }
     pthread_mutex_unlock(&self->lock);

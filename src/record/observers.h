@@ -1,5 +1,5 @@
-// Observers show a run to others while it goes on (watch/server/run_observer.h): which there are,
-// and when they begin and end.
+// The observers that show a run to others while it goes on (watch/server/run_observer.h): their
+// list, and when they begin and end.
 #pragma once
 #include "base/arena.h"
 #include "config/config.h"
@@ -10,5 +10,5 @@ typedef struct observers observers;
 // If one cannot start, a warning is logged and the run continues without it.
 observers *observers_begin(arena *a, const run_config *cfg);
 // Ends them, after status.json says how the run ended; takes seconds at most. Any thread may call
-// it, and again: it returns when they have ended. NULL is allowed.
+// it, repeatedly: it returns when they have ended. NULL is allowed.
 void observers_end(observers *self);

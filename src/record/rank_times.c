@@ -1,9 +1,9 @@
-// The seconds of all ranks' steps, and which rank is the slowest.
+// Shares the seconds of all ranks' steps, and finds the slowest rank.
 #include "record/rank_times.h"
 
 #include <string.h>
 
-// Less than this share of a step is noise: nobody is waited for.
+// A difference below this share of a step is noise: no rank counts as the slowest.
 #define STANDS_OUT 0.05
 
 rank_times rank_times_new(arena *a, comm *c) {

@@ -33,7 +33,7 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
 }
 
 // --- steps
-// The fields of a step's line, in the order and with the rank that they are given up with.
+// The fields of a step's line, in order, with the rank in which they are left out for lack of room.
 typedef struct step_line {
     char step[TEXT], loss[TEXT], lr[TEXT], norm[TEXT], speed[TEXT], mfu[TEXT], eta[TEXT],
             slow[TEXT], pairs[TEXT];
@@ -41,7 +41,7 @@ typedef struct step_line {
     int n;
 } step_line;
 
-// "slowest rank 3 (compute 1.204 s)": the one that the others wait for, and what for.
+// Writes "slowest rank 3 (compute 1.204 s)": the rank that the others wait for, and why.
 static void fill_slowest(char *text, const rank_times *t) {
     *text = 0;
     if (t->n == 0) return;
@@ -53,7 +53,7 @@ static void fill_slowest(char *text, const rank_times *t) {
     snprintf(text, TEXT, "slowest rank %d (%s %.3f s)", t->slowest, t->reason, seconds);
 }
 
-// "margin 0.0412 (0.0310 - -0.0102)  accuracy 62.5%"
+// Writes "margin 0.0412 (0.0310 - -0.0102)  accuracy 62.5%".
 static void fill_pairs(char *text, const pair_figures *pairs) {
     snprintf(text, TEXT, "margin %.4f (%.4f - %.4f)  accuracy %.1f%%",
             pairs->chosen - pairs->rejected, pairs->chosen, pairs->rejected, 100 * pairs->accuracy);

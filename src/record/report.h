@@ -1,4 +1,4 @@
-// Shows a run to a person: the status line of a terminal, the lines of every log_every-th step,
+// Shows a run to a person: a status line on the terminal, a line for every log_every-th step,
 // evaluations, and a summary at the end. All of it goes to standard error and log.txt.
 #pragma once
 #include "base/arena.h"
@@ -12,5 +12,5 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
 // Shows a step; called after every step, in order.
 void report_step(report *r, const step_metrics *m);
 void report_valid(report *r, int64_t step, const evaluation_result *result);
-// Sums the run up at its end: `model` is the last checkpoint.
+// Prints a summary at the end of the run; `model`: the last checkpoint.
 void report_summary(report *self, const char *model);

@@ -1,4 +1,4 @@
-// The journal and the status of a run, written as it goes on and however it ends.
+// Writes the journal and the status of a run, during it and at its end, whatever that is.
 #include "record/run_record.h"
 
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 #include "watch/files/run_owner.h"
 #include "watch/files/run_status.h"
 
-#define STATUS_S  1.0  // between two writings of status.json while the run goes on
-#define SPEAKER_S 0.25 // a rank that may have to speak for the others hears the lower ones first
+#define STATUS_S  1.0  // between two writings of status.json during the run
+#define SPEAKER_S 0.25 // for lower ranks to try first, if a rank may write in place of rank 0
 
 enum { TEXT = 2048, HOST = 64 };
 
@@ -31,28 +31,28 @@ struct run_record {
     run_owner *owner; // rank 0's
     bool moved;       // to another directory, which has no owner
     int dir_fd;
-    run_events *events; // NULL: not rank 0, which has not died
+    run_events *events; // NULL on other ranks than 0 while that lives
     int64_t attempt;
-    pthread_mutex_t lock; // of what follows
+    pthread_mutex_t lock; // protects what follows
     run_status status;
     double written_s;
     bool failing, ended;
-    bool begun;         // it came to its first step
-    const char *before; // status.json of the attempt before, if that has ended; NULL: it has not
+    bool begun;         // it has reached its first step
+    const char *before; // status.json of the last attempt, if that has ended; NULL: it has not
     run_end end_before;
     char message[TEXT], host[HOST], failed_host[HOST];
 };
 
 // --- writing
-// Said once: what fails to be written about a run does not end it.
+// Warns once: a failure to write about a run does not end it.
 static void note(run_record *self, drv_status status) {
     if (status != DRV_OK && !self->failing)
         log_warn("the journal of the run: %s; training goes on without it", drv_message());
     self->failing |= status != DRV_OK;
 }
 
-// One that was paused may wake up in the directory of an attempt that has begun meanwhile, whose
-// files are not to be written. Its next save says so.
+// A process that was paused may wake up in the directory of a later attempt, whose files it must
+// not write. Its next save reports that.
 static bool is_taken_over(const run_record *self) {
     return self->owner && !self->moved && run_owner_is_taken(self->owner);
 }
@@ -65,15 +65,15 @@ static void add_event(run_record *self, run_event_kind kind, json_t *fields) {
     note(self, run_events_add(self->events, kind, fields));
 }
 
-// Locked.
+// Call it with the lock held.
 static void write_status(run_record *self, bool lasts) {
     if (self->dir_fd < 0 || is_taken_over(self)) return;
     self->written_s = clock_s();
-    self->status.steps = self->cfg->steps; // of training.epochs known once the data is open
+    self->status.steps = self->cfg->steps; // training.epochs gives them once the data is open
     note(self, run_status_write(self->dir_fd, &self->status, lasts));
 }
 
-// Locked.
+// Call it with the lock held.
 static void put_back(run_record *self) {
     if (self->dir_fd < 0 || is_taken_over(self)) return;
     note(self, run_status_put(self->dir_fd, self->before, strlen(self->before), true));
@@ -132,7 +132,7 @@ static void add_start(run_record *self) {
     add_event(self, EVENT_START, fields);
 }
 
-// Keeps what the attempt before has left to say of its end.
+// Keeps what the last attempt has left about its end.
 static void keep_status(run_record *self) {
     const char *path = path_join(self->a, self->cfg->run_dir, "status.json");
     run_status status;
@@ -292,8 +292,8 @@ void record_stop(run_record *self, int64_t step, const char *signal, const char 
 }
 
 // --- the end
-// The journal as others may have left it already: whether this attempt has ended, or a further one
-// has begun.
+// Reads from the journal whether another rank has written the end of this attempt, or a later
+// attempt has begun.
 static bool is_written(const run_record *self, const char *run_dir) {
     run_event_list list;
     bool found = false;
@@ -305,8 +305,8 @@ static bool is_written(const run_record *self, const char *run_dir) {
     return found;
 }
 
-// Rank 0 writes how a job ended, or, where it may be what was lost, the lowest rank that was not
-// lost, and the lowest of another host, as a whole host may be gone.
+// Rank 0 writes how a job ended. If it may be the one that was lost, the lowest remaining rank
+// does, and the lowest of another host, as a whole host may be gone.
 static bool may_speak(const run_record *self, const comm_blame *blame) {
     const comm *c = self->comm;
     int lowest = -1, elsewhere = -1;
@@ -319,11 +319,10 @@ static bool may_speak(const run_record *self, const comm_blame *blame) {
     return comm_rank(c) == lowest || comm_rank(c) == elsewhere;
 }
 
-// Opens the journal for a rank that may have to speak in the place of rank 0. False: somebody else
-// has.
+// Opens the journal for a rank that may write in place of rank 0. False: another rank has written.
 static bool open_in_its_place(run_record *self) {
     const struct timespec pause = {0, (long)(SPEAKER_S * 1e9)};
-    char here[64]; // the directory, whatever it is called by now
+    char here[64]; // the directory, whatever its present name
     if (self->leads) return true;
     nanosleep(&pause, NULL);
     snprintf(here, sizeof here, "/proc/self/fd/%d", self->dir_fd);
@@ -344,7 +343,7 @@ static void add_failure(run_record *self) {
     json_object_set_new(fields, "host",
             *s->failed_host ? json_string(s->failed_host) : json_null());
     json_object_set_new(fields, "cause", json_string(s->cause));
-    json_object_set_new(fields, "message", message ? message : json_string("")); // no UTF-8
+    json_object_set_new(fields, "message", message ? message : json_string("")); // not UTF-8
     json_object_set_new(fields, "step", json_integer(s->step));
     add_event(self, EVENT_FAILURE, fields);
 }
@@ -360,7 +359,7 @@ static void add_end(run_record *self) {
     add_event(self, EVENT_END, fields);
 }
 
-// Locked.
+// Call it with the lock held.
 static void fill_end(run_record *self, drv_status status, const char *cause, const char *message,
         const comm_blame *blame) {
     run_status *s = &self->status;
@@ -378,8 +377,8 @@ static void fill_end(run_record *self, drv_status status, const char *cause, con
     snprintf(self->failed_host, sizeof self->failed_host, "%s", comm_host(self->comm, blame->rank));
 }
 
-// Tells whether an attempt that fails leaves the end of the one before as it is: it came to no
-// step, and it was refused for what it asked for, or that one was done.
+// Returns whether a failed attempt leaves the end of the last one in status.json: it has made no
+// step, and was refused for wrong usage, or the last one had done all steps.
 static bool leaves_status(const run_record *self, drv_status status) {
     return self->before && !self->begun && self->status.end == RUN_FAILED &&
            (status == DRV_E_USAGE || self->end_before == RUN_DONE);
@@ -392,7 +391,7 @@ void record_end(run_record *self, drv_status status, const char *cause, const ch
     comm_blame blame = comm_blamed(self->comm);
     if (blame.rank < 0 && alone) blame.rank = comm_rank(self->comm);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1; // a disk that is stuck must not keep a job that has failed
+    until.tv_sec += 1; // a disk that hangs must not keep a failed job
     if (!may_speak(self, &blame) || pthread_mutex_timedlock(&self->lock, &until) != 0) return;
     if (!self->ended && open_in_its_place(self)) {
         fill_end(self, status, cause, message, &blame);

@@ -11,16 +11,16 @@
 typedef struct run_record run_record; // any thread may call; NULL for `self`: nothing is recorded
 
 // --- the directory
-// Takes the run directory, which is there, and begins an attempt: rank 0, or the only one.
-// DRV_E_BUSY: another drover has it.
+// Takes an existing run directory and begins an attempt; on rank 0, or the only rank. DRV_E_BUSY:
+// another process has it.
 DRV_CHECKED drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **out);
 // Gives every other rank its record, after rank 0 has taken the directory. All ranks call it; *self
 // is rank 0's record there, and is set on the others.
 DRV_CHECKED drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self);
-// Checks on rank 0 that the directory still belongs to this run. DRV_E_IO: it does not, and why.
-// Always DRV_OK on other ranks.
+// Checks on rank 0 that the directory still belongs to this run. DRV_E_IO: it does not; the message
+// says why. Always DRV_OK on other ranks.
 DRV_CHECKED drv_status record_check(run_record *self);
-// Writes to another directory from now on; the directory exists.
+// Writes to another, existing directory from now on.
 void record_move(run_record *self, const char *run_dir);
 void record_close(run_record *self);
 

@@ -1,5 +1,4 @@
-// Tells which ranks are slow, and since when: a window of steps for each, then what is told of
-// them.
+// Finds which ranks are slow, and since when, from a window of steps for each; reports changes.
 #include "record/stragglers.h"
 
 #include <math.h>
@@ -10,19 +9,19 @@ enum {
     WINDOW = 20,
     MANY = 15,       // slow steps of a window make a straggler...
     FEW = 5,         // ...and as few end it
-    SUSPECT = 8,     // slow steps of the other ranks of a host for which the host may be the cause
-    PATIENCE = 8,    // steps that a rank waits to be named for the rest of such a host
-    FIRST_STEPS = 5, // not looked at
+    SUSPECT = 8,     // slow steps of a host's other ranks for which the host may be the cause
+    PATIENCE = 8,    // steps that a rank's report waits for the rest of such a host
+    FIRST_STEPS = 5, // ignored
 };
-// Less than this share of a step holds nobody up.
+// Less than this share of a step holds up nobody.
 #define STANDS_OUT 0.05
 
 typedef struct rank_window {
-    uint32_t slow; // a bit a step, the newest lowest
+    uint32_t slow; // a bit for each step, the newest is the lowest
     rank_time steps[WINDOW];
-    double others[WINDOW]; // what the other ranks of its stage took
+    double others[WINDOW]; // times of the other ranks of its stage
     int n_many;            // steps for which it has been a straggler
-    bool told;             // of it alone
+    bool told;             // reported, by itself
 } rank_window;
 
 struct stragglers {
@@ -33,7 +32,7 @@ struct stragglers {
     bool *told_hosts;
     int64_t n_steps, step;
     double *sorted; // scratch: own times of a stage
-    int next;       // place of stragglers_next: hosts, then ranks; 0 after each step
+    int next;       // position of stragglers_next: hosts, then ranks; 0 after each step
 };
 
 stragglers *stragglers_new(arena *a, int n_ranks, const int *stages, const int *hosts,
@@ -59,7 +58,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The median of a sorted list without its element `but`.
+// Returns the median of a sorted list without its element `but`.
 static double median_without(const double *sorted, int n, int but) {
     const int left = n - 1, low = (left - 1) / 2, high = left / 2;
     return (sorted[low + (low >= but)] + sorted[high + (high >= but)]) / 2;
@@ -114,9 +113,9 @@ void stragglers_add(stragglers *self, int64_t step, const rank_time *of) {
     self->next = 0;
 }
 
-// --- what is told
-// Returns whether all ranks of a host are slow at least in so many steps; a host of one rank, or
-// one that is alone, is nothing beside its ranks.
+// --- reports
+// Returns whether all ranks of a host have so many slow steps. A host of one rank, or a job on one
+// host, is never reported as such.
 static bool host_is_slow(const stragglers *self, int host, bool named) {
     int here = 0;
     for (int i = 0; i < self->n; i++) {
@@ -128,7 +127,7 @@ static bool host_is_slow(const stragglers *self, int host, bool named) {
     return here > 1 && self->n_hosts > 1;
 }
 
-// The seconds of a rank over its window, and those of the others in the same steps.
+// Returns a rank's own seconds in the slow steps of its window, relative to those of the others.
 static double ratio_of(const stragglers *self, const rank_window *rank) {
     double own = 0, others = 0;
     for (int64_t i = 0; i < WINDOW && i < self->n_steps; i++)
@@ -150,7 +149,7 @@ static rank_time sum_of(const rank_window *rank) {
     return sum;
 }
 
-// Names what a rank has more of than the ranks of its stage have on the average.
+// Names what a rank spends more time on than the ranks of its stage on average.
 static const char *reason_of(const stragglers *self, int rank) {
     rank_time mean = {0};
     int count = 0;
@@ -177,7 +176,7 @@ static void describe(const stragglers *self, int rank, bool over, straggler *out
     out->step = self->step - (31 - __builtin_clz(window->slow)); // its oldest slow step
 }
 
-// Returns whether the news of a host is told now.
+// Returns whether to report a host now.
 static bool tell_host(stragglers *self, int host, straggler *out) {
     const bool slow = host_is_slow(self, host, true);
     if (slow == self->told_hosts[host]) return false;

@@ -38,6 +38,7 @@ arguments() {
     "tokenizer train") echo --input text.txt --vocab-size 300 --out out ;;
     "tokenizer encode" | "bench tokenizer" | "bench data") echo --tokenizer tok --input text.txt ;;
     "tokenizer decode") echo --tokenizer tok --input ids ;;
+    "tokenizer convert") echo --tokenizer tok --out out ;;
     "data get") echo http://127.0.0.1:9/x --out out ;;
     "data build") echo --input text.txt --tokenizer tok --out out ;;
     "data info" | "data show" | "data verify") echo data/set ;;

@@ -4,6 +4,7 @@
 # there; needs the CUDA plugin and says so where there is none. All seven with DROVER_PLAN_CUDA=all, half a minute each; else two,
 # the second one of 8 of the 32 layers, each of which the compiler takes as long for. Rows of several documents, whose mask the
 # compiler plans too, but for one case; cuDNN's scratch, of which it learns on a device alone, is counted beside.
+here=$(cd "$(dirname "$0")"/.. && pwd)
 . "$(dirname "$0")"/story.bash
 folder=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
 if [ ! -e "$folder"/cuda/xla_cuda_plugin.so ]; then
@@ -48,4 +49,8 @@ YAML
     done
     echo "$name: planned ${plan:-?} bytes, compiled ${compiled:-?}, of cuDNN besides ${besides:-?}"
 done
+# The flags that bench/gpus.sh compares: XLA takes away and renames some with every version, and refuses what it does not know.
+flags=$(sed -n 's/^[a-z]*=\(xla_gpu_[^ ]*\)$/\1/p' "$here/bench/gpus.sh" | paste -sd ,)
+check "bench/gpus.sh has flags" [ -n "$flags" ]
+expect 0 "Total failed: 0" "$drover" compile run.yaml --target cuda:h200 --devices 2 --set model.num_hidden_layers=1 --set "pjrt.flags=[$flags]"
 finish

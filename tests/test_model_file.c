@@ -95,11 +95,11 @@ static void ids_of_the_packages(void **state) {
         for (size_t i = 0; i < json_array_size(json_object_get(test, "texts")); i++)
             check_text(t, test, i);
         tokenizer_close(t);
-        n_converted += check_converted(work, test, path);
+        if (!str_ends(path, ".json")) n_converted += check_converted(work, test, path);
         arena_free(work);
         json_decref(test);
     }
-    assert_true(cases_path || (n_cases >= 16 && n_converted >= 2));
+    assert_true(cases_path || (n_cases >= 36 && n_converted >= 2));
     arena_free(a);
 }
 

@@ -318,13 +318,37 @@ static void trains_the_same_merges(void **state) {
 }
 
 // --- what is refused, and where texts may be cut
+#define UNIGRAM(pieces, unknown)                                                                   \
+    "{\"model\": {\"type\": \"Unigram\", \"vocab\": [" pieces "], \"unk_id\": " unknown "}"
+
 static void refused_by_name(void **state) {
     (void)state;
     arena *a = arena_new("refused");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     const struct {
         const char *json, *says;
-    } cases[] = {{"{\"model\": {\"type\": \"Unigram\"}}", "model \"Unigram\" is not supported"},
+    } cases[] = {{"{\"model\": {\"type\": \"WordPiece\"}}", "model \"WordPiece\" is not supported"},
+            {UNIGRAM("[\"a\", -1]", "0") ", \"normalizer\": {\"type\": \"Precompiled\", "
+                                         "\"precompiled_charsmap\": \"!\"}}",
+                    "precompiled_charsmap is not Base64"},
+            {UNIGRAM("[\"a\", -1]", "0") ", \"normalizer\": {\"type\": \"Precompiled\", "
+                                         "\"precompiled_charsmap\": \"eHl6\"}}",
+                    "precompiled_charsmap: 3 bytes"},
+            {UNIGRAM("[\"a\", -1]",
+                     "0") ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": "
+                          "[{\"type\": \"NFC\"}, {\"type\": \"Strip\", \"strip_left\": true}]}}",
+                    "behind NFC, Prepend or Replace of a space, normalizer \"Strip\""},
+            {UNIGRAM("[\"a\", -1]", "0") ", \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}}",
+                    "without Metaspace, pre_tokenizer \"WhitespaceSplit\""},
+            {UNIGRAM("[\"a\", -1]", "0") ", \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+                    "beside ByteLevel, model \"Unigram\""},
+            {UNIGRAM("", "0") "}", "a unigram model has 0 pieces"},
+            {UNIGRAM("[\"a\"]", "0") "}", "entry 0 of model.vocab is not a text and its score"},
+            {UNIGRAM("[\"a\", -1]", "1") "}",
+                    "unk_id is missing or not the id of a piece, expected 0 to 0"},
+            {UNIGRAM("[\"a\", -1]", "null") "}", "unk_id is missing"},
+            {"{\"model\": {\"type\": \"Unigram\", \"unk_id\": 0}}",
+                    "without vocab, model \"Unigram\""},
             {"[]", "expected a JSON object"},
             {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"normalizer\": "
              "{\"type\": \"Lowercase\"}}",

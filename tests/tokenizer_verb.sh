@@ -1,6 +1,7 @@
 #!/bin/bash
 # drover tokenizer as a user sees it: special tokens and their roles, ids and text through files,
 # full disks, wrong ids. The last line is "N passed, N failed".
+golden=$(realpath "$(dirname "$0")"/golden)
 . "$(dirname "$0")"/story.bash
 # has TEXT FILE
 has() { if grep -qF -- "$1" "$2"; then ok; else bad "no $1 in $2" "$2"; fi; }
@@ -81,6 +82,21 @@ expect 2 "tokenizer decode" "$drover" tokenizer decode --tokenizer plain --input
 expect 1 "could not write to standard output" sh -c "'$drover' tokenizer encode --tokenizer plain --input text.txt >/dev/full"
 expect 1 "could not write to standard output" sh -c "'$drover' tokenizer decode --tokenizer plain --input ids >/dev/full"
 expect 1 "could not open" "$drover" tokenizer decode --tokenizer plain --input gone
+
+# --- a model of sentencepiece becomes tokenizer.json where that gives the same ids
+python3 - "$golden/model_files.jsonl" <<'PYTHON'
+import base64, json, sys
+for case in map(json.loads, open(sys.argv[1], encoding="utf-8")):
+    if case["name"] in ("llama", "llama_unused", "unigram_plain"):
+        open(case["name"] + ".model", "wb").write(base64.b64decode(case["bytes"]))
+PYTHON
+encode() { "$drover" tokenizer encode --tokenizer "$1" --input text.txt; }
+expect 0 "give the same ids" "$drover" tokenizer convert --tokenizer llama.model --out converted/of-llama
+same "$(encode converted/of-llama | cksum)" "$(encode llama.model | cksum)" "ids of the conversion"
+expect 2 'tokenizer.json" is there already' "$drover" tokenizer convert --tokenizer llama.model --out converted/of-llama
+expect 1 "cannot say what it has: unused pieces" "$drover" tokenizer convert --tokenizer llama_unused.model --out none-written
+expect 1 "in double precision and sentencepiece in single" "$drover" tokenizer convert --tokenizer unigram_plain.model --out none-written
+check "nothing was written" test ! -e none-written
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -2,9 +2,9 @@
 """Writes tests/golden/meta: small Llamas as Meta publishes them (consolidated.NN.pth, params.json), made from transformers' by the
 description of github.com/meta-llama/llama-models and of transformers' convert_llama_weights_to_hf.py, and the weights that they
 were made from (truth.safetensors). Says how far the logits of a forward pass by Meta's formulas, rotating pairs that lie side by
-side, are from transformers'. With the program, imports both folders and compares the logits of the results.
+side, are from transformers'. With the program, imports the folders and compares the logits of the results; with a folder, writes there.
 
-    pip install torch transformers safetensors numpy; tools/golden_meta.py [build/drover]
+    pip install torch transformers safetensors numpy; tools/golden_meta.py [build/drover [FOLDER]]
 """
 import json, math, pathlib, subprocess, sys, tempfile
 
@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/meta"
+OUT = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).resolve().parent.parent / "tests/golden/meta")
 DIM, HEADS, LAYERS, VOCAB, EPS = 16, 4, 2, 48, 1e-5
 SCALING = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)
 # folder -> shards, heads of keys, how the table is divided, whether it is the output weight too, frequencies scaled

@@ -106,15 +106,59 @@ def rank_cases(rng, words, n, path=None):
         yield dict(name=file, file=file, bytes=base64.b64encode(lines).decode(), texts=texts, ids=[encoding.encode(plain(t), allowed_special="all") for t in texts])
 
 
-def change(model, unescaped):
-    if not unescaped:
+def change(model, how):
+    """The model with spaces as they are, with every 5th piece unused, or without some of its characters, which it merges nevertheless."""
+    if not how:
         return model
     from sentencepiece import sentencepiece_model_pb2
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-    proto.normalizer_spec.escape_whitespaces = False
-    for piece in proto.pieces:
-        piece.piece = piece.piece.replace("\u2581", " ")
+    if how == "unescaped":
+        proto.normalizer_spec.escape_whitespaces = False
+        for piece in proto.pieces:
+            piece.piece = piece.piece.replace("\u2581", " ")
+    normal = [piece for piece in proto.pieces if piece.type == piece.NORMAL]
+    if "unused" in how:
+        for piece in normal[::5]:
+            piece.type = piece.UNUSED
+    if "hidden" in how:
+        for piece in [p for p in normal if len(p.piece) == 1][::4]:
+            proto.pieces.remove(piece)
     return proto.SerializeToString()
+
+
+CHANGES = {"llama": ["", "unescaped", "unused", "hidden", "unused_hidden"], "unigram_rules": ["", "unescaped"], "bpe_symbols": ["", "unused_hidden"],
+           "bpe_rules": ["", "unused"], "unigram_symbols": ["", "unused"]}
+
+
+def unigrams(texts, usual):
+    """Name and tokenizer.json of unigram models, with what T5, mBART, XLNet and derivatives of Llama have around them. usual: with the
+    rules that they have, which are large."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from sentencepiece import sentencepiece_model_pb2
+    proto = lambda **options: sentencepiece_model_pb2.ModelProto.FromString(train(texts, model_type="unigram", **options))
+    nmt = proto(**(dict(normalization_rule_name="nmt_nfkc_cf") if usual else dict(rules=True)), unk_id=2, bos_id=0, eos_id=1)
+    bytes_ = proto(**LLAMA)
+    rules = normalizers.Precompiled(nmt.normalizer_spec.precompiled_charsmap)
+    runs, tail, mark = (lambda to: normalizers.Replace(Regex(" {2,}"), to)), normalizers.Strip(left=False, right=True), "\u2581"
+    meta = lambda scheme, split=True: pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
+    marks = normalizers.Sequence([normalizers.Prepend(mark), normalizers.Replace(" ", mark)])
+    kinds = {"t5": (nmt, rules, pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), meta("always")]), False),
+             "mbart": (nmt, normalizers.Sequence([rules, runs(" ")]), meta("always"), False),
+             "xlnet": (nmt, normalizers.Sequence([rules, tail, runs(mark)]), meta("always"), False),
+             "first": (nmt, normalizers.Sequence([tail, runs(" ")]), meta("first"), False), "never": (nmt, None, meta("never", False), False),
+             "llama": (bytes_, marks, None, True), "some_bytes": (bytes_, normalizers.Sequence([runs(" "), marks]), None, True),
+             "plain": (nmt, normalizers.Strip(left=True, right=False), None, False)}
+    for name, (model, normalizer, words, fallback) in kinds.items():
+        pieces = [(p.piece, p.score) for p in model.pieces if not (name == "some_bytes" and p.type == p.BYTE and p.piece[4] in "37B")]
+        tokenizer = Tokenizer(models.Unigram(pieces, [p for p, _ in pieces].index("<unk>"), fallback))
+        if normalizer:
+            tokenizer.normalizer = normalizer
+        if words:
+            tokenizer.pre_tokenizer = words
+            tokenizer.decoder = decoders.Metaspace(prepend_scheme="never" if name == "never" else "always")
+        tokenizer.add_special_tokens(["<s>", "</s>", "<unk>"])
+        tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", tokenizer.token_to_id("</s>"))])
+        yield "tokenizers_" + name, tokenizer
 
 
 def main(out, seed=1, n=0, path=None):
@@ -123,15 +167,19 @@ def main(out, seed=1, n=0, path=None):
     with open(out, "w", encoding="utf-8") as f:
         for name, options in {**KINDS, **(LARGE if n else {})}.items():
             model = train(texts, **options)
-            for unescaped in [False, True] if name in ("llama", "unigram_rules") else [False]:
-                bytes_ = change(model, unescaped)
+            for how in CHANGES.get(name, [""]):
+                bytes_ = change(model, how)
                 processor = sentencepiece.SentencePieceProcessor(model_proto=bytes_)
                 some = [random_text(rng, words) for _ in range(n or 24)] + (texts if n else texts[:12]) + ["", " ", "\u2581", "  a  "]
                 some = [t for t in some if len(t) < 4000 or n]
-                f.write(json.dumps(dict(name=name + "_unescaped" * unescaped, file="tokenizer.model", bytes=base64.b64encode(bytes_).decode(), texts=some,
+                f.write(json.dumps(dict(name=name + ("_" + how if how else ""), file="tokenizer.model", bytes=base64.b64encode(bytes_).decode(), texts=some,
                                         ids=[processor.encode(t) for t in some]), ensure_ascii=False) + "\n")
 
-
+        for name, tokenizer in unigrams(texts, n > 0):
+            some = [random_text(rng, words) for _ in range(n or 24)] + (texts if n else texts[:12]) + ["", " ", "\u2581", "  a  ", "a \r\n b"]
+            some = [t for t in some if len(t) < 4000 or n]
+            f.write(json.dumps(dict(name=name, file="tokenizer.json", bytes=base64.b64encode(tokenizer.to_str().encode()).decode(), texts=some,
+                                    ids=[tokenizer.encode(t, add_special_tokens=False).ids for t in some]), ensure_ascii=False) + "\n")
         for case in rank_cases(rng, words, n or 25, path):
             f.write(json.dumps(case, ensure_ascii=False) + "\n")
 

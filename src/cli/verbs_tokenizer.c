@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/parallel.h"
 #include "cli/tokenizer_train.h"
 #include "data/read/text_batch.h"
+#include "tok/model_file.h"
 
 drv_status tokenizer_set_threads(const cli_args *args) {
     int64_t threads = 0;
@@ -171,6 +174,20 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
     return status;
 }
 
+// --- convert
+static drv_status tokenizer_convert(arena *a, const cli_args *args) {
+    const char *path, *out;
+    DRV_TRY(cli_need(args, "--tokenizer", &path));
+    DRV_TRY(cli_need(args, "--out", &out));
+    const char *old = path_join(a, out, "tokenizer.json");
+    if (file_exists(old))
+        return drv_fail(DRV_E_USAGE,
+                "tokenizer convert: \"%s\" is there already, expected a new folder", old);
+    DRV_TRY(model_file_convert(path, out));
+    log_info("%s/tokenizer.json and tokenizer_config.json give the same ids", out);
+    return DRV_OK;
+}
+
 #define INPUT                                                                                      \
     { "--input", "PATH...", "files, folders, globs, or - for standard input" }
 #define THREADS                                                                                    \
@@ -209,6 +226,11 @@ static const cli_option decode_options[] = {
         {"--no-special", NULL, "leave special tokens out"},
 };
 
+static const cli_option convert_options[] = {
+        CLI_TOKENIZER,
+        {"--out", "DIR", "where tokenizer.json and tokenizer_config.json go"},
+};
+
 static const verb subverbs[] = {
         {
                 .name = "train",
@@ -241,13 +263,23 @@ static const verb subverbs[] = {
                 CLI_OPTIONS(decode_options),
                 .run = tokenizer_decode_verb,
         },
+        {
+                .name = "convert",
+                .summary = "tokenizer.model to tokenizer.json",
+                .usage = "--tokenizer PATH --out DIR",
+                .help = "Writes a model of sentencepiece or ranks of tiktoken as tokenizer.json and tokenizer_config.json, if\n"
+                        "they can say what gives the same ids; else the reason why not is printed, and nothing written.\n"
+                        "Every verb takes the file as it is, too.",
+                CLI_OPTIONS(convert_options),
+                .run = tokenizer_convert,
+        },
 };
 
 const verb verb_tokenizer = {
         .name = "tokenizer",
-        .summary = "train a BPE tokenizer, encode and decode",
+        .summary = "train a BPE tokenizer, encode, decode and convert",
         .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
-                "the sentencepiece style (Llama-2); reads tokenizer.model of sentencepiece (BPE, unigram) and\n"
-                "ranks of tiktoken, too. Ids and text are the same as there.",
+                "the sentencepiece style (Llama-2); reads unigram models there (T5, mBART), tokenizer.model of\n"
+                "sentencepiece (BPE, unigram) and ranks of tiktoken, too. Ids and text are the same as there.",
         CLI_SUBVERBS(subverbs),
 };

@@ -147,8 +147,24 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
     if (n > from) part(e, s + from, n - from);
 }
 
+static void encode_pieces(encoder *e, const unsigned char *s, size_t n) {
+    offset_list begins = {0};
+    if (e->t->unigram)
+        unigram_encode(e->t->unigram, s, n, &e->out, e->trace ? &begins : NULL);
+    else
+        piece_bpe_encode(e->t->piece_bpe, s, n, &e->out, e->trace ? &begins : NULL);
+    for (int64_t i = 0; i < begins.n; i++)
+        trace_id(e->trace, s + begins.p[i]);
+    offset_list_free(&begins);
+}
+
 static void encode_batch_of_words(void *ctx, const unsigned char *const *bounds, int n) {
     encoder *e = ctx;
+    if (e->t->unigram || e->t->piece_bpe) {
+        for (int i = 0; i < n; i++)
+            encode_pieces(e, bounds[i], (size_t)(bounds[i + 1] - bounds[i]));
+        return;
+    }
     if (!e->trace) {
         word_cache_encode(e->cache, bounds, n, e->end, &e->out);
         return;
@@ -160,34 +176,42 @@ static void encode_batch_of_words(void *ctx, const unsigned char *const *bounds,
     }
 }
 
-static void encode_pieces(encoder *e, const unsigned char *s, size_t n) {
-    offset_list begins = {0};
-    unigram_encode(e->t->unigram, s, n, &e->out, e->trace ? &begins : NULL);
-    for (int64_t i = 0; i < begins.n; i++)
-        trace_id(e->trace, s + begins.p[i]);
-    offset_list_free(&begins);
+// Appends a word to the text that Metaspace makes.
+static void add_spaced(encoder *self, const unsigned char *text, size_t n_bytes) {
+    const tokenizer *tok = self->t;
+    const bool marked = *text == ' ' || (n_bytes >= 3 && memcmp(text, SPACE_MARK, 3) == 0);
+    const bool wanted =
+            tok->prefix == PREFIX_UNLESS || (tok->prefix == PREFIX_FIRST && self->first == text);
+    const bool prefixed = wanted && !marked && !self->continues;
+    if (prefixed) str_add(&self->spaced, " ", 1);
+    str_replace(&self->spaced, text, n_bytes, SPACE_MARK, " ");
+    if (self->trace) trace_spaced_put(self->trace, text, n_bytes, prefixed);
+}
+
+// Appends what lies between white space.
+static void add_parted(encoder *self, const unsigned char *text, size_t n_bytes) {
+    const unsigned char *word = text, *end = text + n_bytes;
+    for (const unsigned char *p = text, *next = text; p < end; p = next) {
+        if (!(cp_table()[utf8_next(&next)] & CP_SPACE)) continue;
+        if (p > word) add_spaced(self, word, (size_t)(p - word));
+        word = next;
+    }
+    if (end > word) add_spaced(self, word, (size_t)(end - word));
 }
 
 static void encode_words(encoder *self, const unsigned char *text, size_t n_bytes) {
     const tokenizer *tok = self->t;
-    if (tok->unigram) {
-        encode_pieces(self, text, n_bytes);
-        return;
-    }
     if (tok->metaspace) {
         str_clear(&self->spaced);
-        const bool marked = *text == ' ' || (n_bytes >= 3 && memcmp(text, SPACE_MARK, 3) == 0);
-        const bool wanted = tok->prefix == PREFIX_UNLESS ||
-                            (tok->prefix == PREFIX_FIRST && self->first == text);
-        const bool prefixed = wanted && !marked && !self->continues;
-        if (prefixed) str_add(&self->spaced, " ", 1);
-        str_replace(&self->spaced, text, n_bytes, SPACE_MARK, " ");
-        if (self->trace) trace_spaced(self->trace, text, n_bytes, &self->spaced, prefixed);
+        if (self->trace) trace_spaced_begin(self->trace);
+        (tok->parts_spaces ? add_parted : add_spaced)(self, text, n_bytes);
+        if (self->trace) trace_spaced_end(self->trace, text + n_bytes, &self->spaced);
         text = (const unsigned char *)self->spaced.p;
         n_bytes = self->spaced.n;
     }
     self->continues = false;
     self->first = NULL;
+    if (n_bytes == 0) return;
     self->end = text + n_bytes;
     split_text(tok->rule, tok->n_rules, text, n_bytes, encode_batch_of_words, self);
 }

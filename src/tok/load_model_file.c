@@ -28,7 +28,7 @@ const char *tokenizer_file_of(arena *a, const char *path) {
 }
 
 // --- vocabulary and merges, as tokenizer.json writes them
-static void put_vocabulary(const str_view *tokens, const int32_t *ids, int64_t n, str *out) {
+void loader_write_vocabulary(const str_view *tokens, const int32_t *ids, int64_t n, str *out) {
     str_puts(out, "{");
     for (int64_t i = 0; i < n; i++) {
         if (i) str_puts(out, ",");
@@ -64,7 +64,7 @@ static void put_merges(loader *load, const str_view *tokens, const float *scores
     load->ranks = ranks;
 }
 
-static drv_status load_vocabulary(loader *load, const str *vocab, const str *merges,
+drv_status loader_read_vocabulary(loader *load, const str *vocab, const str *merges,
         bool byte_fallback) {
     load->vocab = (json_cursor){.p = vocab->p, .end = vocab->p + vocab->n};
     load->merges = (json_cursor){.p = merges->p, .end = merges->p + merges->n};
@@ -114,35 +114,38 @@ static void load_settings(loader *load, const piece_model *m) {
     load->fused = load->keeps_ids = true;
 }
 
-static drv_status check_pieces(const loader *load, const piece_model *m) {
-    for (int32_t id = 0; id < m->n && !m->is_unigram; id++)
-        if (m->types[id] == PIECE_UNUSED)
-            return drv_fail(DRV_E_DATA,
-                    "%s: piece %d is unused, which is not supported in a BPE model of sentencepiece",
-                    load->path, id);
-    return DRV_OK;
+static void choose_model(loader *load, const piece_model *model) {
+    tokenizer *tok = load->t;
+    if (model->is_unigram) {
+        unigram_pieces pieces;
+        piece_model_unigram(load->a, model, &pieces);
+        if (model->byte_fallback) pieces.byte_id = tok->fallback_id;
+        tok->unigram = unigram_make(load->a, &pieces);
+    } else if (piece_bpe_is_needed(load->a, model)) {
+        tok->piece_bpe = piece_bpe_make(load->a, model, tok);
+    }
 }
 
 static drv_status load_pieces(loader *load, const piece_model *model) {
     tokenizer *tok = load->t;
     str vocab = {0}, merges = {0};
-    DRV_TRY(check_pieces(load, model));
     DRV_TRY(piece_rules_make(load->a, load->path, model, &tok->rules));
-    if (model->is_unigram) tok->unigram = unigram_make(load->a, model);
+    choose_model(load, model);
     load_settings(load, model);
-    put_vocabulary(model->pieces, NULL, model->n, &vocab);
-    if (model->is_unigram)
+    loader_write_vocabulary(model->pieces, NULL, model->n, &vocab);
+    const bool whole = tok->unigram || tok->piece_bpe; // texts are encoded without words
+    if (whole)
         str_puts(&merges, "[]");
     else
         put_merges(load, model->pieces, model->scores, model->types, model->n, &merges);
-    const drv_status status = load_vocabulary(load, &vocab, &merges, model->byte_fallback);
+    const drv_status status = loader_read_vocabulary(load, &vocab, &merges, model->byte_fallback);
     str_free(&vocab);
     str_free(&merges);
     DRV_TRY(status);
     tok->unknown = model->unknown;
     tok->fuse_unknown = true;
-    tok->can_cut = !tok->unigram && !tok->rules;
-    if (!tok->unigram) load_joins(load);
+    tok->can_cut = !whole && !tok->rules;
+    if (!whole) load_joins(load);
     tok->can_cut &= tok->n_rules > 0;
     DRV_TRY(load_tokens(load, user_defined(model)));
     put_bos(load, model->bos);
@@ -172,9 +175,9 @@ static drv_status load_ranks(loader *load, const rank_file *ranks) {
     tok->byte_level = tok->ignore_merges = load->fused = load->keeps_ids = true;
     tok->nfc = ranks->family->nfc;
     DRV_TRY(load_words(load, ranks->family));
-    put_vocabulary(ranks->tokens, ranks->ids, ranks->n, &vocab);
+    loader_write_vocabulary(ranks->tokens, ranks->ids, ranks->n, &vocab);
     put_merges(load, ranks->tokens, ranks->scores, NULL, ranks->n, &merges);
-    const drv_status status = load_vocabulary(load, &vocab, &merges, false);
+    const drv_status status = loader_read_vocabulary(load, &vocab, &merges, false);
     str_free(&vocab);
     str_free(&merges);
     DRV_TRY(status);

@@ -48,5 +48,12 @@ const char *loader_token_text(const json_t *value);
 DRV_CHECKED drv_status load_added(loader *load, const json_t *list, const json_t *beside);
 // Loads the roles of special tokens; needs all of the above and the post-processor.
 DRV_CHECKED drv_status load_roles(loader *l);
+// Write a vocabulary, and read it with its merges, as tokenizer.json has them, for models that have
+// them in other forms. `ids`: NULL: the places of the tokens.
+void loader_write_vocabulary(const str_view *tokens, const int32_t *ids, int64_t n, str *out);
+DRV_CHECKED drv_status loader_read_vocabulary(loader *load, const str *vocab, const str *merges,
+        bool byte_fallback);
+// Loads the vocabulary of a unigram model, after the settings that say what a space is in it.
+DRV_CHECKED drv_status load_unigram(loader *load, const json_t *model);
 // Loads a whole tokenizer from the bytes of a model file (model_file.h) in place of tokenizer.json.
 DRV_CHECKED drv_status load_model_file(loader *load, const void *bytes, size_t n);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "tok/model_file.h"
+#include "tok/piece_bpe.h"
 #include "tok/piece_model.h"
 #include "tok/rank_file.h"
 #include "tok/score_merges.h"
@@ -57,20 +58,24 @@ static json_t *config_json(json_t *bos, json_t *eos, json_t *pad, json_t *unknow
 
 // --- sentencepiece
 // Says what tokenizer.json cannot express so that the ids are the same; NULL: it can.
-static const char *reason_against(const piece_model *m) {
+static const char *reason_against(arena *a, const piece_model *m) {
     bool has_user_defined = false, has_unused = false;
     for (int32_t id = 0; id < m->n; id++) {
         has_user_defined |= m->types[id] == PIECE_USER_DEFINED;
         has_unused |= m->types[id] == PIECE_UNUSED;
     }
-    if (m->is_unigram) return "a unigram model, of which tokenizers adds up scores in another way";
+    if (m->is_unigram)
+        return "a unigram model, whose scores tokenizers adds up in double precision and sentencepiece in single";
     if (m->charsmap.n) return "rules that normalise texts, which tokenizers applies in another way";
     if (m->removes_spaces) return "that spaces at the ends and between words are removed";
     if (!m->escapes_spaces) return "that spaces stay spaces";
     if (m->dummy_prefix && m->space_is_last) return "that a space is put behind a text";
     if (m->dummy_prefix && has_user_defined)
         return "a space in front of the text alone where user-defined pieces part it";
-    return has_unused ? "unused pieces" : NULL;
+    if (has_unused) return "unused pieces";
+    return piece_bpe_is_needed(a, m)
+                   ? "characters that are no pieces of a text but merged into some"
+                   : NULL;
 }
 
 static bool is_special(const piece_model *m, int32_t id) {
@@ -197,8 +202,12 @@ static drv_status write_json(const char *path, json_t *value) {
 
 // Takes both values.
 static drv_status write_both(arena *a, const char *folder, json_t *settings, json_t *config) {
-    const drv_status status = write_json(path_join(a, folder, "tokenizer.json"), settings);
-    if (status == DRV_OK) return write_json(path_join(a, folder, "tokenizer_config.json"), config);
+    drv_status status = dir_make(folder);
+    if (status == DRV_OK)
+        status = write_json(path_join(a, folder, "tokenizer.json"), json_incref(settings));
+    if (status == DRV_OK)
+        status = write_json(path_join(a, folder, "tokenizer_config.json"), json_incref(config));
+    json_decref(settings);
     json_decref(config);
     return status;
 }
@@ -213,7 +222,7 @@ static drv_status convert_pieces(arena *a, const char *path, const file_map *fil
         const char *folder) {
     piece_model model;
     DRV_TRY(piece_model_read(a, path, file->p, file->n, &model));
-    const char *reason = reason_against(&model);
+    const char *reason = reason_against(a, &model);
     if (reason) return refuse(path, reason);
     return write_both(a, folder, pieces_tokenizer(a, &model), pieces_config(&model));
 }

@@ -34,11 +34,18 @@ void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *ou
         piece_rules_apply(t->rules, text, n, out, NULL);
         return;
     }
+    str stepped = {0};
+    if (t->steps.n) {
+        text_steps_apply(&t->steps, text, n, &stepped, NULL);
+        text = stepped.p;
+        n = stepped.n;
+    }
     void *composed = compose(t, &text, &n);
     if (t->prefix == PREFIX_ALWAYS && n) str_add(out, " ", 1);
     if (t->space_mark && !t->metaspace)
         str_replace(out, text, n, SPACE_MARK, " ");
-    else
+    else if (n)
         str_add(out, text, n);
     free(composed);
+    str_free(&stepped);
 }

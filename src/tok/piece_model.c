@@ -302,3 +302,23 @@ drv_status piece_model_read(arena *a, const char *path, const void *bytes, size_
     DRV_TRY(read_message(&self, &self.file, &file, take_of_model));
     return check_all(&self);
 }
+
+void piece_model_unigram(arena *a, const piece_model *m, unigram_pieces *out) {
+    float least = 3.402823466e+38f;
+    bool *found = ARENA_ARRAY(a, bool, m->n + 1);
+    double *scores = ARENA_ARRAY(a, double, m->n + 1);
+    for (int32_t id = 0; id < m->n; id++) {
+        const bool user_defined = m->types[id] == PIECE_USER_DEFINED;
+        found[id] = user_defined || m->types[id] == PIECE_NORMAL;
+        scores[id] = (double)(user_defined ? (float)(0.1 * ((double)m->pieces[id].n - 1))
+                                           : m->scores[id]);
+        if (m->types[id] == PIECE_NORMAL && m->scores[id] < least) least = m->scores[id];
+    }
+    *out = (unigram_pieces){.pieces = m->pieces,
+            .found = found,
+            .scores = scores,
+            .n = m->n,
+            .unknown = m->unknown,
+            .unknown_score = (double)(least - 10.0f),
+            .escapes_spaces = m->escapes_spaces};
+}

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "tok/unigram.h"
 
 typedef enum piece_type { // numbers of the format
     PIECE_NORMAL = 1,
@@ -31,6 +32,9 @@ typedef struct piece_model {
     bool escapes_spaces; // a space is written as U+2581
 } piece_model;
 
+// Fills what the unigram model needs but for the bytes, in `a`. Scores are as sentencepiece 0.2.3
+// has them: that of a user-defined piece follows from its length.
+void piece_model_unigram(arena *a, const piece_model *m, unigram_pieces *out);
 int piece_byte(str_view piece); // 10 of <0x0A>; -1: it is no byte
 // Reads the bytes of a file. The model's texts lie in them. DRV_E_DATA names what is wrong.
 DRV_CHECKED drv_status piece_model_read(arena *a, const char *path, const void *bytes,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
@@ -49,6 +51,14 @@ static size_t longest_key(const piece_rules *rules, const unsigned char *s, size
         found = i + 1;
     }
     return found;
+}
+
+// Finds the shortest key, which a NUL ends; returns whether there is one.
+static bool shortest_key(const piece_rules *rules, const unsigned char *s, size_t n,
+        uint32_t *value) {
+    for (size_t i = 1; i <= n && s[i - 1]; i++)
+        if (longest_key(rules, s, i, value)) return true;
+    return false;
 }
 
 // --- a step: what the beginning of the text becomes
@@ -128,6 +138,50 @@ void piece_rules_apply(const piece_rules *rules, const void *text, size_t n_byte
     if (rules->dummy_prefix && rules->space_is_last) put(&to, " ", 1, n_bytes);
 }
 
+// --- as tokenizers has it
+// Returns the bytes of what a reader takes for one character (UAX 29).
+static size_t cluster_bytes(const unsigned char *s, size_t n) {
+    const unsigned char *p = s, *end = s + n;
+    utf8proc_int32_t state = 0, last = (utf8proc_int32_t)utf8_next(&p);
+    while (p < end) {
+        const unsigned char *next = p;
+        const utf8proc_int32_t now = (utf8proc_int32_t)utf8_next(&next);
+        if (utf8proc_grapheme_break_stateful(last, now, &state)) break;
+        last = now;
+        p = next;
+    }
+    return (size_t)(p - s);
+}
+
+static void put_plain(str *out, offset_list *origins, str_view text, size_t origin) {
+    str_add(out, text.p, text.n);
+    for (size_t i = 0; origins && i < text.n; i++) {
+        MEM_GROW(origins->p, origins->n, origins->cap);
+        origins->p[origins->n++] = (int64_t)origin;
+    }
+}
+
+void piece_rules_apply_map(const piece_rules *rules, const void *text, size_t n_bytes, str *out,
+        offset_list *origins) {
+    const unsigned char *s = text;
+    uint32_t value;
+    for (size_t at = 0, n; at < n_bytes; at += n) {
+        n = cluster_bytes(s + at, n_bytes - at);
+        if (n < 6 && shortest_key(rules, s + at, n, &value)) {
+            put_plain(out, origins, replaced_by(rules, value), at);
+            continue;
+        }
+        for (size_t i = at, k; i < at + n; i += k) {
+            const unsigned char *next = s + i;
+            utf8_next(&next);
+            k = (size_t)(next - (s + i));
+            const bool found = shortest_key(rules, s + i, k, &value);
+            put_plain(out, origins,
+                    found ? replaced_by(rules, value) : (str_view){(const char *)s + i, k}, i);
+        }
+    }
+}
+
 // --- making
 static drv_status read_charsmap(arena *a, const char *path, str_view map, piece_rules *out) {
     uint32_t n_trie;
@@ -154,6 +208,14 @@ static drv_status read_charsmap(arena *a, const char *path, str_view map, piece_
 static int by_length(const void *x, const void *y) {
     const str_view *a = x, *b = y;
     return (a->n < b->n) - (a->n > b->n);
+}
+
+drv_status piece_rules_open_map(arena *a, const char *path, str_view map, const piece_rules **out) {
+    piece_rules *rules = ARENA_NEW(a, piece_rules);
+    *rules = (piece_rules){0};
+    DRV_TRY(read_charsmap(a, path, map, rules));
+    *out = rules;
+    return DRV_OK;
 }
 
 drv_status piece_rules_make(arena *a, const char *path, const piece_model *m,

@@ -12,6 +12,14 @@ typedef struct piece_rules piece_rules; // immutable
 // a space in front and U+2581 for spaces. DRV_E_DATA: the rules are broken.
 DRV_CHECKED drv_status piece_rules_make(arena *a, const char *path, const piece_model *m,
         const piece_rules **out);
+// Opens rules alone, the bytes of precompiled_charsmap, which are used. DRV_E_DATA: they are broken.
+DRV_CHECKED drv_status piece_rules_open_map(arena *a, const char *path, str_view map,
+        const piece_rules **out);
+// Appends what tokenizers makes of a text by such rules (src/normalizers/precompiled.rs there):
+// they replace what a reader takes for one character, if it is short, or else its code points, by
+// the rule of their shortest beginning.
+void piece_rules_apply_map(const piece_rules *rules, const void *text, size_t n_bytes, str *out,
+        offset_list *origins);
 // Appends the normalised text, a space for U+2581 where the model writes spaces so. `origins`: gets
 // for each byte the place in the text from which it comes; NULL.
 void piece_rules_apply(const piece_rules *rules, const void *text, size_t n_bytes, str *out,

@@ -1,9 +1,10 @@
 // The parts of a tokenizer, for the files of this folder.
 #pragma once
-#include "tok/piece_rules.h"
+#include "tok/text_steps.h"
 #include "tok/split.h"
 #include "tok/token_role.h"
 #include "tok/tokenizer.h"
+#include "tok/piece_bpe.h"
 #include "tok/unigram.h"
 #include "tok/word_table.h"
 
@@ -94,9 +95,12 @@ struct tokenizer {        // immutable after opening, but for `words`
     bool space_mark; // the sentencepiece style: U+2581 is a space
     bool metaspace;  // by a pre-tokenizer, so after the added tokens; else by a normalizer
     space_prefix prefix;
-    const piece_rules *rules; // the normaliser of a sentencepiece model; NULL: the above is all
-    const unigram *unigram;   // the model of normalised texts; NULL: BPE
-    bool strip_space;         // the decoder takes one space off the front
+    text_steps steps;           // normalisers before the above
+    bool parts_spaces;          // white space parts words and goes; then each has a space in front
+    const piece_rules *rules;   // the normaliser of a sentencepiece model; NULL: the above is all
+    const unigram *unigram;     // the model of normalised texts; NULL: BPE
+    const piece_bpe *piece_bpe; // BPE that no merges say; NULL: merges do
+    bool strip_space;           // the decoder takes one space off the front
     bool decodes_keys;   // to what the vocabulary has written: no decoder makes bytes of stand-ins,
                          // or spaces of U+2581
     bool joins_by_space; // no decoder at all: tokens with spaces between them
@@ -157,10 +161,10 @@ int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n);
 int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
 // Returns whether normalising can change a text.
 static inline bool tokenizer_normalizes(const tokenizer *t) {
-    return t->nfc || t->rules || (t->space_mark && !t->metaspace);
+    return t->nfc || t->rules || t->steps.n || (t->space_mark && !t->metaspace);
 }
-// Appends the normalised form of a part of a text: NFC, a space for U+2581, and one before
-// it under PREFIX_ALWAYS.
+// Appends the normalised form of a part of a text: the steps, NFC, a space for U+2581, and one
+// before it under PREFIX_ALWAYS.
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
 // NFC alone, where the tokenizer has it; else a copy.
 void tokenizer_compose(const tokenizer *t, const void *text, size_t n, str *out);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/hub_name.h"
 #include "base/log.h"
@@ -23,6 +24,53 @@ static drv_status check_list(const loader *l, const json_t *sequence, const char
     return drv_fail(DRV_E_DATA, "%s: a Sequence has no list \"%s\"", l->path, name);
 }
 
+static drv_status add_step(loader *load, const char *type, struct text_step step) {
+    tokenizer *tok = load->t;
+    if (tok->nfc || tok->space_mark || tok->prefix != PREFIX_NONE)
+        return loader_refuse(load, "behind NFC, Prepend or Replace of a space, normalizer", type);
+    if (tok->steps.n == MAX_TEXT_STEPS)
+        return loader_refuse(load, "after eight others, normalizer", type);
+    tok->steps.step[tok->steps.n++] = step;
+    return DRV_OK;
+}
+
+static drv_status load_precompiled(loader *load, const json_t *object) {
+    const json_t *text = json_object_get(object, "precompiled_charsmap");
+    struct text_step step = {.kind = STEP_RULES};
+    str bytes = {0};
+    drv_status status = DRV_OK;
+    if (!json_is_string(text) ||
+            !base64_decode(json_string_value(text), json_string_length(text), &bytes))
+        status = drv_fail(DRV_E_DATA, "%s: precompiled_charsmap is not Base64", load->path);
+    const str_view map = {arena_strndup(load->a, bytes.p ? bytes.p : "", bytes.n), bytes.n};
+    str_free(&bytes);
+    DRV_TRY(status);
+    DRV_TRY(piece_rules_open_map(load->a, load->path, map, &step.rules));
+    return add_step(load, "Precompiled", step);
+}
+
+static drv_status load_strip(loader *load, const json_t *object) {
+    if (json_is_true(json_object_get(object, "strip_left")))
+        DRV_TRY(add_step(load, "Strip", (struct text_step){.kind = STEP_STRIP_LEFT}));
+    if (json_is_true(json_object_get(object, "strip_right")))
+        DRV_TRY(add_step(load, "Strip", (struct text_step){.kind = STEP_STRIP_RIGHT}));
+    return DRV_OK;
+}
+
+static drv_status load_replace(loader *load, const json_t *object) {
+    const json_t *pattern = json_object_get(object, "pattern");
+    const char *from = json_string_value(json_object_get(pattern, "String")),
+               *regex = json_string_value(json_object_get(pattern, "Regex")),
+               *to = json_string_value(json_object_get(object, "content"));
+    if (regex && to && strcmp(regex, " {2,}") == 0)
+        return add_step(load, "Replace",
+                (struct text_step){.kind = STEP_JOIN_SPACES, .content = arena_strdup(load->a, to)});
+    if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, SPACE_MARK) != 0)
+        return loader_refuse(load, "normalizer Replace of", from ? from : regex);
+    load->t->space_mark = true; // a second one finds nothing
+    return DRV_OK;
+}
+
 static drv_status load_normalizer(loader *load, const json_t *object) {
     if (!object || json_is_null(object)) return DRV_OK;
     const char *type = type_of(object);
@@ -34,7 +82,11 @@ static drv_status load_normalizer(loader *load, const json_t *object) {
                 DRV_TRY(load_normalizer(load, v));
         return DRV_OK;
     }
+    if (strcmp(type, "Precompiled") == 0) return load_precompiled(load, object);
+    if (strcmp(type, "Strip") == 0) return load_strip(load, object);
+    if (strcmp(type, "Replace") == 0) return load_replace(load, object);
     if (strcmp(type, "NFC") == 0) {
+        if (load->t->steps.n) return loader_refuse(load, "behind others, normalizer", type);
         load->t->nfc = true;
         return DRV_OK;
     }
@@ -44,15 +96,6 @@ static drv_status load_normalizer(loader *load, const json_t *object) {
         if (load->t->prefix != PREFIX_NONE)
             return loader_refuse(load, "normalizer", "Prepend after another");
         load->t->prefix = PREFIX_ALWAYS;
-        return DRV_OK;
-    }
-    if (strcmp(type, "Replace") == 0) {
-        const char *from =
-                json_string_value(json_object_get(json_object_get(object, "pattern"), "String"));
-        const char *to = json_string_value(json_object_get(object, "content"));
-        if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, SPACE_MARK) != 0)
-            return loader_refuse(load, "normalizer Replace of", from);
-        load->t->space_mark = true; // a second one finds nothing
         return DRV_OK;
     }
     return loader_refuse(load, "normalizer", type);
@@ -96,10 +139,18 @@ static drv_status load_metaspace(loader *load, const json_t *object) {
         load->t->prefix = PREFIX_UNLESS;
     else if (strcmp(scheme, "first") == 0)
         load->t->prefix = PREFIX_FIRST;
-    else if (strcmp(scheme, "never") != 0)
+    for (int i = 0; i < load->t->steps.n && load->t->prefix == PREFIX_FIRST; i++)
+        if (load->t->steps.step[i].kind <= STEP_STRIP_LEFT) // there a text may begin later
+            return loader_refuse(load, "after Precompiled or Strip, Metaspace prepend_scheme",
+                    scheme);
+    if (load->t->prefix == PREFIX_NONE && strcmp(scheme, "never") != 0)
         return loader_refuse(load, "Metaspace prepend_scheme", scheme);
     load->t->space_mark = load->t->metaspace = true;
-    if (json_is_false(json_object_get(object, "split"))) return DRV_OK;
+    const bool splits = !json_is_false(json_object_get(object, "split"));
+    if (load->t->parts_spaces && (!splits || load->t->prefix != PREFIX_UNLESS))
+        return loader_refuse(load, "after WhitespaceSplit, without split or prepend_scheme always",
+                "Metaspace");
+    if (!splits) return DRV_OK;
     return add_rule(load, (split_rule){.kind = SPLIT_SPACES});
 }
 
@@ -145,6 +196,12 @@ static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
         return add_rule(load, r);
     }
     if (strcmp(type, "Metaspace") == 0) return load_metaspace(load, object);
+    if (strcmp(type, "WhitespaceSplit") == 0) {
+        if (load->t->n_rules || load->t->byte_level || load->t->space_mark)
+            return loader_refuse(load, "after another, pre_tokenizer", type);
+        load->t->parts_spaces = true;
+        return DRV_OK;
+    }
     return loader_refuse(load, "pre_tokenizer", type);
 }
 
@@ -294,6 +351,7 @@ static drv_status load_unknown(loader *l, const json_t *model) {
 
 static drv_status check_model(loader *l, const json_t *m) {
     const char *type = json_string_value(json_object_get(m, "type"));
+    if (json_is_object(m) && type && strcmp(type, "Unigram") == 0) return DRV_OK;
     if (!json_is_object(m) || (type && strcmp(type, "BPE") != 0))
         return loader_refuse(l, "model", type);
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
@@ -304,6 +362,17 @@ static drv_status check_model(loader *l, const json_t *m) {
     if (json_number_value(json_object_get(m, "dropout")) > 0)
         return loader_refuse(l, "model option", "dropout");
     l->t->ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
+    return DRV_OK;
+}
+
+static drv_status load_model(loader *load, const json_t *model) {
+    const char *type = json_string_value(json_object_get(model, "type"));
+    if (type && strcmp(type, "Unigram") == 0) return load_unigram(load, model);
+    DRV_TRY(load_vocab(load));
+    load_bytes(load, json_is_true(json_object_get(model, "byte_fallback")));
+    DRV_TRY(load_merges(load));
+    DRV_TRY(load_unknown(load, model));
+    if (load->t->n_rules == 0) load_joins(load);
     return DRV_OK;
 }
 
@@ -318,6 +387,8 @@ static drv_status load_all(loader *load, const json_t *root) {
     if (tok->prefix != PREFIX_NONE && !tok->space_mark)
         return loader_refuse(load, "normalizer Prepend without", "Replace");
     DRV_TRY(load_pre_tokenizer(load, json_object_get(root, "pre_tokenizer")));
+    if (tok->parts_spaces && !tok->metaspace)
+        return loader_refuse(load, "without Metaspace, pre_tokenizer", "WhitespaceSplit");
     tell_length(load, root);
     for (int i = 0; i < tok->n_rules; i++)
         split_rule_speed_up(&tok->rule[i]);
@@ -327,12 +398,8 @@ static drv_status load_all(loader *load, const json_t *root) {
     for (int i = 0; i < tok->n_rules; i++)
         tok->can_cut &= tok->rule[i].kind != SPLIT_REGEX;
     DRV_TRY(load_decoders(load, json_object_get(root, "decoder")));
-    DRV_TRY(load_vocab(load));
-    load_bytes(load, json_is_true(json_object_get(model, "byte_fallback")));
-    DRV_TRY(load_merges(load));
-    DRV_TRY(load_unknown(load, model));
-    if (tok->n_rules == 0) load_joins(load);
-    if (tok->n_rules == 0) tok->can_cut = false; // one word
+    DRV_TRY(load_model(load, model));
+    if (tok->n_rules == 0 || tok->unigram || tok->steps.n) tok->can_cut = false; // one word
     json_t *beside = NULL;
     drv_status status = load_beside(load, added, &beside);
     if (status == DRV_OK) status = load_added(load, added, beside);

@@ -24,17 +24,18 @@ static int64_t origin_of(const trace *tr, const unsigned char *s) {
     return s - tr->text;
 }
 
-static void begin_buffer(trace_buffer *b, const str *p) {
-    b->n = p->n;
+static void begin_buffer(trace_buffer *b) {
+    b->p = NULL;
     b->filled = 0;
-    MEM_GROW(b->origin, p->n, b->cap);
 }
 
 static void put(trace_buffer *b, int64_t origin) {
-    if (b->filled <= b->n) b->origin[b->filled++] = origin;
+    MEM_GROW(b->origin, b->filled, b->cap);
+    b->origin[b->filled++] = origin;
 }
 
 static void end_buffer(trace_buffer *b, const str *p, int64_t origin) {
+    b->n = p->n;
     while (b->filled <= b->n)
         put(b, origin);
     b->p = (const unsigned char *)p->p;
@@ -67,6 +68,21 @@ static void put_composed(trace *tr, trace_buffer *b, const unsigned char *s, siz
     put_same(tr, b, s + n - tail, tail, marks);
 }
 
+// Bytes that the steps have made; nothing is composed beside them.
+static void put_stepped(trace *tr, trace_buffer *b, const unsigned char *part, size_t n_part) {
+    const tokenizer *tok = tr->t;
+    const bool marks = tok->space_mark && !tok->metaspace;
+    str text = {0};
+    offset_list origins = {0};
+    text_steps_apply(&tok->steps, part, n_part, &text, &origins);
+    const unsigned char *s = (const unsigned char *)text.p;
+    if (tok->prefix == PREFIX_ALWAYS && text.n) put(b, origin_of(tr, part));
+    for (size_t i = 0; i < text.n; i += marks ? mark_at(s + i, text.n - i) : 1)
+        put(b, origin_of(tr, part + origins.p[i]));
+    str_free(&text);
+    offset_list_free(&origins);
+}
+
 // No character composes with an ASCII one that comes after it, so a text falls into parts that
 // begin with one, each composed alone.
 void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str *normal) {
@@ -74,7 +90,7 @@ void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str
     trace_buffer *buffer = &tr->normal;
     tr->normal.p = tr->spaced.p = NULL;
     if (!normal) return;
-    begin_buffer(buffer, normal);
+    begin_buffer(buffer);
     str composed = {0};
     size_t n_composed = n_part; // bytes whose origins are to be found by composing
     if (tok->rules) {
@@ -83,6 +99,10 @@ void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str
         for (int64_t i = 0; i < origins.n; i++)
             put(buffer, origin_of(tr, part + origins.p[i]));
         offset_list_free(&origins);
+        n_composed = 0;
+    }
+    if (tok->steps.n) {
+        put_stepped(tr, buffer, part, n_part);
         n_composed = 0;
     }
     if (tok->prefix == PREFIX_ALWAYS && n_composed) put(buffer, origin_of(tr, part));
@@ -97,13 +117,17 @@ void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str
     end_buffer(buffer, normal, origin_of(tr, part + n_part));
 }
 
-void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed) {
-    trace_buffer *b = &tr->spaced;
-    b->p = NULL;
-    begin_buffer(b, p);
-    if (prefixed) put(b, origin_of(tr, s));
-    put_same(tr, b, s, n, true);
-    end_buffer(b, p, origin_of(tr, s + n));
+void trace_spaced_begin(trace *tr) {
+    begin_buffer(&tr->spaced);
+}
+
+void trace_spaced_put(trace *tr, const unsigned char *s, size_t n, bool prefixed) {
+    if (prefixed) put(&tr->spaced, origin_of(tr, s));
+    put_same(tr, &tr->spaced, s, n, true);
+}
+
+void trace_spaced_end(trace *tr, const unsigned char *end, const str *p) {
+    end_buffer(&tr->spaced, p, origin_of(tr, end));
 }
 
 // --- ids

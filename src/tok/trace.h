@@ -21,9 +21,12 @@ typedef struct trace { // single owner; begins as {t, text, begins}, ends with t
 void trace_free(trace *tr);
 // Notes that a part of the text was normalised; `normal` NULL: it is encoded unchanged.
 void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str *normal);
-// Notes that the words of s[0, n) lie in `p`, where a space stands for U+2581; `prefixed`: the
-// first one stands for nothing in the text.
-void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed);
+// Notes that words come to lie in a buffer `p`, where a space stands for U+2581: each of them, the
+// bytes s[0, n) (`prefixed`: one more in front stands for nothing in the text), and at last the
+// buffer, whose text ended at `end`.
+void trace_spaced_begin(trace *tr);
+void trace_spaced_put(trace *tr, const unsigned char *s, size_t n, bool prefixed);
+void trace_spaced_end(trace *tr, const unsigned char *end, const str *p);
 // Notes one id that begins at s.
 void trace_id(trace *tr, const unsigned char *s);
 // Notes the ids of one word, its bytes word .. word_end.

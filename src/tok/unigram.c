@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tok/piece_ids.h"
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
@@ -15,13 +16,8 @@ typedef struct edge { // from a node by a byte
 struct unigram {
     edge *edges;
     uint64_t mask;
-    int32_t *ids;   // by node; -1: no piece ends there
-    double *scores; // by id
-    double unknown_score;
-    int32_t unknown;
-    bool byte_fallback;
-    int32_t byte_id[256];
-    bool escapes_spaces;
+    int32_t *ids;         // by node; -1: no piece ends there
+    unigram_pieces given; // but for what is used to build the trie
 };
 
 // --- the trie
@@ -52,58 +48,30 @@ static void add_piece(unigram *u, str_view piece, int32_t id, int32_t *n_nodes) 
     u->ids[node] = id;
 }
 
-// A piece counts in a text if it is neither reserved nor unused. Where U+2581 is a space a piece
-// with a space is found in no text.
-static bool is_found(const piece_model *m, int32_t id) {
-    const str_view piece = m->pieces[id];
-    return (m->types[id] == PIECE_NORMAL || m->types[id] == PIECE_USER_DEFINED) &&
-           !(m->escapes_spaces && memchr(piece.p, ' ', piece.n));
-}
-
-// Scores as that program has them (version 0.2.3, which adds them up in double): a user-defined
-// piece has the best score for each of its bytes, and that starts from the smallest positive
-// number.
-static void fill_scores(const piece_model *m, unigram *u) {
-    float least = 3.402823466e+38f, best = 1.175494351e-38f;
-    for (int32_t id = 0; id < m->n; id++) {
-        if (m->types[id] != PIECE_NORMAL) continue;
-        if (m->scores[id] < least) least = m->scores[id];
-        if (m->scores[id] > best) best = m->scores[id];
-    }
-    for (int32_t id = 0; id < m->n; id++)
-        u->scores[id] = m->types[id] == PIECE_USER_DEFINED
-                                ? (double)((float)m->pieces[id].n * best) - 0.1
-                                : (double)m->scores[id];
-    u->unknown_score = (double)(least - 10.0f);
-}
-
-unigram *unigram_make(arena *a, const piece_model *pieces) {
+unigram *unigram_make(arena *a, const unigram_pieces *given) {
     unigram *made = ARENA_NEW(a, unigram);
     size_t n_bytes = 0;
     int32_t n_nodes = 1;
-    for (int32_t id = 0; id < pieces->n; id++)
-        n_bytes += pieces->pieces[id].n;
+    for (int32_t id = 0; id < given->n; id++)
+        n_bytes += given->pieces[id].n;
     uint64_t size = 64;
     while (size < 2 * (uint64_t)n_bytes)
         size *= 2;
     *made = (unigram){.edges = ARENA_ARRAY(a, edge, size),
             .mask = size - 1,
             .ids = ARENA_ARRAY(a, int32_t, n_bytes + 1),
-            .scores = ARENA_ARRAY(a, double, pieces->n + 1),
-            .unknown = pieces->unknown,
-            .byte_fallback = pieces->byte_fallback,
-            .escapes_spaces = pieces->escapes_spaces};
+            .given = *given};
     made->ids[0] = -1;
-    fill_scores(pieces, made);
     str text = {0};
-    for (int32_t id = 0; id < pieces->n; id++) {
-        if (pieces->types[id] == PIECE_BYTE) made->byte_id[piece_byte(pieces->pieces[id])] = id;
-        if (!is_found(pieces, id)) continue;
+    for (int32_t id = 0; id < given->n; id++) {
+        const str_view piece = given->pieces[id];
+        // A piece with a space is found in no text where U+2581 is a space.
+        if (!given->found[id] || (given->escapes_spaces && memchr(piece.p, ' ', piece.n))) continue;
         str_clear(&text);
-        if (pieces->escapes_spaces)
-            str_replace(&text, pieces->pieces[id].p, pieces->pieces[id].n, SPACE_MARK, " ");
+        if (given->escapes_spaces)
+            str_replace(&text, piece.p, piece.n, SPACE_MARK, " ");
         else
-            str_add(&text, pieces->pieces[id].p, pieces->pieces[id].n);
+            str_add(&text, piece.p, piece.n);
         add_piece(made, (str_view){text.p, text.n}, id, &n_nodes);
     }
     str_free(&text);
@@ -121,72 +89,117 @@ static void improve(best_path *end, double score, int64_t begin, int32_t id) {
     if (end->begin < 0 || score > end->score) *end = (best_path){begin, score, id};
 }
 
+static double add_up(const unigram *u, double x, double y) {
+    return u->given.of_tokenizers ? x + y : (double)((float)x + (float)y);
+}
+
 static size_t character_bytes(const unsigned char *s) {
     const unsigned char *next = s;
     utf8_next(&next);
     return (size_t)(next - s);
 }
 
-static void find_paths(const unigram *u, const unsigned char *s, size_t n, best_path *best) {
-    for (size_t i = 0; i <= n; i++)
+// In single precision sums must not grow: those from `begin` on, as far as some are known, count
+// from there, once the first is large.
+static void begin_anew(best_path *best, size_t begin, size_t last) {
+    static const float most = 100000;
+    const float so_far = (float)best[begin].score;
+    if (so_far >= -most && so_far <= most) return;
+    for (size_t i = begin; i <= last; i++)
+        best[i].score = (double)((float)best[i].score - so_far);
+}
+
+static void find_paths(const unigram *model, const unsigned char *text, size_t n_bytes,
+        best_path *best) {
+    const unigram_pieces *given = &model->given;
+    for (size_t i = 0; i <= n_bytes; i++)
         best[i] = (best_path){-1, 0, -1};
-    for (size_t begin = 0, n_char; begin < n; begin += n_char) {
+    for (size_t begin = 0, n_char, last = 0; begin < n_bytes; begin += n_char) {
+        if (!given->of_tokenizers) begin_anew(best, begin, last);
         const double so_far = best[begin].score;
         bool single = false;
-        n_char = character_bytes(s + begin);
+        n_char = character_bytes(text + begin);
         int32_t node = 0;
-        for (size_t end = begin; end < n && (node = step(u, node, s[end])) >= 0; end++) {
-            const int32_t id = u->ids[node];
+        for (size_t end = begin; end < n_bytes && (node = step(model, node, text[end])) >= 0;) {
+            const int32_t id = model->ids[node];
+            end++;
             if (id < 0) continue;
-            improve(&best[end + 1], u->scores[id] + so_far, (int64_t)begin, id);
-            single |= end + 1 - begin == n_char;
+            improve(&best[end], add_up(model, given->scores[id], so_far), (int64_t)begin, id);
+            single |= end - begin == n_char;
+            if (end > last) last = end;
         }
-        if (!single)
-            improve(&best[begin + n_char], u->unknown_score + so_far, (int64_t)begin, u->unknown);
+        if (single) continue;
+        improve(&best[begin + n_char], add_up(model, given->unknown_score, so_far), (int64_t)begin,
+                given->unknown);
+        if (begin + n_char > last) last = begin + n_char;
     }
 }
 
-static void put_id(id_list *out, offset_list *begins, int32_t id, int64_t begin) {
-    id_list_add(out, id);
-    if (!begins) return;
-    MEM_GROW(begins->p, begins->n, begins->cap);
-    begins->p[begins->n++] = begin;
+// Returns the piece of these bytes; -1: none.
+static int32_t piece_of(const unigram *u, const unsigned char *s, int64_t n) {
+    int32_t node = 0;
+    for (int64_t i = 0; i < n && node >= 0; i++)
+        node = step(u, node, s[i]);
+    return node >= 0 ? u->ids[node] : -1;
 }
 
-static void put_bytes(const unigram *u, const unsigned char *s, int64_t begin, int64_t end,
-        id_list *out, offset_list *begins) {
+// Unknown neighbours that count as one piece; some of its bytes may be no tokens.
+static void put_run(const unigram *u, const unsigned char *text, int64_t begin, int64_t end,
+        piece_ids *to) {
     static const unsigned char mark[] = SPACE_MARK;
-    if (u->escapes_spaces && s[begin] == ' ')
-        for (int i = 0; i < 3; i++)
-            put_id(out, begins, u->byte_id[mark[i]], begin);
+    const int32_t whole = piece_of(u, text + begin, end - begin);
+    piece_ids plain = *to;
+    for (int64_t i = begin; i < end && to->byte_id; i++) {
+        const bool space = u->given.escapes_spaces && text[i] == ' ';
+        for (int k = 0; k < (space ? 3 : 1); k++)
+            if (to->byte_id[space ? mark[k] : text[i]] < 0) plain.byte_id = NULL;
+    }
+    if (whole >= 0)
+        piece_ids_add(to, whole, begin);
+    else if (plain.byte_id)
+        piece_ids_add_bytes(to, text, begin, end);
     else
-        for (int64_t i = begin; i < end; i++)
-            put_id(out, begins, u->byte_id[s[i]], begin);
+        piece_ids_add(to, u->given.unknown, begin);
+}
+
+// Turns the path to the end round: best[i].begin becomes the end of the piece after i. Returns the
+// end of the first one.
+static int64_t turn_round(best_path *best, size_t n_bytes) {
+    int64_t next = (int64_t)n_bytes;
+    for (int64_t at = next; at > 0;) {
+        const int64_t begin = best[at].begin;
+        best[at].begin = next;
+        next = at;
+        at = begin;
+    }
+    return next;
 }
 
 void unigram_encode(const unigram *model, const void *text, size_t n_bytes, id_list *out,
         offset_list *begins) {
-    const unsigned char *bytes = text;
+    const unigram_pieces *given = &model->given;
+    piece_ids to = {.unknown = given->unknown,
+            .byte_id = given->byte_id,
+            .escapes_spaces = given->escapes_spaces,
+            .out = out,
+            .begins = begins,
+            .first = out->n};
     if (n_bytes == 0) return;
     best_path *best = mem_alloc(sizeof *best * (n_bytes + 1));
-    find_paths(model, bytes, n_bytes, best);
-    int64_t next = (int64_t)n_bytes,
-            end = next; // each path is turned round: best[i].begin is its end
-    for (int64_t at = next; at > 0;) {
-        const int64_t begin = best[at].begin;
-        best[at].begin = next; // of the piece that follows it
-        next = at;
-        at = begin;
-    }
-    for (int64_t begin = 0; begin < (int64_t)n_bytes; begin = end) {
-        end = next;
+    find_paths(model, text, n_bytes, best);
+    int64_t end = turn_round(best, n_bytes);
+    for (int64_t begin = 0; begin < (int64_t)n_bytes;) {
         const int32_t id = best[end].id;
-        next = best[end].begin;
-        const bool unknown = id == model->unknown;
-        if (unknown && model->byte_fallback)
-            put_bytes(model, bytes, begin, end, out, begins);
-        else if (!unknown || begin == 0 || out->n == 0 || out->p[out->n - 1] != id)
-            put_id(out, begins, id, begin);
+        int64_t next = best[end].begin;
+        if (given->of_tokenizers && id == given->unknown) {
+            while (end < (int64_t)n_bytes && best[next].id == id)
+                end = next, next = best[end].begin;
+            put_run(model, text, begin, end, &to);
+        } else {
+            piece_ids_put(&to, id, text, begin, end);
+        }
+        begin = end;
+        end = next;
     }
     free(best);
 }

@@ -66,6 +66,12 @@ static void compare_rates(const run_config *cfg, const foreign_progress *p) {
             cfg->from, theirs, mine, (long long)p->step + 1);
 }
 
+drv_status resume_elsewhere_counters(const run_config *cfg, bool say, run_state *state) {
+    foreign_progress progress;
+    DRV_TRY(read_progress(cfg, &progress));
+    return set_counters(cfg, &progress, say, state);
+}
+
 drv_status resume_elsewhere(const run_config *cfg, held_model *model, rows *train, bool say,
         run_state *state) {
     foreign_progress progress;

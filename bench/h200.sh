@@ -81,6 +81,9 @@ part 6 90 "Ops against the CPU's definition" "$tests/test_pjrt_ops" "$plugin" &&
 part 7 100 "1B, $seq tokens, fp32 masters and moments: drover" $(step $seq $one_b) && figures "1B, drover"
 part 7 80 "1B: PyTorch, bf16 weights and moments" "$python" bench/gpu_peer.py step --model $name1 --seq $seq --chunked-loss $peer && figures "1B, PyTorch"
 part 8 100 "Llama-3.1-8B, all recomputed" $(step $seq $eight_b --set optimizer.state_dtype=bf16 --set training.grad_dtype=bf16 --set training.recompute=full) && figures "8B, drover, full recomputation"
+# A question each: the same step with one thing changed.
+part 8 60 "1B, logits in pieces of 256 MiB instead of 1 GiB" $(step $seq $one_b --set pjrt.logit_mib=256) && figures "1B, drover, logits of 256 MiB"
+part 8 60 "1B, logits in pieces of 2 GiB" $(step $seq $one_b --set pjrt.logit_mib=2048) && figures "1B, drover, logits of 2 GiB"
 part 9 20 "What was compiled" "$drover" compile --list --cache "$DROVER_COMPILE_CACHE" && verbatim 20
 
 put ""; put "## Summary ($SECONDS s of $budget s)"; put ""

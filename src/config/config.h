@@ -87,6 +87,7 @@ typedef struct pjrt_config {
     double cache_gib;     // limit for all programs in the cache; 0: none
     int64_t compile_jobs; // at a time; 0: auto
     double compile_gib;   // of the host's memory for them; 0: three quarters of the free memory
+    double logit_mib;     // that logits take at a time; 0: auto
     double give_up_s;     // a device that does not answer for this long has failed
 } pjrt_config;
 

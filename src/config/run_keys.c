@@ -350,6 +350,8 @@ static const key run_keys[] = {
                 .help = "programs that are compiled at a time; auto: as many as there are cores"},
         {KEY("pjrt.compile_gib", real, pjrt.compile_gib), .initial = "0", .max = NO_MAX,
                 .help = "GiB of host memory for compiling: limits how many programs compile at a time, estimated by the length of their text; 0: three quarters of the free memory"},
+        {KEY("pjrt.logit_mib", real, pjrt.logit_mib), .initial = "0", .max = 1 << 20,
+                .help = "MiB of logits in memory at a time: more means fewer and larger matrix products of the head, and fewer passes over its gradient; 0: 1024 with CUDA, otherwise 256"},
         {KEY("pjrt.give_up_s", real, pjrt.give_up_s), .initial = "1800", .min = 1, .max = 1e9,
                 .help = "seconds after which a device that has not finished its work ends the run with exit status 75: more than a step takes"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",

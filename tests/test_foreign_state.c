@@ -138,6 +138,8 @@ static void harm_is_named(void **state) {
                     "the optimizer counts 6 steps, expected at most 5"},
             {"own", "trainer.json", "\"step\": 5, \"updates\": 5, ", "",
                     "does not say at which step it was written"},
+            {"own", "optimizer.safetensors", "\"shape\":[24,16]", "\"shape\":[16,24]",
+                    "has shape [16, 24], expected [24, 16]"},
             {"own", "trainer.json", "", NULL, "but no trainer.json"},
             {"own", "optimizer.safetensors", "", NULL, "has weights, but no optimizer's state"},
     };

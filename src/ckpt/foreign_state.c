@@ -15,7 +15,7 @@ foreign_progress foreign_progress_unknown(void) {
             .updates = -1,
             .samples = -1,
             .tokens = -1,
-            .learning_rate = NAN};
+            .learning_rate = (double)NAN};
 }
 
 static drv_status check_count(const char *path, const char *name, int64_t value) {

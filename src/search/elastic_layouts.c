@@ -161,7 +161,12 @@ static drv_status search(arena *a, const elastic_job *job, const run_config *who
 static drv_status own_layout(arena *a, const elastic_job *job, const run_config *whole,
         elastic_layout *out) {
     const int64_t ranks = (int64_t)job->n_nodes * job->ranks;
-    layout_search made = {.cfg = job->cfg,
+    run_config own = *job->cfg;
+    if (own.given_zero < 0) { // the groups do not follow from the level
+        own.accum_groups = whole->n_accum_groups;
+        own.partial_sum_rows = config_partial_sum_rows(whole);
+    }
+    layout_search made = {.cfg = &own,
             .ranks = ranks,
             .top = 1,
             .device = job->device,

@@ -137,12 +137,12 @@ const op_row op_row_reduce_shard = {
 
 // add_shard(g, s[open, blocks, length], micro_batch i32[1]) -> s': adds the gradients of all ranks
 // (with `groups`, of those of its group) for micro-batch `micro_batch` to this rank's shard of the
-// sums, in place. `blocks` counts the
-// reduction blocks of the row on all ranks, `row_blocks` those on this one. Data rank i of n has
-// micro-batches i, i + n, i + 2 n, ...: the sums are formed in the order in which a single rank
-// would run them, in groups of `in_accum_group`. Sums that wait for their neighbour in the tree are
-// `open` (ir/shard.h). `async`: the sums are complete later, for which await_shard waits, and there
-// is an output r beside s': memory for what comes from other ranks, and for open sums.
+// sums, in place. `blocks` counts the reduction blocks of the row on all ranks, `row_blocks` those
+// on this one. Data rank i of n has micro-batches i, i + n, i + 2 n, ...: the sums are formed in
+// the order in which a single rank would run them, in groups of `in_accum_group`. Sums that wait
+// for their neighbour in the tree are `open` (ir/shard.h). `async`: the sums are complete later,
+// for which await_shard waits, and there is an output r beside s': memory for what comes from other
+// ranks, and for open sums.
 static int64_t received_elements(const node *n) {
     const int64_t row_blocks = row_blocks_of(&n->attrs), ranks = n->attrs.mesh.ranks,
                   scratch = SHARD_MAX_OPEN * SHARD_SUM_ELEMENTS * (int64_t)sizeof(double);

@@ -25,44 +25,10 @@ drover=${DROVER:-build/drover} tests=${DROVER_TESTS:-build/tests}
 [ -x "$drover" ] || { echo "no $drover: make builds it" >&2; exit 1; }
 export drover
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+. bench/parts.bash
 SECONDS=0
 export DROVER_COMPILE_CACHE=${DROVER_COMPILE_CACHE:-$work/compiled}
 peak_flops=989e12 # dense bf16 of H100 and H200: NVIDIA's data sheet
-put() { echo "$@" >>"$out"; echo "$@"; }
-left() { echo $((budget - SECONDS)); }
-wanted() { [[ " $parts " == *" $1 "* ]]; }
-
-# part NUMBER LIMIT TITLE COMMAND...: its output in $work/said; false when it failed or had no time.
-part() {
-    local number=$1 limit=$2 title=$3 status
-    shift 3
-    wanted "$number" || return 1
-    put "" ; put "## $title"; put ""
-    [ "$(left)" -gt 10 ] || { put "Left out: $(left) s of $budget s were left."; return 1; }
-    [ "$limit" -lt "$(left)" ] || limit=$(left)
-    local begin=$SECONDS
-    timeout -k 5 "$limit" "$@" >"$work/said" 2>"$work/error"
-    status=$?
-    put "\`$(basename "$1") ${*:2}\` ($((SECONDS - begin)) s, limit $limit s)" | sed "s|$work|DIR|g; s|$HOME|~|g"
-    [ $status = 0 ] && return 0
-    put ""; put "Failed with status $status$([ $status = 124 ] && echo ", out of time"):"; put '```'
-    put "$(tail -n 4 "$work/error" | cut -c1-300)"; put '```'
-    return 1
-}
-verbatim() { put '```'; put "$(tail -n "${1:-12}" "$work/said" | sed "s|$work|DIR|g; s|$HOME|~|g")"; put '```'; }
-# The figures of a JSON line: tokens/s, FLOP/s, its share of the peak.
-figures() {
-    "$python" - "$work/said" "$peak_flops" "$1" <<'P' >"$work/row" || { put "No figures: $(tail -n 1 "$work/said" | cut -c1-200)"; return 1; }
-import json, sys
-r = json.loads([l for l in open(sys.argv[1]) if l.startswith("{")][-1])
-rate = r["flops_per_s"]
-print(f'{sys.argv[3]}: {r["tokens_per_s"]:.1f} tokens/s, {rate / 1e12:.2f} TFLOP/s, MFU {100 * rate / float(sys.argv[2]):.1f} %'
-      + (f', {r["peak_bytes"] / 1e9:.1f} GB' if r.get("peak_bytes") else ""))
-P
-    put ""; put "$(cat "$work/row")"
-    cat "$work/row" >>"$work/summary"
-}
-
 # Sizes.
 if [ $dry = 1 ]; then
     seq=64 lora_seq=32 repeats=1 gemm_sizes=256 small="--set model.preset=tiny --set model.vocab_size=512" peer="--no-compile --steps 1"
@@ -90,41 +56,16 @@ part 1 60 "What the plugin finds" "$drover" devices "$plugin" && verbatim
 part 1 20 "What is missing" bash -c '"$drover" doctor cuda; [ $? -le 1 ]' && verbatim 20
 
 # The same 20 steps on both back ends, and the largest difference of a loss.
-cat >"$work/run.yaml" <<Y
-model: {preset: tiny, vocab_size: 400}
-tokenizer: $work/tokenizer
-data.train: $work/set
-data.sequence_length: 64
-training.steps: 20
-training.global_batch_size: 4
-training.eval_every: 0
-checkpoint.every: 0
-schedule.warmup_steps: 2
-Y
 losses() {
-    "$python" - "$work" <<'P'
-import json, random, sys
-random.seed(7)
-with open(sys.argv[1] + "/text.txt", "w") as f:
-    for i in range(4000):
-        f.write(f"Line {i}: " + " ".join(random.choice(["the", "herd", "is", "driven", "over", "hills", "slowly"]) for _ in range(12)) + "\n")
-P
-    "$drover" tokenizer train --input "$work/text.txt" --vocab-size 400 --out "$work/tokenizer" >/dev/null || return 1
-    "$drover" data build --tokenizer "$work/tokenizer" --input "$work/text.txt" --out "$work/set" --append-eod >/dev/null || return 1
-    local backend precision=$1
+    make_run 4 || return 1
+    local backend precision=$1 bound=1e-4
+    [ "$precision" != fp8 ] || bound=5e-4
     for backend in cpu pjrt; do
         "$drover" train "$work/run.yaml" --set backend=$backend --set pjrt.plugin="$plugin" --set training.precision="$precision" --set run_dir="$work/$backend-$precision" >/dev/null || return 1
     done
-    "$python" - "$([ "$precision" = fp8 ] && echo 5e-4 || echo 1e-4)" "$work/cpu-$precision/metrics.jsonl" "$work/pjrt-$precision/metrics.jsonl" <<'P'
-import json, sys
-bound = float(sys.argv[1])
-a, b = ([json.loads(l)["loss"] for l in open(p) if '"loss"' in l] for p in sys.argv[2:])
-assert len(a) == len(b) >= 20, (len(a), len(b))
-worst = max(abs(x / y - 1) for x, y in zip(a, b))
-print(f"{len(a)} losses, the last {a[-1]:.6f} (cpu) and {b[-1]:.6f} (pjrt), largest relative difference {worst:.2e}, bound {bound:g}:", "met" if worst <= bound else "NOT MET")
-P
+    compare_losses $bound "$work/cpu-$precision" "$work/pjrt-$precision"
 }
-export -f losses; export work plugin python
+export -f losses make_run compare_losses; export work plugin python
 
 # The most important first: what the budget does not reach is left out. A second command with --parts makes up for it.
 part 2 60 "20 steps against the CPU, fp32" bash -c 'losses fp32' && verbatim 1
@@ -140,6 +81,9 @@ part 6 90 "Ops against the CPU's definition" "$tests/test_pjrt_ops" "$plugin" &&
 part 7 100 "1B, $seq tokens, fp32 masters and moments: drover" $(step $seq $one_b) && figures "1B, drover"
 part 7 80 "1B: PyTorch, bf16 weights and moments" "$python" bench/gpu_peer.py step --model $name1 --seq $seq --chunked-loss $peer && figures "1B, PyTorch"
 part 8 100 "Llama-3.1-8B, all recomputed" $(step $seq $eight_b --set optimizer.state_dtype=bf16 --set training.grad_dtype=bf16 --set training.recompute=full) && figures "8B, drover, full recomputation"
+# A question each: the same step with one thing changed.
+part 8 60 "1B, logits in pieces of 256 MiB instead of 1 GiB" $(step $seq $one_b --set pjrt.logit_mib=256) && figures "1B, drover, logits of 256 MiB"
+part 8 60 "1B, logits in pieces of 2 GiB" $(step $seq $one_b --set pjrt.logit_mib=2048) && figures "1B, drover, logits of 2 GiB"
 part 9 20 "What was compiled" "$drover" compile --list --cache "$DROVER_COMPILE_CACHE" && verbatim 20
 
 put ""; put "## Summary ($SECONDS s of $budget s)"; put ""

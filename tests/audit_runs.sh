@@ -7,7 +7,7 @@ make_data
 sed -i 's/steps: 40/steps: 6/; s/micro_batch_size: 2/micro_batch_size: 1, arithmetic: portable, hash_every: 1/
     s/global_batch_size: 8/global_batch_size: 4/; s/warmup_steps: 5/warmup_steps: 1/; s/checkpoint:.*/checkpoint: {every: 2}/' run.yaml
 audit() { "$drover" audit "$@"; }
-expect 0 "step 6" train 2 run parallel.tensor=2
+expect 0 "step 6" train 2 run parallel.tensor=2 parallel.zero=3 parallel.zero_group=1
 find run -type f | sort | xargs sha256sum >before
 
 expect 0 "equal: 6 of the steps 1 to 6 were recorded" audit run

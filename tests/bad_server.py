@@ -5,7 +5,7 @@ ranges. Prints its port, then a line for each request.
 Data sets: good/set (two configs, two pages of the list), gated/set, private/set (needs the token "secret").
 Models: good/llama (shards), old (no ORG, one file), good/pickled (no safetensors), good/other (neither), good/empty (no config), gated/model.
 """
-import hashlib, http.server, json, random, sys, threading
+import hashlib, http.server, json, random, struct, sys, threading
 
 rng = random.Random(5)
 FILES = {f"data/part {i}.jsonl": b"".join(b'{"text": "%d of %d"}\n' % (k, i) for k in range(2000 + 3000 * i)) for i in range(4)}
@@ -28,6 +28,7 @@ def model_file(repo, name):
     return f"{repo} {name}\n".encode() * 3000
 
 
+IDS = struct.pack("<256i", 20240520, 1, 6, *[0] * 253) + struct.pack("<6H", 0, 7, 8, 0, 9, 5)  # as llm.c writes them
 SEEN = {}  # path: number of requests so far
 LOCK = threading.Lock()
 
@@ -105,7 +106,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def odd(self, path, query):
         """odd/self and odd/circle: lists whose pages lead back; odd/empty: nothing but next pages; odd/twice: two files
-        of one name; odd/again: one file twice; odd/long: more bytes than are listed; odd/splits: splits that the card alone knows."""
+        of one name; odd/again: one file twice; odd/long: more bytes than are listed; odd/splits: splits that the card alone knows;
+        odd/ids: a file of token ids; odd/mixed: one beside a text."""
         repo, host = path.split("/odd/")[1].split("/")[0], self.headers["Host"]
         a, b = "a/rows.jsonl", "b/rows.jsonl"
         body = b'{"text": "a"}\n'
@@ -115,9 +117,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             files = [dict(split="train", path="a/*"), dict(split="heldout_test", path="b/*")] if repo == "splits" else []
             return self.json(dict(cardData=dict(configs=[dict(config_name="default", data_files=files)])))
         if "/tree/" not in path:
-            return self.answer(200, body * 300000 if repo == "long" else body)
+            return self.answer(200, body * 300000 if repo == "long" else IDS if path.endswith(".bin") else body)
         one, other = entry(a, body), entry(b, body)
-        pages = {"empty": [], "twice": [one, entry(a, body + body)], "again": [one, one]}
+        pages = {"empty": [], "twice": [one, entry(a, body + body)], "again": [one, one], "mixed": [one, entry("train.bin", IDS)],
+                 "ids": [entry("train.bin", IDS), entry("README.md", body), entry("sizes.json", body)]}
         extra = dict(Link=f'<http://{host}{link[repo]}>; rel="next"') if repo in link else {}
         self.json(pages.get(repo, [one, other]), **extra)
 

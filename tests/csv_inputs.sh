@@ -92,7 +92,7 @@ expect 2 "--sft and --text-column exclude each other" build no --sft --text-colu
 
 # --- text where a data set is expected
 for what in text.txt src; do
-    expect 1 "\"$what\" is not a data set, expected the prefix of one; to make one from a text: drover data build --input $what --tokenizer DIR --out PREFIX" \
+    expect 1 "\"$what\" is not a data set, expected the prefix of one; to make one from a text or token ids: drover data build --input $what --tokenizer DIR --out PREFIX" \
         "$drover" train run.yaml --set data.train=$what --set run_dir=never
 done
 expect 1 "could not open \"nowhere.idx\"" "$drover" train run.yaml --set data.train=nowhere --set run_dir=never

@@ -90,6 +90,13 @@ ok "are refused" says "more bytes arrived than the 14 that are listed"
 ok "and not written" test "$(find odd-long -type f -size +1k | wc -l)" = 0
 ok "splits that the card names" odd splits
 ok "are kept apart" test "$(names odd-splits)" = "./test/b/rows.jsonl ./train/a/rows.jsonl "
+ok "token ids, where there is no text" odd ids
+ok "come, and what is JSON" test "$(names odd-ids)" = "./sizes.json ./train.bin "
+ok "where there is one" odd mixed
+ok "they stay there" test "$(names odd-mixed)" = "./a/rows.jsonl "
+ok "a tokenizer" "$drover" tokenizer train --input odd-mixed --vocab-size 260 --special '<|endoftext|>' --out tok
+ok "the ids are a data set" "$drover" data build --input 'odd-ids/*.bin' --tokenizer tok --out ids
+ok "of two documents" test "$("$drover" data show ids --document 1 2>out)" = "0 9 5"
 # Models
 get() { "$drover" model get "$@" >out 2>&1; }
 no_get() { ! get "$@"; }

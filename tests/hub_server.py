@@ -5,7 +5,7 @@ for each request: method, path, whether the token came with it, status.
 
 POST /fault {"at": regular expression of "METHOD path", "do": what, "times": N}. `do` is a status of HTTP; drop: half of the
 body is read and the connection closed; lost: what was asked for is done and not answered; hold: neither read nor
-answered; stale: somebody else commits before; or {"status": N, "body": text, "headers": {}}.
+answered; stale: somebody else commits before; truncate PATH: a file here loses half of its bytes before; or {"status": N, "body": text, "headers": {}}.
 GET /file/ORG/NAME/BRANCH/PATH: the bytes that are there. The token is "hf_secret".
 """
 import base64, hashlib, http.server, json, re, sys, threading, urllib.parse
@@ -13,6 +13,12 @@ import base64, hashlib, http.server, json, re, sys, threading, urllib.parse
 TOKEN, CHUNK = "hf_secret", int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 16
 LOCK = threading.RLock()
 REPOS, OBJECTS, UPLOADS, FAULTS = {}, {}, {}, []
+
+
+def say(*words):  # one write for a line, whichever threads answer
+    with LOCK:
+        sys.stdout.write(" ".join(map(str, words)) + "\n")
+        sys.stdout.flush()
 
 
 def git_hash(body):
@@ -53,7 +59,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def answer(self, code, body=b"", **headers):
-        print(self.command, self.path.split("?")[0], "token" if self.headers.get("Authorization") else "-", code, flush=True)
+        say(self.command, self.path.split("?")[0], "token" if self.headers.get("Authorization") else "-", code)
         if self.lost:
             self.close_connection = True
             return
@@ -87,15 +93,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif do == "drop":
             self.rfile.read(int(self.headers.get("Content-Length", 0)) // 2)
             self.close_connection = True
-            print("dropped", self.command, self.path.split("?")[0], flush=True)
+            say("dropped", self.command, self.path.split("?")[0])
         elif do == "hold":
-            print("held", self.command, self.path.split("?")[0], flush=True)
+            say("held", self.command, self.path.split("?")[0])
             self.rfile.read()
             self.close_connection = True
         elif do == "stale":
             repo = REPOS[re.search(r"/models/([^/]+/[^/]+)/", self.path)[1]]
             with LOCK:
                 repo.commit("main", {"OTHER.md": b"somebody else's\n"}, "another", repo.head("main"))
+            return False
+        elif do and do.startswith("truncate "):
+            with open(do[9:], "r+b") as f:
+                f.truncate(f.seek(0, 2) // 2)
             return False
         elif do == "lost":
             self.lost = True
@@ -304,6 +314,6 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 HUB, STORAGE = (Server(("127.0.0.1", 0), Handler) for _ in range(2))
-print(HUB.server_port, STORAGE.server_port, flush=True)
+say(HUB.server_port, STORAGE.server_port)
 threading.Thread(target=STORAGE.serve_forever, daemon=True).start()
 HUB.serve_forever()

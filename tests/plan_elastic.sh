@@ -12,6 +12,10 @@ elastic() { "$drover" plan run.yaml --elastic "$@"; }
 expect 0 "data 4" elastic --nodes 4
 check "a line for each number of nodes" [ "$(awk 'NR > 1 { print $1 }' out | xargs)" = "4 3 2 1" ]
 check "all have the same bits" [ "$(grep -c ' same ' out)" = 4 ]
+expect 0 "data 4, micro-batch 1, zero 3; the same bits" elastic --nodes 4 --set parallel.zero=3 --set parallel.zero_group=2
+check "groups of ranks: all have the same bits" [ "$(grep -c ' same ' out)" = 4 ]
+expect 0 "data 4, micro-batch 1, zero 1; the same bits" elastic --nodes 4 --set parallel.zero=auto
+check "a level that memory chooses: all have the same bits" [ "$(grep -c ' same ' out)" = 4 ]
 expect 0 "pipeline 3" elastic --nodes 4 --set parallel.tensor=2
 expect 0 '"nodes": 8' elastic --nodes 8 --ranks-per-node 2 --json --set parallel.accumulation_groups=16 --set training.global_batch_size=16
 expect 2 "--nodes 16, of 1 rank each: run.yaml:3: key \"training.global_batch_size\" is 8" elastic --nodes 16

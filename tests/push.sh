@@ -46,6 +46,7 @@ expect 2 "expected hf:ORG/NAME" push $model hf:tiny
 expect 2 'HF_ENDPOINT is "http://hub.example", expected https://, or http:// to this machine' env HF_ENDPOINT=http://hub.example "$drover" model push $model hf:org/tiny
 expect 2 "expected https://" env HF_ENDPOINT=http://127.0.0.1.example.org "$drover" model push $model hf:org/tiny
 expect 2 "expected https://" env HF_ENDPOINT=http://localhost@example.org "$drover" model push $model hf:org/tiny
+expect 2 '--message is not UTF-8' push $model hf:org/tiny --message $'\xff'
 mkdir half && cp $model/*.json half
 expect 1 "half" push half hf:org/tiny
 
@@ -85,6 +86,7 @@ YAML
 expect 0 "step-000001" "$drover" train lora.yaml
 expect 0 "commit/" push tuned hf:org/adapter --create --base org/tiny
 check "its weights" same org/adapter/main/adapter_model.safetensors tuned/checkpoints/step-000001/adapter_model.safetensors
+says "$model\", a folder of this machine: who takes the adapter has to name the base"
 get file/org/adapter/main/README.md >out
 says "library_name: peft" 'base_model: "org/tiny"' "rank of the adapter | 4"
 
@@ -99,7 +101,7 @@ check "a part that was refused twice, and one that was cut off, arrived" same or
 check "the others once" count "PUT /s3/[0-9]*/1 - 200" 1
 fault "PUT /s3/[0-9]*/2" 403
 mark
-expect 0 "the hub is asked for other addresses" push $model hf:org/expired --create
+expect 0 "model.safetensors: storage answered 403; the hub is asked for other addresses" push $model hf:org/expired --create
 check "an address that has expired is replaced" same org/expired/main/model.safetensors $model/model.safetensors
 check "by a second batch" count "POST .*batch token 200" 2
 fault "commit/" '"stale"'
@@ -176,6 +178,22 @@ for i in $(seq 300); do echo "$i $i" >own/LICENSE.$i; done
 expect 0 "/org/own/discussions/2" push own hf:org/own --create-pr --card
 check "two commits in the request" [ "$(commits org/own/refs%2Fpr%2F2)" = 5 ]
 
+# --- a folder whose weights lie in a GGUF file
+expect 0 "tensors" "$drover" ckpt export $model --gguf q8.gguf --type q8_0 --no-verify
+expect 0 "blocks" "$drover" ckpt import q8.gguf --out blocks --keep-blocks
+expect 0 "commit/" push blocks hf:org/blocks --create
+check "the file is there" same org/blocks/main/model.gguf blocks/model.gguf
+
+# --- files that change meanwhile
+cp -r $model odd
+fault "POST .*batch" "\"truncate $PWD/odd/tokenizer.json\""
+expect 1 "\"odd/tokenizer.json\" has changed while it was sent" push odd hf:org/changed --create
+cp $model/tokenizer.json odd
+fault "POST .*batch" "\"truncate $PWD/odd/model.safetensors\""
+expect 1 "a file has become shorter while it was sent to http://localhost" push odd hf:org/changed2 --create
+check "nothing was committed" [ "$(commits org/changed/main)$(commits org/changed2/main)" = 11 ]
+rm -r odd
+
 # --- and back
 expect 0 "model: {from: back}" "$drover" model get hf:org/tiny --out back
 check "what was pushed comes back" cmp $model/model.safetensors back/model.safetensors
@@ -199,6 +217,7 @@ upload() { batch "$1" "\"actions\": {\"upload\": $2}"; }
 odd 'not among "objects"' "POST .*batch" '{"objects": []}'
 odd 'not among "objects"' "POST .*batch" '{"objects": {"oid": 7}}'
 odd "batch" "POST .*batch" '{"objects":'
+odd "batch" "POST .*batch" ""
 batch "refused: no room" '"error": {"code": 507, "message": "no room"}'
 batch "refused: ?" '"error": 7'
 upload "an action without href" '{}'
@@ -218,7 +237,12 @@ odd "without a usable ETag" "PUT /s3/[0-9]*/1" ""
 odd "verify: not found" "POST .*verify" "" 404
 for body in "" '{}' '{"commitOid": "x"}' '[]'; do odd "/commit/main" "POST .*commit" "$body"; done
 odd "forbidden: the token needs the permission to write there (403): you are ***" "preupload" '{"error": "you are hf_secret"}' 403
+odd 'YAML header: ***' "validate-yaml" '{"errors": [{"message": "hf_secret"}]}' 400
+batch "refused: ***" '"error": {"message": "\u0068f_secret"}'
+upload 'the address "file:///***"' '{"href": "file:///hf_secret"}'
 odd "it leads elsewhere: has the repository another name now? (307) http://localhost/***" "preupload" "" 307 '{"Location": "http://localhost/hf_secret"}'
 check "nothing was committed" [ "$(commits org/odd/main)" = 1 ]
+fault "commit" "{\"body\": \"{\\\"commitOid\\\": \\\"$(printf 'a%.0s' {1..40})\\\", \\\"commitUrl\\\": \\\"http://x/hf_secret\\\"}\"}"
+expect 0 "http://x/***" push $model hf:org/odd
 check "the server saw no fault of its own" [ ! -s server.err ]
 finish

@@ -76,7 +76,7 @@ static void null_plans_what_cpu_runs(void **state) {
     plan *on_cpu, *on_null;
     executable *e;
     OK(backend_open_host(a, &cpu));
-    null = backend_open_planner(a);
+    null = backend_open_planner(a, false);
     OK(backend_compile(a, cpu, product_graph(a, 512), &on_cpu, &e));
     OK(backend_compile(a, null, product_graph(a, 512), &on_null, &e));
     assert_true(on_cpu->arena_bytes > 0);
@@ -115,7 +115,7 @@ static void every_call_of_null(void **state) {
     arena *a = arena_new("test");
     backend *b;
     double bytes = 1, flops = 1;
-    b = backend_open_planner(a);
+    b = backend_open_planner(a, false);
     assert_false(backend_times_nodes(b));
     OK(backend_peak(b, DT_BF16, 2, &flops));
     assert_true(flops == 0);

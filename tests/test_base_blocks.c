@@ -116,7 +116,7 @@ static int64_t weight_bytes(const char *const *sets, int n_sets) {
     programs p;
     backend *null;
     OK(config_load(a, NULL, sets, n_sets, &cfg));
-    null = backend_open_planner(a);
+    null = backend_open_planner(a, false);
     OK(programs_build(a, &cfg, &p));
     OK(programs_load(a, null, &p));
     const int64_t bytes = programs_memory(&p).weights;

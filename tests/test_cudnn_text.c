@@ -313,7 +313,7 @@ static memory_plan plan_of(arena *a, const char *key) {
     programs *p = ARENA_NEW(a, programs);
     backend *null;
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, cfg));
-    null = backend_open_planner(a);
+    null = backend_open_planner(a, true);
     OK(programs_build(a, cfg, p));
     OK(programs_load(a, null, p));
     const memory_plan m = programs_memory(p);

@@ -220,6 +220,50 @@ static void data_ranks_share_more(void **state) {
     arena_free(a);
 }
 
+// parallel.zero: auto is the lowest level that fits, in which the memory decides no bit: whatever
+// it is, the accumulation groups and partial sums are the same.
+static void the_level_follows_from_the_memory(void **state) {
+    (void)state;
+    arena *a = arena_new("levels");
+    const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=2",
+            "training.global_batch_size=16", "data.sequence_length=64", "parallel.data=8",
+            "parallel.zero=auto"};
+    run_config cfg;
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+    assert_int_equal(cfg.zero, 1);
+    for (int level = 1; level <= 3; level++) {
+        run_config other = cfg, chosen = cfg;
+        const char *why, *zero = arena_printf(a, "zero %d: ", level);
+        other.zero = level;
+        OK(config_set_ranks(&other, 8));
+        assert_int_equal(other.n_accum_groups, 8);
+        assert_int_equal(config_partial_sum_rows(&other), 2);
+        const int64_t process = process_bytes(&other);
+        const memory_limit limit = {16 * GIB, needed(&other), "free in this test"},
+                           less = {16 * GIB, needed(&other) - 1, "free in this test"};
+        OK(fit_choose_zero(a, &chosen, &limit, process, &why));
+        assert_int_equal(chosen.zero, level);
+        assert_non_null(strstr(why, zero));
+        assert_non_null(strstr(why, "free in this test"));
+        chosen = cfg;
+        OK(fit_choose_zero(a, &chosen, &less, process, &why));
+        assert_int_equal(chosen.zero, level < 3 ? level + 1 : 3);
+        assert_non_null(strstr(why, level < 3 ? "exceed" : "even so"));
+    }
+    const memory_limit large = {16 * GIB, 16 * GIB, "free in this test"};
+    const char *why;
+    cfg.accum_groups = 1; // which level 1 of 8 ranks cannot have
+    OK(config_set_ranks(&cfg, 8));
+    OK(fit_choose_zero(a, &cfg, &large, 0, &why));
+    assert_int_equal(cfg.zero, 2);
+    cfg.zero_group = 1;
+    cfg.accum_groups = 0;
+    OK(config_set_ranks(&cfg, 8));
+    OK(fit_choose_zero(a, &cfg, &large, 0, &why));
+    assert_int_equal(cfg.zero, 3);
+    arena_free(a);
+}
+
 static void a_run_that_does_not_fit_is_refused(void **state) {
     (void)state;
     arena *a = arena_new("fit");
@@ -303,6 +347,7 @@ int main(void) {
             cmocka_unit_test(ulimit_counts), cmocka_unit_test(less_is_what_is_not_done),
             cmocka_unit_test(what_would_fit_is_really_planned),
             cmocka_unit_test(data_ranks_share_more),
+            cmocka_unit_test(the_level_follows_from_the_memory),
             cmocka_unit_test(a_run_that_does_not_fit_is_refused),
             cmocka_unit_test(batches_are_planned), cmocka_unit_test(a_published_layout_fits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

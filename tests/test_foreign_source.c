@@ -8,6 +8,7 @@
 
 #include "ckpt/foreign_state.h"
 #include "pickle/dcp_metadata.h"
+#include "pickle/tar.h"
 
 static char *golden(arena *a, const char *name) {
     return arena_printf(a, "%s/golden/foreign/%s", TEST_DIR, name);
@@ -62,6 +63,8 @@ static void models_are_the_same(void **state) {
     check_model("nxd/model", "model/config.json");
     check_model("xser", "model/config.json");
     check_model("nnm", "model/config.json");
+    check_model("ranks.nemo", "model/config.json");
+    check_model("alone.nemo", "model/config.json");
 }
 
 // Megatron's arguments are a config.json, but for the size of the vocabulary before it was padded.
@@ -224,6 +227,68 @@ static void harm_is_named(void **state) {
     }
 }
 
+// --- archives
+static void archives_have_members(void **state) {
+    (void)state;
+    static const char *const forms[] = {"pax", "gnu", "ustar"};
+    for (int i = 0; i < 3; i++) {
+        arena *a = arena_new("tar");
+        char *bytes, read[600], *name = arena_printf(a, "tar/%s.tar", forms[i]);
+        size_t n_bytes;
+        tar_file tar;
+        OK(file_read(a, golden(a, name), &bytes, &n_bytes));
+        file_part part = {.path = "t",
+                .fd = -1,
+                .memory = (const unsigned char *)bytes,
+                .size = (int64_t)n_bytes};
+        assert_true(tar_is_tar(&part));
+        OK(tar_read(a, &part, &tar));
+        assert_int_equal(tar.n, 3);
+        assert_int_equal(strlen(tar.members[0].name), strlen("folder/") + 88 + strlen("/name"));
+        assert_true(str_starts(tar.members[0].name, "folder/longlong"));
+        assert_true(str_ends(tar.members[0].name, "long/name"));
+        assert_int_equal(tar.members[0].part.size, 5);
+        OK(file_part_read(&tar.members[0].part, 0, 5, read));
+        assert_memory_equal(read, "first", 5);
+        assert_string_equal(tar.members[1].name, "second");
+        assert_int_equal(tar.members[1].part.size, 513);
+        OK(file_part_read(&tar.members[1].part, 512, 1, read));
+        assert_int_equal(read[0], '2');
+        assert_string_equal(tar.members[2].name, "empty");
+        for (; part.size > 0; part.size--) // cut anywhere but in the empty blocks at its end
+            if (tar_read(a, &part, &tar) != DRV_OK) assert_true(str_starts(drv_message(), "t: "));
+        arena_free(a);
+    }
+}
+
+static void harmed_archives_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *from, *to, *error; // no `from`: cut in the middle
+    } cases[] = {
+            {"ranks.nemo", NULL, NULL, "reaches beyond the end of the archive"},
+            {"ranks.nemo", "ustar", "ustbr", "is no tar archive, or a compressed one"},
+            {"ranks.nemo", "tp_rank_01_pp_rank_001", "tp_rank_01_pp_rank_002",
+                    "has a header that does not fit its checksum"},
+            {"ranks.nemo", "model_weights.ckpt", "model_weights.ckqs", "has no model_weights.ckpt"},
+            {"alone.nemo", "model_weights.ckpt", "model_weights/ckps",
+                    "has a distributed checkpoint"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("archive");
+        const char *file = path_join(a, temporary_dir(a), "m.nemo");
+        model_source s;
+        char *bytes;
+        size_t n;
+        OK(file_read(a, golden(a, cases[i].name), &bytes, &n));
+        OK(file_write_atomic(file, bytes, cases[i].from ? n : n / 2));
+        if (cases[i].from) replace(a, file, cases[i].from, cases[i].to);
+        FAILS(model_source_open_with(a, file, golden(a, "model/config.json"), &s), DRV_E_DATA,
+                cases[i].error);
+        arena_free(a);
+    }
+}
+
 // --- optimizers of ranks
 static char *states(arena *a, const char *name) {
     return arena_printf(a, "%s/golden/rank_states/%s", TEST_DIR, name);
@@ -233,17 +298,19 @@ static char *states(arena *a, const char *name) {
 static void optimizers_of_ranks_are_the_same(void **state) {
     (void)state;
     static const struct {
-        const char *name;
+        const char *name, *truth;
         int64_t samples;
-    } cases[] = {{"float16", -1}, {"distributed", 224}, {"zero", -1}, {"nnm", 224},
-            {"nnm_zero", 224}};
+    } cases[] = {{"float16", "model", -1}, {"distributed", "model", 224}, {"zero", "model", -1},
+            {"nnm", "model", 224}, {"nnm_zero", "model", 224},
+            {"nnm_zero/mp_rank_00", "model", 224}, {"tied", "tied", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("states");
+        const char *truth = states(a, cases[i].truth);
         model_source s, full;
         foreign_progress progress;
-        OK(model_source_open_folder(a, states(a, "model"), "state", &full));
-        OK(model_source_open_optimizer(a, states(a, cases[i].name), states(a, "model/config.json"),
-                &s, &progress));
+        OK(model_source_open_folder(a, truth, "state", &full));
+        OK(model_source_open_optimizer(a, states(a, cases[i].name),
+                path_join(a, truth, "config.json"), &s, &progress));
         assert_int_equal(s.n, full.n);
         for (int k = 0; k < full.n; k++)
             check_tensor(a, &s, &full, &full.tensors[k]);
@@ -339,6 +406,8 @@ int main(void) {
             cmocka_unit_test(metadata_is_checked),
             cmocka_unit_test(ranks_that_disagree),
             cmocka_unit_test(harm_is_named),
+            cmocka_unit_test(archives_have_members),
+            cmocka_unit_test(harmed_archives_are_named),
             cmocka_unit_test(optimizers_of_ranks_are_the_same),
             cmocka_unit_test(harmed_optimizers_are_named),
     };

@@ -66,9 +66,8 @@ static void states_are_the_same(void **state) {
     check_state("flattened", 20, 0.0075, true);
 }
 
-// --- harmed folders
-static const char *copy_of(arena *a, const char *name) {
-    const char *dir = temporary_dir(a);
+// --- copies
+static void copy_into(arena *a, const char *name, const char *dir) {
     char **names;
     int n;
     OK(dir_list(a, golden(a, name), &names, &n));
@@ -78,6 +77,11 @@ static const char *copy_of(arena *a, const char *name) {
         OK(file_read(a, path_join(a, golden(a, name), names[i]), &bytes, &n_bytes));
         OK(file_write_atomic(path_join(a, dir, names[i]), bytes, n_bytes));
     }
+}
+
+static const char *copy_of(arena *a, const char *name) {
+    const char *dir = temporary_dir(a);
+    copy_into(a, name, dir);
     return dir;
 }
 
@@ -134,6 +138,8 @@ static void harm_is_named(void **state) {
                     "the optimizer counts 6 steps, expected at most 5"},
             {"own", "trainer.json", "\"step\": 5, \"updates\": 5, ", "",
                     "does not say at which step it was written"},
+            {"own", "optimizer.safetensors", "\"shape\":[24,16]", "\"shape\":[16,24]",
+                    "has shape [16, 24], expected [24, 16]"},
             {"own", "trainer.json", "", NULL, "but no trainer.json"},
             {"own", "optimizer.safetensors", "", NULL, "has weights, but no optimizer's state"},
     };
@@ -151,10 +157,55 @@ static void harm_is_named(void **state) {
     }
 }
 
+// NeMo 2: the newest checkpoint of an experiment, and what Lightning keeps beside it.
+static void experiments_of_nemo(void **state) {
+    (void)state;
+    static const char *const names[] = {"llama--step=2-consumed_samples=12.0",
+            "llama--step=4-consumed_samples=20.0", "llama--step=9-consumed_samples=40.0"};
+    arena *a = arena_new("nemo");
+    const char *dir = temporary_dir(a);
+    char *bytes;
+    size_t n_bytes;
+    model_source s;
+    foreign_progress p;
+    OK(dir_make(path_join(a, dir, "checkpoints")));
+    for (int i = 0; i < 3; i++) {
+        const char *one = arena_printf(a, "%s/checkpoints/%s", dir, names[i]);
+        OK(dir_make(one));
+        OK(dir_make(path_join(a, one, "weights")));
+        OK(file_write_atomic(path_join(a, one, "weights/.metadata"), "", 0)); // harmed
+    }
+    OK(file_write_atomic(arena_printf(a, "%s/checkpoints/%s-unfinished", dir, names[2]), "", 0));
+    const char *weights = arena_printf(a, "%s/checkpoints/%s/weights", dir, names[1]);
+    copy_into(a, "flattened", weights);
+    OK(file_read(a, golden(a, "nemo.pt"), &bytes, &n_bytes));
+    OK(file_write_atomic(path_join(a, weights, "common.pt"), bytes, n_bytes));
+    OK(model_source_open_optimizer(a, dir, golden(a, "own/config.json"), &s, &p));
+    assert_non_null(model_source_find(&s, "master.model.layers.1.mlp.up_proj.weight"));
+    assert_int_equal(p.step, 5);
+    assert_int_equal(p.updates, 5);
+    assert_int_equal(p.samples, 20);
+    assert_true(fabs(p.learning_rate - 0.0075) < 1e-12);
+    model_source_close(&s);
+    arena_free(a);
+}
+
+static void state_without_names(void **state) {
+    (void)state;
+    arena *a = arena_new("file");
+    model_source s;
+    foreign_progress p;
+    FAILS(model_source_open_optimizer(a, golden(a, "nemo.pt"), NULL, &s, &p), DRV_E_DATA,
+            "goes by the number of a parameter, not by its name");
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(states_are_the_same),
             cmocka_unit_test(harm_is_named),
+            cmocka_unit_test(experiments_of_nemo),
+            cmocka_unit_test(state_without_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,7 +231,7 @@ static void published_counts(void **state) {
         programs p;
         backend *null;
         OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &c));
-        null = backend_open_planner(a);
+        null = backend_open_planner(a, false);
         OK(programs_build(a, &c, &p));
         OK(programs_load(a, null, &p));
         const memory_plan m = programs_memory(&p);

@@ -295,7 +295,7 @@ static memory_plan memory_of(int ranks, const char *keys, const char *overlap) {
     programs built;
     backend *device;
     build(a, ranks, 0, arena_printf(a, "%s %s", keys, overlap), &cfg, &built);
-    device = backend_open_planner(a);
+    device = backend_open_planner(a, false);
     OK(programs_load(a, device, &built));
     const memory_plan memory = programs_memory(&built);
     arena_free(a);

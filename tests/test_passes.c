@@ -277,7 +277,20 @@ static void copies_are_guarded(void **state) {
     arena_free(a);
 }
 
-// --- shards of weights
+// --- shards
+// The differentiated graph of a rank that shares with another one.
+static graph *shared_step(arena *a, int n_layers, dtype dt) {
+    model_config several = small;
+    several.num_hidden_layers = n_layers;
+    const model_layout l = layout_of(&several);
+    const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = dt};
+    const param_list params = llama_params(a, &l, NULL);
+    graph *g = llama_build(a, &params, LLAMA_LOSS, &opts);
+    g->mesh.size[AXIS_DATA] = 2;
+    pass_autodiff(g, "loss");
+    return g;
+}
+
 // The layer of the first node from here on that neither gathers nor renames.
 static int next_layer(const graph *g, int i) {
     while (g->nodes[i]->op == OP_gather_weight || op_rows[g->nodes[i]->op]->renames)
@@ -291,15 +304,8 @@ static int next_layer(const graph *g, int i) {
 static void gathers_wait_for_a_layer(void **state) {
     (void)state;
     arena *a = arena_new("gathers");
-    model_config four = small;
-    four.num_hidden_layers = 4;
-    const model_layout l = layout_of(&four);
-    const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = DT_F64};
-    const param_list params = llama_params(a, &l, NULL);
-    graph *g = llama_build(a, &params, LLAMA_LOSS, &opts);
+    graph *g = shared_step(a, 4, DT_F64);
     int gathers = 0;
-    g->mesh.size[AXIS_DATA] = 2;
-    pass_autodiff(g, "loss");
     pass_shard_weights(g, &(weight_shards){.ranks = 2, .data_ranks = 2, .early = true});
     OK(graph_verify(g, STAGE_DIFFERENTIATED));
     for (int i = 0; i < g->n_nodes; i++) {
@@ -315,11 +321,42 @@ static void gathers_wait_for_a_layer(void **state) {
     arena_free(a);
 }
 
+// With shards of sums a gradient is sent and added while the next one is computed: two of matrices
+// exist at a time at most, and none when the program ends.
+static void gradients_travel_one_ahead(void **state) {
+    (void)state;
+    arena *a = arena_new("gradients");
+    graph *step = shared_step(a, 2, DT_F32); // sums in fp64 are not shared
+    int matrices = 0, waiting = 0, products = 0;
+    const gradient_shards by = {.ranks = 2,
+            .data_ranks = 2,
+            .row_blocks = 1,
+            .micro_batches = 2,
+            .in_accum_group = 2,
+            .async = true};
+    pass_shard_gradients(step, &by, 0, 1);
+    OK(graph_verify(step, STAGE_DIFFERENTIATED));
+    for (int i = 0; i < step->n_nodes; i++) {
+        const node *n = step->nodes[i];
+        const bool adds = n->op == OP_add_shard, matrix = adds && n->in[0]->n_dims == 2;
+        products += n->op == OP_matmul;
+        if (n->op == OP_await_shard) waiting--;
+        if (adds) waiting++;
+        if (matrix && waiting > 1) fail_msg("node %d sends while another matrix travels", i);
+        if (matrix && matrices++ > 0 && products == 0) fail_msg("node %d: nothing beside", i);
+        if (matrix) products = 0;
+    }
+    assert_int_equal(matrices, 2 * 4 + 2);
+    assert_int_equal(waiting, 0);
+    arena_free(a);
+}
+
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(frozen_weights),
             cmocka_unit_test(nothing_is_computed_in_vain),
             cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded),
-            cmocka_unit_test(gathers_wait_for_a_layer)};
+            cmocka_unit_test(gathers_wait_for_a_layer),
+            cmocka_unit_test(gradients_travel_one_ahead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,7 +221,7 @@ static void presets(void **state) {
         OK(config_load(a, NULL, sets, 2, &cfg));
         if (millions[i] > 0)
             assert_true(model_parameters(&cfg.model) == (int64_t)(millions[i] * 1e6 + 0.5));
-        device = backend_open_planner(a);
+        device = backend_open_planner(a, false);
         OK(programs_build(a, &cfg, &built));
         OK(programs_load(a, device, &built));
         memory_plan m = programs_memory(&built);

@@ -42,7 +42,10 @@ static const harm harms[] = {{{"parallel.tensor=2", "parallel.zero=1", "training
         {{"parallel.tensor=1", "parallel.zero=1", "training.precision=bf16"},
                 "model.embed_tokens.weight", 3, "after step 7 rank 3", 8, true},
         {{"parallel.tensor=1", "parallel.zero=0", "training.precision=bf16"},
-                "master.model.embed_tokens.weight", 4, "after step 7 rank 4", 8, true}};
+                "master.model.embed_tokens.weight", 4, "after step 7 rank 4", 8, true},
+        // Ranks 3 and 7 hold the same shard, each in its group.
+        {{"parallel.zero=3", "parallel.zero_group=4", "training.precision=bf16"},
+                "model.embed_tokens.weight", 7, "after step 7 rank 7", 2, false}};
 
 static int n_told[sizeof harms / sizeof *harms];
 

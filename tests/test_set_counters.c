@@ -250,6 +250,18 @@ static void moved_and_grown(void **state) {
     arena_free(a);
 }
 
+// A checkpoint of another run.
+static const char *begun_elsewhere(arena *a) {
+    static const char counters[] = "{\"step\": 5, \"updates\": 5, \"rows_taken\": 40}";
+    const char *dir = temporary_dir(a);
+    char *bytes;
+    size_t n;
+    OK(file_read(a, golden_path(a, "foreign/midrun/own/optimizer.safetensors"), &bytes, &n));
+    OK(file_write_atomic(path_join(a, dir, "optimizer.safetensors"), bytes, n));
+    OK(file_write_atomic(path_join(a, dir, "trainer.json"), counters, strlen(counters)));
+    return dir;
+}
+
 // Three steps of eight rows, then steps of four: the rows of step 5 begin after 28, as those of step
 // 8 of a run whose steps had four rows from the first on. Checkpoints of later steps say nothing.
 static void rows_of_a_step_after_another_batch(void **state) {
@@ -290,6 +302,11 @@ static void rows_of_a_step_after_another_batch(void **state) {
     assert_string_equal(strchr(resumed, ':'), strchr(whole, ':'));
     assert_string_equal(strchr(step_rows_names(a, &cfg, 3), ':'),
             strchr(step_rows_names(a, &other, 3), ':')); // before any checkpoint
+    run_config elsewhere = other;
+    elsewhere.from = begun_elsewhere(a); // at step 5, after 40 rows
+    elsewhere.weights = WEIGHTS_RESUME;
+    assert_string_equal(strchr(step_rows_names(a, &elsewhere, 6), ':'),
+            strchr(step_rows_names(a, &other, 11), ':'));
     rows_close(train);
     if (valid) rows_close(valid);
 }

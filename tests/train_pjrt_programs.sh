@@ -18,6 +18,16 @@ for run in fp8-cpu fp8-pjrt cpu-bf16; do mkdir $run-first && head -1 $run/metric
 check "fp8: the first loss of pjrt differs" near 1e-6 fp8-cpu-first fp8-pjrt-first
 check "fp8: the first loss is that of bf16" eval '! near 1e-5 fp8-cpu-first cpu-bf16-first'
 
+# --- logits in pieces: a loop of four, and all at once, have the same losses
+for mib in 0.05 0; do
+    mkdir -p text-$mib
+    DROVER_PJRT_DUMP=text-$mib train logits-$mib --set training.steps=10 --set training.precision=fp32 --set backend=pjrt --set pjrt.logit_mib=$mib
+done
+check "pjrt.logit_mib: losses differ" near 1e-6 logits-0.05 logits-0
+check "0.05 MiB: no pieces of 32 rows" grep -q "tensor<32x400xf32>" text-0.05/whole_step.mlir
+check "0.05 MiB: logits of all rows" eval '! grep -q "tensor<128x400xf32>" text-0.05/whole_step.mlir'
+check "256 MiB: logits in pieces" eval 'grep -q "tensor<128x400xf32>" text-0/whole_step.mlir && ! grep -q "tensor<32x400xf32>" text-0/whole_step.mlir'
+
 # --- evaluation, recomputation, LoRA with dropout
 for backend in cpu pjrt; do
     expect 0 "" "$drover" eval run.yaml --set backend=$backend --set run_dir=cpu-fp32 --set training.precision=fp32 --data data/set --json

@@ -13,7 +13,8 @@ same() { # ONE RUN: hashes of every step, losses and every file of the last chec
 }
 
 expect 0 "step 6" train 1 one
-expect 0 "4 ranks on 1 host over MPI: tensor 2, context 1 with 2 reduction blocks, data 2, 4 accumulation groups" train 4 mesh parallel.tensor=2
+expect 0 "4 ranks on 1 host over MPI: tensor 2, context 1 with 2 reduction blocks, data 2, 4 accumulation groups" train 4 mesh parallel.tensor=2 parallel.zero=auto
+says "zero 1: it needs"
 check "tensor 2, data 2: the bits of one rank" same one mesh
 expect 0 ": ok" "$drover" ckpt verify mesh/checkpoints/step-000006
 loss_of() { "$drover" eval run.yaml --set run_dir="$1" "${@:2}" 2>/dev/null | sed -n 's/^loss \([0-9.]*\).*/\1/p'; }

@@ -35,7 +35,7 @@ def draw_nxd(draw, c, layout, tensors, kinds):
     layout |= dict(copies=copies, fused=copies == 1 and draw.random() < 0.5, xser=draw.random() < 0.5, below=draw.choice(["model", "shards/model"]))
     zero = draw.random() < 0.7
     how = dict(rule=draw.choice([optimizers.by_dimensions, optimizers.all_in_one]), ranks=draw.choice([1, 2, 3, 5]), zero=zero,
-               masters=zero and draw.random() < 0.6, wide=draw.random() < 0.3)
+               masters=zero and draw.random() < 0.6, wide=draw.random() < 0.3, counts=draw.random() < 0.5)
     masters = how["masters"] and (c["torch_dtype"] != "float32" or how["wide"])
     # A tied model may have its one table twice.
     twice = tied and draw.random() < 0.5

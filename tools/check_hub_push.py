@@ -17,12 +17,16 @@ try:
                    "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(work / "home"), "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     import huggingface_hub
 
-    subprocess.run([drover, "model", "push", folder, "hf:org/ours", "--create", "--private"], check=True)
+    subprocess.run([drover, "model", "push", folder, "hf:org/ours", "--create", "--private", "--card", "--license", "apache-2.0",
+                    "--base", "org/base", "--language", "en", "--dataset", "org/foxes: 1"], check=True)
     subprocess.run([drover, "model", "get", "hf:org/ours", "--out", work / "sent"], check=True)
     api = huggingface_hub.HfApi()
     ours = pathlib.Path(api.snapshot_download("org/ours", local_dir=work / "ours"))
     names = sorted(p.name for p in ours.iterdir() if p.is_file() and p.name != ".gitattributes")
     assert api.model_info("org/ours").private
+    card = huggingface_hub.ModelCard.load(ours / "README.md")
+    assert card.data.library_name == "transformers" and card.data.license == "apache-2.0", card.data
+    assert card.data.datasets == ["org/foxes: 1"] and card.data.base_model == "org/base" and card.data.language == "en", card.data
 
     api.create_repo("org/theirs", private=True)
     api.create_repo("org/theirs", private=True, exist_ok=True)

@@ -9,6 +9,7 @@ agree to 1e-5 and weights to 2e-6 of the largest (fp32 sums in another order). N
     plain       the same with {"model": ..., "optim": ...} and groups of parameters, as get_state_dict gives them
     titan       torchtitan's names and order of rows
     mcore       Megatron-Core's fully_reshardable: stacked layers, numbers in common.pt
+    nemo        the same as NeMo 2 saves it: weights/ in a folder of nemo_experiments, names after "module."
     flattened   its fully_sharded_model_space of 2 tensor ranks, flattened shards cut among 2 data ranks
 """
 import functools, itertools, json, os, pathlib, random, shutil, struct, subprocess, sys, tempfile, warnings
@@ -26,6 +27,7 @@ CONFIG = dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_siz
 ROWS, TOKENS, WORLD = 4, 8, 2
 LR, WARMUP, BETAS, EPS, DECAY, CLIP = 1e-2, 8, (0.9, 0.95), 1e-6, 0.1, 1.0
 STEPS, MORE = 5, 3
+MEGATRON = "mcore", "nemo", "flattened"
 
 
 def tokens_of(seed):
@@ -142,16 +144,29 @@ def flattened(w, name):
     return ShardedTensor._init_from_local_shards_and_global_metadata(shards, about)
 
 
+def nemo_common(rate):
+    """common.pt of NeMo 2: what Lightning keeps of a trainer, and of its data (nemo/collections/llm/gpt/data/pre_training.py)."""
+    return {"epoch": 0, "global_step": STEPS, "lr_schedulers": [{"last_epoch": STEPS, "_last_lr": [rate]}],
+            "PreTrainingDataModule": {"consumed_samples": STEPS * ROWS},
+            "optimizer": [{"optimizer": {"param_groups": [{"lr": rate, "step": STEPS}]}}]}
+
+
 def save_megatron(case, weights, moments, rate, folder):
-    to = functools.partial(models.to_megatron_dist, c=CONFIG)
+    prefix = "module." if case == "nemo" else ""
+    if case == "nemo":
+        folder += f"/checkpoints/llama--step={STEPS - 1}-consumed_samples={STEPS * ROWS}.0-last/weights"
+
+    def to(tensors):
+        return {prefix + name: w for name, w in models.to_megatron_dist(tensors, CONFIG).items()}
     state = {name: w.bfloat16() for name, w in to(weights).items()}
-    master = "param" if case == "mcore" else "fp32_param"
+    master = "fp32_param" if case == "flattened" else "param"
     for key, of in (moments | {master: weights}).items():
-        state |= {f"optimizer.state.{key}.{name}": (w if case == "mcore" else flattened(w, name)) for name, w in to(of).items()}
+        state |= {f"optimizer.state.{key}.{name}": (flattened(w, name) if case == "flattened" else w) for name, w in to(of).items()}
     dcp.save(state, checkpoint_id=folder)
     args = models.megatron_args(CONFIG, CONFIG["vocab_size"], 2, 1, consumed_train_samples=STEPS * ROWS)
     optimizer = {"optimizer": {"param_groups": [{"lr": rate, "step": STEPS, "weight_decay": DECAY}]}, "param_state_sharding_type": case}
-    torch.save({"args": args, "iteration": STEPS, "checkpoint_version": 3.0, "optimizer": optimizer}, folder + "/common.pt")
+    megatron = {"args": args, "iteration": STEPS, "checkpoint_version": 3.0, "optimizer": optimizer}
+    torch.save(nemo_common(rate) if case == "nemo" else megatron, folder + "/common.pt")
 
 
 def train(rank, port, seed, folder, cases, more, lean):
@@ -169,7 +184,7 @@ def train(rank, port, seed, folder, cases, more, lean):
         take_step(model, optimizer, schedule, x, y)
     weights, moments = state_of(model, optimizer)
     for case in cases:
-        if case not in ("mcore", "flattened"):
+        if case not in MEGATRON:
             save_dcp(case, model, optimizer, schedule, f"{folder}/{case}", mesh, lean)
     if rank == 0:
         save_file(weights | {f"{key}.{name}": w for key, of in moments.items() for name, w in of.items()}, f"{folder}/before.safetensors")
@@ -191,7 +206,7 @@ def train_and_save(seed, folder, cases, more=MORE, lean=False):
     weights = {n: w for n, w in before.items() if not n.startswith("exp_avg")}
     join_group(0, port + 1, 1)
     for case in cases:
-        if case in ("mcore", "flattened"):
+        if case in MEGATRON:
             save_megatron(case, weights, moments, json.loads(pathlib.Path(folder, "rate.json").read_text()), f"{folder}/{case}")
         pathlib.Path(folder, case, "config.json").write_text(json.dumps(CONFIG))
     dist.destroy_process_group()
@@ -228,7 +243,7 @@ def compare(drover, folder, case, *sets, ranks=1):
 
 
 def main():
-    drover, cases = os.path.abspath(sys.argv[1]), sys.argv[2:] or ["hf", "plain", "titan", "mcore", "flattened"]
+    drover, cases = os.path.abspath(sys.argv[1]), sys.argv[2:] or ["hf", "plain", "titan", *MEGATRON]
     with tempfile.TemporaryDirectory() as folder:
         train_and_save(1, folder, cases)
         bad = [case for case in cases if not compare(drover, folder, case)]

@@ -131,15 +131,19 @@ def zero_states(params, values, groups, ranks, masters):
         yield out
 
 
-def nxd_optimizer(tensors, kinds, tied, rule=by_dimensions, ranks=2, zero=True, masters=True, wide=False):
-    """For write_nxd. zero: else torch's AdamW. wide: float64, which holds fp32 values (XLA_DOWNCAST_BF16)."""
+def nxd_optimizer(tensors, kinds, tied, rule=by_dimensions, ranks=2, zero=True, masters=True, wide=False, counts=False):
+    """For write_nxd. zero: else torch's AdamW. wide: float64, which holds fp32 values (XLA_DOWNCAST_BF16). counts: steps are integers,
+    as AdamW_FP32OptimParams has them."""
     def make(part_of):
         part = part_of(tensors)
         names = [name for name in part if not (tied and name == "lm_head.weight" and "model.embed_tokens.weight" in part)]
         params = [(name, part[name]) for name in names]
         values = {kind: [full[name].double() if wide else full[name] for name in names] for kind, full in ((k, part_of(f)) for k, f in kinds.items())}
         groups = list(zip(rule(params), (1.0, 0.0)))
-        return list(zero_states(params, values, groups, ranks, masters)) if zero else [adamw(params, groups, values)]
+        states = list(zero_states(params, values, groups, ranks, masters)) if zero else [adamw(params, groups, values)]
+        for kept in (kept for state in states if counts for kept in state["base_state" if zero else "state"].values()):
+            kept["step"] = int(kept["step"])
+        return states
     return make
 
 

@@ -9,10 +9,12 @@ that are wrong in one way each (bad, which fuzzing begins with too). Needs torch
     nxd       4 tensor ranks for 2 heads of keys
     xser      NxD's one rank, references of xser
     nnm       neuronx-nemo-megatron, 2 x 2 ranks
+    *.nemo    archives of NeMo 1: of the ranks of nnm (pax), and of a model of one rank (GNU's form)
+    tar       archives with a long name in the three forms of Python's tarfile, which fuzzing begins with too
     midrun    a run in mid-run (tools/check_resume.py): the tokens that it learns, the losses of its next steps, its checkpoint as
               torchtitan and as Megatron-Core's fully_sharded_model_space save it, and as drover's own (own)
 """
-import json, os, pathlib, pickle, random, shutil, sys, tempfile, warnings
+import io, json, os, pathlib, pickle, random, shutil, sys, tarfile, tempfile, warnings
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -100,12 +102,34 @@ def write_bad(folder):
         (folder / f"{name}.metadata").write_bytes(pickle.dumps(metadata))
 
 
+def write_nemo(tensors):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, how, form in (("ranks", dict(pipeline=2), tarfile.PAX_FORMAT), ("alone", dict(tensor=1), tarfile.GNU_FORMAT)):
+            models.write_nnm(f"{folder}/{name}", tensors, CONFIG, **how)
+            with tarfile.open(ROOT / f"{name}.nemo", "w:", format=form) as archive:
+                for path in sorted(pathlib.Path(folder, name).glob("*/*.ckpt")):
+                    archive.add(path, f"./{path.parent.name}/model_weights.ckpt" if name == "ranks" else "./model_weights.ckpt")
+
+
+def write_tars(folder):
+    folder.mkdir()
+    for name, form in (("pax", tarfile.PAX_FORMAT), ("gnu", tarfile.GNU_FORMAT), ("ustar", tarfile.USTAR_FORMAT)):
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w:", format=form) as archive:
+            for member, content in (("./folder/" + "long" * 22 + "/name", b"first"), ("second", b"2" * 513), ("./empty", b"")):
+                about = tarfile.TarInfo(member)
+                about.size, about.mtime = len(content), 1.5 if name == "pax" else 1
+                archive.addfile(about, io.BytesIO(content))
+        (folder / f"{name}.tar").write_bytes(made.getvalue()[:8 * 1024])  # of 10 KB, the last of them empty
+
+
 def write_run(folder):
     """Cases of tools/check_resume.py, and the state that they have as a checkpoint of drover."""
     import check_resume as run
     from safetensors.torch import load_file, save_file
     folder.mkdir()
     run.train_and_save(1, folder, ["titan", "flattened"], more=4, lean=True)
+    torch.save(run.nemo_common(json.loads((folder / "rate.json").read_text())), folder / "nemo.pt")
     before, own = load_file(folder / "before.safetensors"), folder / "own"
     own.mkdir()
     save_file({n: w for n, w in before.items() if not n.startswith("exp_avg")}, own / "model.safetensors", metadata={"format": "pt"})
@@ -157,6 +181,9 @@ def main():
     models.write_nxd(ROOT / "nxd", tensors, CONFIG, tensor=4, copies=2)
     models.write_nxd(ROOT / "xser", tensors, CONFIG, tensor=1, xser=True, below="shards/model")
     models.write_nnm(ROOT / "nnm", tensors, CONFIG, pipeline=2, split=True)
+    write_nemo(tensors)
+    write_tars(ROOT / "tar")
+    shutil.copytree(ROOT / "tar", ROOT.parent.parent / "corpus/tar", dirs_exist_ok=True)
     write_run(ROOT / "midrun")
     write_corpus(ROOT.parent.parent / "corpus/dcp_state")
 

@@ -7,6 +7,7 @@ file for each rank save it in mid-run, by tools/foreign_optimizers.py; and the f
     zero         NxD's ZeRO-1, 2 tensor ranks that share a head of keys, 2 data ranks, master weights
     nnm          neuronx-nemo-megatron, 2 stages, all in the checkpoints
     nnm_zero     the same with ZeRO-1 of 2 data ranks
+    tied         NxD with xser and torch's AdamW, a tied model that has its table twice, steps as integers; its own model and state
     midrun       the run of tests/golden/foreign/midrun (tools/check_resume.py), as Megatron's distributed optimizer saves it, in bf16
                  with masters: 2 tensor ranks, 2 stages
     bad          files that are wrong in one way each: of rank 0 of zero, and (buckets) of stage 1 of distributed
@@ -63,6 +64,18 @@ def write_run(folder):
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def write_tied(folder):
+    config = CONFIG | dict(tie_word_embeddings=True, num_hidden_layers=1)
+    tensors = models.write_model(folder, config, 3)
+    kinds = optimizers.draw_state(tensors, 4)
+    save_file(optimizers.expected(kinds, False), folder / "state.safetensors")
+    (folder / "model.safetensors").unlink()
+    twice = lambda full: full | {"lm_head.weight": full["model.embed_tokens.weight"]}
+    kinds = {kind: twice(full) for kind, full in kinds.items()}
+    make = optimizers.nxd_optimizer(twice(tensors), kinds, True, zero=False, counts=True)
+    models.write_nxd(folder, twice(tensors), config, tensor=1, xser=True, optimizer=make)
+
+
 def main():
     golden = ROOT / "golden/rank_states"
     shutil.rmtree(golden, ignore_errors=True)
@@ -77,6 +90,7 @@ def main():
     models.write_nxd(golden / "zero", tensors, CONFIG, copies=2, optimizer=optimizers.nxd_optimizer(tensors, kinds, False))
     models.write_nnm(golden / "nnm", tensors, CONFIG, tensor=1, pipeline=2, optimizer=nemo())
     models.write_nnm(golden / "nnm_zero", tensors, CONFIG, tensor=1, optimizer=nemo(ranks=2))
+    write_tied(golden / "tied")
     write_run(golden / "midrun")
     write_bad(golden / "bad", tensors, kinds)
     write_seeds(ROOT / "corpus/optimizer_states")

@@ -59,6 +59,7 @@ for verb in verbs:
 out += [".SH ENVIRONMENT"]
 for name, text in (
         ("HF_TOKEN", "sent to the Hugging Face hub alone, by data get, model get and model push"),
+        ("HF_TOKEN_PATH", "file with the token for model push, where HF_TOKEN is not set; else token in HF_HOME"),
         ("HF_ENDPOINT", "another hub"),
         ("COLUMNS", "width where the terminal does not tell its own"),
         ("NO_COLOR", "no colours, where drover plot would use them"),

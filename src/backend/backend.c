@@ -20,8 +20,8 @@ drv_status backend_open_host(arena *a, backend **out) {
     return backend_open_cpu(a, &(backend_opts){0}, out);
 }
 
-backend *backend_open_planner(arena *a) {
-    return backend_open_null(a, &backend_cpu);
+backend *backend_open_planner(arena *a, bool devices) {
+    return backend_open_null(a, devices ? &backend_pjrt : &backend_cpu);
 }
 
 // A look is low while other programs take the cores, never high: looked at until the two highest

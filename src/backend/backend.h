@@ -279,9 +279,9 @@ DRV_CHECKED drv_status backend_open(arena *a, const char *name, const backend_op
         backend **out);
 // Opens the back end that computes on this host's processor, with the default options.
 DRV_CHECKED drv_status backend_open_host(arena *a, backend **out);
-// Makes a back end that plans as the host's does and verifies. It computes nothing and holds
-// nothing, so closing it may be left out.
-backend *backend_open_planner(arena *a);
+// Makes a back end that plans as the host's does, or that of devices, and verifies. It computes
+// nothing and holds nothing, so closing it may be left out.
+backend *backend_open_planner(arena *a, bool devices);
 
 // Plans a graph for a back end.
 plan *backend_plan(arena *a, backend *b, graph *g);

@@ -10,5 +10,6 @@ DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, back
 extern const backend_vtable backend_cpu;
 // pjrt: any accelerator that has a PJRT plugin.
 DRV_CHECKED drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out);
+extern const backend_vtable backend_pjrt;
 // null: plans for another back end.
 backend *backend_open_null(arena *a, const backend_vtable *planned_for);

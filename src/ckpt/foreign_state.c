@@ -8,13 +8,14 @@
 #include "ckpt/rank_files.h"
 #include "ckpt/source_dcp.h"
 #include "ckpt/source_ranks.h"
+#include "pickle/torch_file.h"
 
 foreign_progress foreign_progress_unknown(void) {
     return (foreign_progress){.step = -1,
             .updates = -1,
             .samples = -1,
             .tokens = -1,
-            .learning_rate = NAN};
+            .learning_rate = (double)NAN};
 }
 
 static drv_status check_count(const char *path, const char *name, int64_t value) {
@@ -71,6 +72,12 @@ static drv_status open_any(arena *a, const char *path, model_source *out,
         return open_own(a, path, out, progress);
     if (source_is_dcp(a, path)) return source_open_dcp_optimizer(a, path, out, progress);
     if (rank_files_are_there(a, path)) return source_open_ranks_optimizer(a, path, out, progress);
+    if (!file_is_dir(path) && torch_is_file(path))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" is one file of torch.save, whose optimizer's state goes by the number of a "
+                "parameter, not by its name; save it by torch.distributed.checkpoint, or give "
+                "model.weights: load, which begins at step 0",
+                path);
     return drv_fail(DRV_E_DATA,
             "\"%s\" has weights, but no optimizer's state (optimizer.safetensors, or a checkpoint of "
             "another trainer in mid-run); give model.weights: load, which begins at step 0",

@@ -28,7 +28,7 @@ typedef struct reading {
 
 void optimizer_states_begin(foreign_model *m, const rank *r, bool is_tied, optimizer_states *out) {
     bool has_embedding = false;
-    *out = (optimizer_states){.m = m, .updates = -1, .learning_rate = NAN};
+    *out = (optimizer_states){.m = m, .updates = -1, .learning_rate = (double)NAN};
     out->weights = ARENA_ARRAY(m->a, const rank_part *, r->n + 1);
     for (int i = 0; i < r->n; i++) {
         const rank_part *p = &r->parts[i];
@@ -72,7 +72,7 @@ static drv_status read_number(optimizer_states *o, torch_file *file, const pickl
     } value = {0};
     foreign_block b = {0};
     torch_file *from;
-    *out = NAN;
+    *out = (double)NAN;
     if (v->kind == PICKLE_INT) *out = (double)v->integer;
     if (v->kind == PICKLE_REAL) *out = v->real;
     if (v->kind != PICKLE_CALL) return DRV_OK;

@@ -3,9 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/str.h"
+#include "pickle/tar.h"
+
+#define NEMO_WEIGHTS "model_weights.ckpt"
 
 enum { MAX_RANKS = 4096 };
 
@@ -63,19 +67,6 @@ static bool has_ranks(arena *a, const char *folder) {
     return false;
 }
 
-static const char *folder_of(arena *a, const char *path) {
-    static const char *const below[] = {"model", "shards/model", "shards"};
-    const char *here = rank_files_iteration(a, path);
-    if (has_ranks(a, here)) return here;
-    for (size_t i = 0; i < sizeof below / sizeof *below; i++)
-        if (has_ranks(a, path_join(a, path, below[i]))) return path_join(a, path, below[i]);
-    return NULL;
-}
-
-bool rank_files_are_there(arena *a, const char *path) {
-    return file_is_dir(path) && folder_of(a, path);
-}
-
 // Returns the steps of a checkpoint of Lightning. NeMo's own scripts take the one of the most.
 static int64_t step_of(const char *name) {
     const char *mark = strstr(name, "step=");
@@ -91,40 +82,137 @@ static const char *file_in(arena *a, const char *dir) {
         if (file_exists(path_join(a, dir, usual[i]))) return path_join(a, dir, usual[i]);
     if (dir_list(a, dir, &names, &n) != DRV_OK) return NULL;
     for (int i = 0; i < n; i++)
-        if (str_ends(names[i], ".ckpt") && (!best || step_of(names[i]) > step_of(best)))
+        if (str_ends(names[i], ".ckpt") && (!best || step_of(names[i]) > step_of(best)) &&
+                !file_is_dir(path_join(a, dir, names[i])))
             best = names[i];
     return best ? path_join(a, dir, best) : NULL;
 }
 
-drv_status rank_files_find(arena *a, const char *path, rank_files *out) {
-    char **names;
-    int n_names;
-    rank_name rank;
-    *out = (rank_files){.folder = folder_of(a, path)};
-    DRV_TRY(dir_list(a, out->folder, &names, &n_names));
-    for (int i = 0; i < n_names; i++)
-        if (parse(names[i], &rank)) {
-            if (rank.tensor >= out->tensor) out->tensor = rank.tensor + 1;
-            if (rank.pipeline >= out->pipeline) out->pipeline = rank.pipeline + 1;
-            out->is_megatron = rank.is_megatron;
-        }
+// The file of a run of one rank, which has no folder of its own; NULL: a folder has none.
+static const char *alone_in(arena *a, const char *dir) {
+    const char *file = file_is_dir(dir) ? file_in(a, dir) : NULL;
+    if (!file) return NULL;
+    const char *name = strrchr(file, '/') + 1;
+    const bool is_one = strcmp(name, "model_optim_rng.pt") == 0 ||
+                        strcmp(name, NEMO_WEIGHTS) == 0 || strstr(name, "consumed_samples=");
+    return is_one ? file : NULL;
+}
+
+static const char *folder_of(arena *a, const char *path) {
+    static const char *const below[] = {"model", "shards/model", "shards"};
+    const char *here = rank_files_iteration(a, path);
+    if (has_ranks(a, here) || alone_in(a, here)) return here;
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++)
+        if (has_ranks(a, path_join(a, path, below[i]))) return path_join(a, path, below[i]);
+    return NULL;
+}
+
+bool rank_files_are_there(arena *a, const char *path) {
+    return file_is_dir(path) ? folder_of(a, path) != NULL : str_ends(path, ".nemo");
+}
+
+static drv_status check_all(const char *path, const rank_files *files) {
+    for (int i = 0; i < files->tensor * files->pipeline; i++)
+        if (!files->file[i])
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" lacks the file of tensor rank %d and pipeline rank %d, expected those of "
+                    "%d x %d ranks",
+                    path, i % files->tensor, i / files->tensor, files->tensor, files->pipeline);
+    return DRV_OK;
+}
+
+// Counts a rank, whose name is parsed.
+static void count_rank(const rank_name *rank, rank_files *out) {
+    if (rank->tensor >= out->tensor) out->tensor = rank->tensor + 1;
+    if (rank->pipeline >= out->pipeline) out->pipeline = rank->pipeline + 1;
+    out->is_megatron = rank->is_megatron;
+}
+
+static drv_status make_room(arena *a, const char *path, rank_files *out) {
     if (out->tensor * out->pipeline > MAX_RANKS)
         return drv_fail(DRV_E_DATA, "\"%s\" has %d x %d ranks, expected at most %d", path,
                 out->tensor, out->pipeline, MAX_RANKS);
     out->file = ARENA_ARRAY(a, const char *, out->tensor * out->pipeline);
+    return DRV_OK;
+}
+
+// --- archives
+// Returns whether a member has the weights of a rank.
+static bool is_of_rank(arena *a, const char *member, rank_name *rank) {
+    const char *slash = strchr(member, '/');
+    *rank = (rank_name){0};
+    if (strcmp(member, NEMO_WEIGHTS) == 0) return true;
+    return slash && strcmp(slash + 1, NEMO_WEIGHTS) == 0 &&
+           parse(arena_strndup(a, member, (size_t)(slash - member)), rank) && !rank->is_file;
+}
+
+static drv_status refuse_archive(const char *path, const tar_file *tar) {
+    for (int i = 0; i < tar->n; i++)
+        if (str_starts(tar->members[i].name, "model_weights/"))
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" has a distributed checkpoint; unpack it (tar xf FILE -C DIR) and give "
+                    "DIR/model_weights",
+                    path);
+    return drv_fail(DRV_E_DATA, "\"%s\" has no %s, as archives of NeMo have", path, NEMO_WEIGHTS);
+}
+
+static drv_status find_in_archive(arena *a, const file_part *archive, rank_files *out) {
+    tar_file tar;
+    rank_name rank;
+    if (!tar_is_tar(archive))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" is no tar archive, or a compressed one; unpack it (tar xzf FILE -C DIR) and "
+                "give DIR",
+                archive->path);
+    DRV_TRY(tar_read(a, archive, &tar));
+    for (int i = 0; i < tar.n; i++)
+        if (is_of_rank(a, tar.members[i].name, &rank)) count_rank(&rank, out);
+    if (!out->tensor) return refuse_archive(archive->path, &tar);
+    DRV_TRY(make_room(a, archive->path, out));
+    out->parts = ARENA_ARRAY(a, file_part, out->tensor * out->pipeline);
+    for (int i = 0; i < tar.n; i++)
+        if (is_of_rank(a, tar.members[i].name, &rank)) {
+            const int k = rank.pipeline * out->tensor + rank.tensor;
+            out->parts[k] = tar.members[i].part;
+            out->parts[k].path = out->file[k] =
+                    arena_printf(a, "%s:%s", archive->path, tar.members[i].name);
+        }
+    return check_all(archive->path, out);
+}
+
+static drv_status open_archive(arena *a, const char *path, rank_files *out) {
+    file_part archive = {.path = path};
+    DRV_TRY(file_open_regular(path, &archive.fd, &archive.size));
+    const drv_status status = find_in_archive(a, &archive, out);
+    if (status != DRV_OK) close(archive.fd);
+    return status;
+}
+
+// --- folders
+static drv_status find_in_folder(arena *a, const char *path, rank_files *out) {
+    char **names;
+    int n_names;
+    rank_name rank;
+    DRV_TRY(dir_list(a, out->folder, &names, &n_names));
+    for (int i = 0; i < n_names; i++)
+        if (parse(names[i], &rank)) count_rank(&rank, out);
+    if (!out->tensor) out->tensor = out->pipeline = 1;
+    DRV_TRY(make_room(a, path, out));
+    out->file[0] = alone_in(a, out->folder);
     for (int i = 0; i < n_names; i++)
         if (parse(names[i], &rank)) {
             const char *found = path_join(a, out->folder, names[i]);
             out->file[rank.pipeline * out->tensor + rank.tensor] =
                     rank.is_file ? found : file_in(a, found);
         }
-    for (int i = 0; i < out->tensor * out->pipeline; i++)
-        if (!out->file[i])
-            return drv_fail(DRV_E_DATA,
-                    "\"%s\" lacks the file of tensor rank %d and pipeline rank %d, expected those of "
-                    "%d x %d ranks",
-                    out->folder, i % out->tensor, i / out->tensor, out->tensor, out->pipeline);
-    return DRV_OK;
+    return check_all(out->folder, out);
+}
+
+drv_status rank_files_find(arena *a, const char *path, rank_files *out) {
+    *out = (rank_files){0};
+    if (!file_is_dir(path)) return open_archive(a, path, out);
+    out->folder = folder_of(a, path);
+    return find_in_folder(a, path, out);
 }
 
 // --- the optimizer's
@@ -159,12 +247,13 @@ static drv_status count_shards(arena *a, const char *dir, const char *after, int
 
 drv_status rank_files_shards(arena *a, const rank_files *files, int rank, const char ***out,
         int *count) {
-    const char *file = files->file[rank], *name = strrchr(file, '/') + 1,
+    const char *file = files->file[rank], *slash = strrchr(file, '/'),
+               *name = slash ? slash + 1 : file,
                *folder = arena_strndup(a, file, (size_t)(name - file - 1));
     const bool is_lightning = str_ends(name, ".ckpt");
     const char *after = is_lightning ? "" : strstr(name, "_tp_rank_"), *dir;
     *count = 0;
-    if (!after) return DRV_OK;
+    if (!after || files->parts) return DRV_OK;
     dir = !is_lightning && str_ends(folder, "/model")
                   ? arena_printf(a, "%.*soptim", (int)(strlen(folder) - strlen("model")), folder)
                   : path_join(a, folder, "optim");

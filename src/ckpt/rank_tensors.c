@@ -7,17 +7,29 @@
 #include "base/file.h"
 #include "ckpt/megatron_args.h"
 
+static const torch_opts opts = {.more_names = megatron_names};
+
+static void close_later(foreign_model *m, torch_file *file) {
+    ARENA_GROW(m->a, m->files, m->n_files, m->cap_files);
+    m->files[m->n_files++] = file;
+}
+
 drv_status rank_open_file(foreign_model *m, const char *path, bool keeps_open, torch_file **out) {
-    static const torch_opts opts = {.more_names = megatron_names};
     *out = ARENA_NEW(m->a, torch_file);
     DRV_TRY(torch_open(m->a, path, &opts, *out));
-    ARENA_GROW(m->a, m->files, m->n_files, m->cap_files);
-    m->files[m->n_files++] = *out;
+    close_later(m, *out);
     if (!keeps_open) { // there may be more files than a process may have open
         close((*out)->part.fd);
         (*out)->owns_fd = false;
         (*out)->part.fd = FOREIGN_REOPENED;
     }
+    return DRV_OK;
+}
+
+drv_status rank_open_part(foreign_model *m, const file_part *part, torch_file **out) {
+    *out = ARENA_NEW(m->a, torch_file);
+    DRV_TRY(torch_open_part(m->a, part, &opts, *out));
+    close_later(m, *out);
     return DRV_OK;
 }
 

@@ -6,6 +6,8 @@
 // for each read.
 DRV_CHECKED drv_status rank_open_file(foreign_model *m, const char *path, bool keeps_open,
         torch_file **out);
+// Opens a part of a file that is open.
+DRV_CHECKED drv_status rank_open_part(foreign_model *m, const file_part *part, torch_file **out);
 // Returns whether a value is a reference of xser.
 bool rank_is_reference(const pickle_value *v);
 // Finds the tensor that a value of `file` is, or that it refers to, and the file that has it.

@@ -1,5 +1,6 @@
 // Checkpoints of torch.distributed.checkpoint: of PyTorch itself, torchtitan, Megatron-Core
 // (torch_dist), NeMo 2.
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -188,6 +189,27 @@ static drv_status open_all(dcp_reading *r, const char *config_file, model_source
 }
 
 // --- which folder
+// The newest of an experiment of NeMo 2 (nemo_experiments/NAME/VERSION/checkpoints/...-step=N-
+// consumed_samples=N[-last]); one that is being written has a file ...-unfinished beside it.
+static const char *newest_of_nemo(arena *a, const char *path) {
+    static const char samples[] = "consumed_samples=";
+    const char *dir = path_join(a, path, "checkpoints"), *best = NULL;
+    double most = -1;
+    char **names;
+    int n;
+    if (!file_is_dir(dir) || dir_list(a, dir, &names, &n) != DRV_OK) return NULL;
+    for (int i = 0; i < n; i++) {
+        const char *folder = path_join(a, dir, names[i]), *mark = strstr(names[i], samples);
+        const double taken = mark ? strtod(mark + strlen(samples), NULL) : 0;
+        if (file_exists(arena_printf(a, "%s-unfinished", folder)) || taken < most ||
+                !file_exists(path_join(a, folder, "weights/.metadata")))
+            continue;
+        best = path_join(a, folder, "weights");
+        most = taken;
+    }
+    return best;
+}
+
 static const char *folder_of(arena *a, const char *path) {
     static const char *const places[] = {"", "weights"}; // NeMo 2 has them in a folder below
     path = rank_files_iteration(a, path);                // of Megatron
@@ -195,7 +217,7 @@ static const char *folder_of(arena *a, const char *path) {
         const char *folder = *places[i] ? path_join(a, path, places[i]) : path;
         if (file_exists(path_join(a, folder, ".metadata"))) return folder;
     }
-    return NULL;
+    return newest_of_nemo(a, path);
 }
 
 bool source_is_dcp(arena *a, const char *path) {

@@ -28,14 +28,14 @@ static double number_at(const torch_type *type, const void *p) {
     if (strcmp(type->name, "int32") == 0) return memcpy(&small, p, 4), (double)small;
     if (strcmp(type->name, "float64") == 0) return memcpy(&real, p, 8), real;
     if (strcmp(type->name, "float32") == 0) return memcpy(&f, p, 4), (double)f;
-    return NAN;
+    return (double)NAN;
 }
 
 // Reads a number that was saved as a tensor of one element or as an object. NaN: it is none.
 static drv_status read_number(dcp_reading *r, const dcp_entry *e, double *out) {
     torch_file *file = NULL;
     torch_tensor *tensor = NULL;
-    *out = NAN;
+    *out = (double)NAN;
     if (!e->type) {
         DRV_TRY(dcp_open_archive(r, e, e->chunks, &file));
         const pickle_value *v = file->root;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "ckpt/megatron_args.h"
 #include "ckpt/rank_join.h"
 #include "ckpt/rank_tensors.h"
@@ -139,13 +140,19 @@ static drv_status find_copies(rank_joining *j) {
 }
 
 // --- opening
-static drv_status open_ranks(rank_joining *j) {
+static drv_status open_files(rank_joining *j) {
     const int n = j->files.tensor * j->files.pipeline;
-    const char **names;
-    int n_names;
     j->ranks = ARENA_ARRAY(j->m->a, rank, n);
     for (int i = 0; i < n; i++)
-        DRV_TRY(rank_open_file(j->m, j->files.file[i], n <= 256, &j->ranks[i].file));
+        DRV_TRY(j->files.parts
+                        ? rank_open_part(j->m, &j->files.parts[i], &j->ranks[i].file)
+                        : rank_open_file(j->m, j->files.file[i], n <= 256, &j->ranks[i].file));
+    return DRV_OK;
+}
+
+static drv_status list_ranks(rank_joining *j) {
+    const char **names;
+    int n_names;
     DRV_TRY(list_names(j, &j->ranks[0], &names, &n_names));
     j->m->names = foreign_names_choose(j->m->a, names, n_names, &j->prefix);
     if (!j->m->names)
@@ -155,7 +162,7 @@ static drv_status open_ranks(rank_joining *j) {
                 "\"model.embedding.word_embeddings.weight\" or \"model.embed_tokens.weight\"",
                 j->files.file[0]);
     j->n_chunks = 1;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < j->files.tensor * j->files.pipeline; i++)
         DRV_TRY(list_parts(j, &j->ranks[i]));
     rank_join_number(j);
     return DRV_OK;
@@ -172,7 +179,12 @@ static void make_room(rank_joining *j) {
 static drv_status open_weights(rank_joining *j, const char *config_file) {
     json_t *own = NULL;
     DRV_TRY(rank_files_find(j->m->a, j->m->path, &j->files));
-    DRV_TRY(open_ranks(j));
+    if (j->files.parts) {
+        ARENA_GROW(j->m->a, j->m->fds, j->m->n_fds, j->m->cap_fds);
+        j->m->fds[j->m->n_fds++] = j->files.parts[0].fd;
+    }
+    DRV_TRY(open_files(j));
+    DRV_TRY(list_ranks(j));
     DRV_TRY(megatron_args_config(j->files.file[0], pickle_get(j->ranks[0].file->top, "args"),
             &own));
     DRV_TRY(foreign_config(j->m, config_file, own));
@@ -182,6 +194,13 @@ static drv_status open_weights(rank_joining *j, const char *config_file) {
     return find_copies(j);
 }
 
+// The folder that config.json and a tokenizer lie in.
+static const char *folder_of(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (file_is_dir(path)) return arena_strdup(a, path);
+    return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
+}
+
 // `progress`: the source is the optimizer's state; NULL: the weights.
 static drv_status open_source(arena *a, const char *path, model_source *out,
         foreign_progress *progress) {
@@ -189,7 +208,7 @@ static drv_status open_source(arena *a, const char *path, model_source *out,
     rank_joining j = {.m = m, .by_name = {.a = a}};
     *m = (foreign_model){.a = a,
             .path = arena_strdup(a, path),
-            .folder = arena_strdup(a, path),
+            .folder = folder_of(a, path),
             .format = "a checkpoint of tensor and pipeline ranks"};
     drv_status status = open_weights(&j, out->config_file);
     if (status == DRV_OK && progress) status = ranks_optimizer_read(&j, progress);

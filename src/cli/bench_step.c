@@ -218,7 +218,8 @@ static drv_status set_up(this_rank *r, run_config *cfg) {
         return DRV_OK;
     }
     DRV_TRY(ranks_together(r, ranks_set_up(r, cfg)));
-    return ranks_together(r, ranks_share_config(r));
+    DRV_TRY(ranks_together(r, ranks_share_config(r)));
+    return ranks_choose_zero(r);
 }
 
 static drv_status open_device(this_rank *r, bool profiled) {

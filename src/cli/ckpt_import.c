@@ -77,10 +77,10 @@ static drv_status write_all(arena *a, const cli_args *args, const model *m, mode
     opts->optimizer = &state;
     opts->progress = &stood;
     const drv_status status = write_folder(a, m, out, opts, verify, result);
-    model_source_close(&state);
     if (status == DRV_OK)
         log_info("%s: with the optimizer's state of step %lld, %d tensors", out,
                 (long long)stood.step, state.n);
+    model_source_close(&state);
     return status;
 }
 

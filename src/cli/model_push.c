@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/status_line.h"
 #include "ckpt/adapter.h"
 #include "cli/fetch.h"
 #include "cli/run_about.h"
@@ -85,6 +86,15 @@ static drv_status check_card_options(const cli_args *args, const char *folder) {
     return DRV_OK;
 }
 
+// The base's folder is not published with an adapter.
+static void warn_of_base(arena *a, const char *folder) {
+    const char *base = base_of(a, folder, NULL, true);
+    if (*base && (file_is_dir(base) || file_is_dir(path_join(a, folder, base))))
+        log_warn("adapter_config.json names the base \"%s\", a folder of this machine: who takes the "
+                 "adapter has to name the base",
+                base);
+}
+
 static const char *make_card(arena *a, const cli_args *args, const char *folder, const char *repo,
         bool is_adapter) {
     const char *run = run_of(a, folder);
@@ -141,6 +151,30 @@ static drv_status dry_run(arena *a, const push_opts *o, push_list *list, const c
 }
 
 // --- the verb
+// Refuses texts that neither JSON nor YAML can have.
+static drv_status check_texts(const cli_args *args) {
+    for (int i = 0; i < args->n_options; i++)
+        if (args->option[i].value && !text_is_utf8(args->option[i].value))
+            return drv_fail(DRV_E_USAGE, "model push: %s is not UTF-8", args->option[i].name);
+    return DRV_OK;
+}
+
+// Puts stars for the token, which a server might repeat.
+static const char *without_token(arena *a, const push_opts *o, const char *text) {
+    str out = {0};
+    if (!o->link.token || !strstr(text, o->link.token)) return text;
+    str_replace(&out, text, strlen(text), o->link.token, "***");
+    const char *kept = arena_strdup(a, out.p);
+    str_free(&out);
+    return kept;
+}
+
+static drv_status failure_without_token(arena *a, const push_opts *o, drv_status status) {
+    if (status == DRV_OK) return DRV_OK;
+    const char *said = arena_strdup(a, drv_message()), *shown = without_token(a, o, said);
+    return shown == said ? status : drv_fail(status, "%s", shown);
+}
+
 static drv_status read_options(arena *a, const cli_args *args, push_opts *o) {
     int64_t parallel = 4, tries = 8;
     DRV_TRY(read_repo(a, args->positional[1], &o->repo));
@@ -153,6 +187,7 @@ static drv_status read_options(arena *a, const cli_args *args, push_opts *o) {
     o->branch = cli_get(args, "--branch", "main");
     o->message = cli_get(args, "--message",
             arena_printf(a, "Upload %s with drover", strchr(o->repo, '/') + 1));
+    DRV_TRY(check_texts(args));
     o->create = cli_has(args, "--create");
     o->is_private = cli_has(args, "--private");
     o->pull_request = cli_has(args, "--create-pr");
@@ -162,7 +197,7 @@ static drv_status read_options(arena *a, const cli_args *args, push_opts *o) {
             "needs none");
 }
 
-static void report(const push_opts *o, const push_list *list, const push_result *made) {
+static void report(arena *a, const push_opts *o, const push_list *list, const push_result *made) {
     if (made->n_ignored)
         log_warn("%d file%s ignored by the repository's .gitignore", made->n_ignored,
                 made->n_ignored == 1 ? " is" : "s are");
@@ -173,7 +208,7 @@ static void report(const push_opts *o, const push_list *list, const push_result 
             str_long_duration(made->lfs.seconds), (long long)made->lfs.there,
             (long long)(made->lfs.there + made->lfs.files));
     if (made->url)
-        printf("%s\n", made->url);
+        printf("%s\n", without_token(a, o, made->url));
     else
         printf("hf:%s has all %d files already\n", o->repo, list->n);
 }
@@ -186,14 +221,16 @@ drv_status model_push(arena *a, const cli_args *args) {
     DRV_TRY(read_options(a, args, &o));
     DRV_TRY(ckpt_resolve(a, args->positional[0], &folder));
     DRV_TRY(push_files_list(a, folder, cli_has(args, "--optimizer"), &list));
+    if (list.is_adapter) warn_of_base(a, folder);
     if (!list.has_card || cli_has(args, "--card")) {
         card = make_card(a, args, folder, o.repo, list.is_adapter);
         push_files_add_text(a, &list, "README.md", card);
     } else {
         DRV_TRY(check_card_options(args, folder));
     }
-    if (cli_has(args, "--dry-run")) return dry_run(a, &o, &list, card);
-    DRV_TRY(hub_push(a, &o, list.files, list.n, &made));
-    report(&o, &list, &made);
+    if (cli_has(args, "--dry-run"))
+        return failure_without_token(a, &o, dry_run(a, &o, &list, card));
+    DRV_TRY(failure_without_token(a, &o, hub_push(a, &o, list.files, list.n, &made)));
+    report(a, &o, &list, &made);
     return DRV_OK;
 }

@@ -265,7 +265,7 @@ static const verb subverbs[] = {
                         "Checkpoints of torch.distributed.checkpoint (.metadata: PyTorch, torchtitan, Megatron-Core) are\n"
                         "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes are\n"
                         "those of config.json in the folder, or of --config (docs/foreign-checkpoints.md). So are the\n"
-                        "files of ranks of Megatron-LM, NeMo 1, NxD, neuronx-nemo-megatron and Optimum Neuron.\n"
+                        "files of ranks of Megatron-LM, NeMo 1 (also .nemo), NxD, neuronx-nemo-megatron, Optimum Neuron.\n"
                         "--optimizer takes moments, masters and the step over too: the folder is a checkpoint with a\n"
                         "manifest, from which a run goes on by model.weights resume.\n"
                         "\n"

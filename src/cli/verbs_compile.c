@@ -9,8 +9,8 @@
 #include "cli/kept_list.h"
 #include "cli/plan_elastic.h"
 #include "config/config.h"
-#include "programs/programs.h"
-#include "search/device_profile.h"
+#include "programs/fit.h"
+#include "search/rank_memory.h"
 #include "train/run_inputs.h"
 #include "setup/device.h"
 
@@ -128,12 +128,25 @@ static drv_status read_target(arena *a, const cli_args *args, counts *c) {
     return DRV_OK;
 }
 
+// Chooses parallel.zero: auto as a run on the device does.
+static drv_status choose_zero(arena *a, const cli_args *args, run_config *cfg) {
+    const char *target = cli_get(args, "--target", NULL), *why;
+    const bool is_profile = target && !strchr(target, ':');
+    memory_limit limit;
+    int64_t process;
+    DRV_TRY(rank_memory(a, cfg, is_profile ? target : NULL, 1, &limit, &process));
+    DRV_TRY(fit_choose_zero(a, cfg, &limit, process, &why));
+    if (why) log_info("%s", why);
+    return DRV_OK;
+}
+
 // n: devices; 0: from the options and the config.
 static drv_status open_devices(arena *a, const cli_args *args, const char *target, run_config *cfg,
         int64_t n, compiled_for *out) {
     // The device decides the resolved values of `auto`.
     if (target) cfg->backend = backend_caps_pjrt.name;
     DRV_TRY(set_devices(args, target, cfg, &n));
+    DRV_TRY(choose_zero(a, args, cfg));
     out->ranks = run_mesh(cfg);
     if (target) {
         DRV_TRY_CTX(device_open_targets(a, cfg, target, (int)n, &out->pool), "compile");

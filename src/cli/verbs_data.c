@@ -34,6 +34,8 @@ static drv_status data_build(arena *a, const cli_args *args) {
             .version = drover_number(),
             .append_eod = cli_has(args, "--append-eod") || cli_has(args, "--eod"),
             .eod = cli_get(args, "--eod", NULL),
+            .cut_before = cli_get(args, "--cut-before", NULL),
+            .cut_after = cli_get(args, "--cut-after", NULL),
             .sft = cli_has(args, "--sft") || cli_has(args, "--preference"),
             .preference = cli_has(args, "--preference"),
             .template = cli_get(args, "--template", NULL),
@@ -43,6 +45,11 @@ static drv_status data_build(arena *a, const cli_args *args) {
     const char **endings = cli_get_all(a, args, "--ending", &n_endings);
     endings[n_endings] = NULL;
     opts.reader.inputs.endings = endings;
+    const char *type = cli_get(args, "--token-type", NULL);
+    if (type && !token_type_of(type, strlen(type), &opts.reader.ids.type))
+        return drv_fail(DRV_E_USAGE,
+                "data build: --token-type is \"%s\", expected uint8, uint16, uint32, uint64, or one of int8 to int64",
+                type);
     if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
     DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
     DRV_TRY(cli_need(args, "--out", &opts.prefix));
@@ -123,7 +130,7 @@ static const cli_option build_options[] = {
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
         {"--json-key", "KEY", "key of the text in .jsonl, column of tables (default text)"},
         {"--text-column", "NAME",
-                "column of the text in .csv, .tsv, .parquet and .arrow, those of folders too"},
+                "column of the text in .csv, .tsv, .parquet, .arrow and .mds, those of folders too"},
         {"--ending", "EXT...", "files of folders that are texts too, as --ending py c h"},
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
@@ -134,6 +141,9 @@ static const cli_option build_options[] = {
         {"--date", "DAY", "that templates are told, as 2026-11-22 (default: today)"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
+        {"--cut-before", "TOKEN", "a document of token ids begins with it: see above"},
+        {"--cut-after", "TOKEN", "a document of token ids ends with it"},
+        {"--token-type", "TYPE", "of ids in .npy without a header and in columns of bytes"},
         {"--workers", "N", "threads (default: all cores)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"},
 };
@@ -156,6 +166,8 @@ static const cli_rule build_rules[] = {
         {.option = "--sft",
                 .excludes = "--json-key --text-column --ending --separator --append-eod --eod"},
         {.option = "--text-column", .excludes = "--json-key"},
+        {.option = "--cut-before", .excludes = "--cut-after --sft --preference"},
+        {.option = "--cut-after", .excludes = "--sft --preference"},
         {.option = "--preference",
                 .excludes =
                         "--sft --json-key --text-column --ending --separator --append-eod --eod --strict"},
@@ -191,6 +203,13 @@ static const verb subverbs[] = {
                         "names them, and .csv and .tsv with --text-column: they have a header row (RFC 4180). The\n"
                         "documents keep that order whatever the number of workers. If it is killed, the same command\n"
                         "resumes it after the last input file that was done.\n"
+                        "\n"
+                        "Where a name or a pattern names them also .tar of WebDataset (KEY.txt, KEY.json, each also .gz)\n"
+                        "and .mds of MosaicML, whose folders are read by their index.json; and token ids: .bin of llm.c\n"
+                        "and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar and .arrow. They are checked\n"
+                        "against the tokenizer and taken as they are. A document begins in .bin with the tokenizer's BOS\n"
+                        "(else its end-of-text token), ends in .npy with the end-of-text token, and is a row elsewhere;\n"
+                        "--cut-before and --cut-after name another token, in rows too, which are then joined.\n"
                         "\n"
                         "--sft makes a set for fine-tuning of JSON (lines, or one array of objects), Parquet, Arrow, CSV\n"
                         "and TSV with messages (role, content), conversations (from, value), prompt and response or\n"

@@ -13,6 +13,7 @@
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
 #include "programs/fit.h"
+#include "search/rank_memory.h"
 #include "search/run_plan.h"
 #include "search/step_terms.h"
 #include "train/run_inputs.h"
@@ -28,6 +29,7 @@ typedef struct plan_report {
     inputs_counts inputs;      // the rows and pairs of the data
     double reference_flops;    // for the reference's log-probabilities, once; 0: no pairs
     const device_plan *device; // that --device names; NULL: this machine
+    const char *zero;          // why parallel.zero: auto is what it is; NULL: it is not auto
     const char *refused;       // why `drover train` would not start; NULL: it would
 } plan_report;
 
@@ -156,6 +158,7 @@ static void print_plan(const plan_report *report) {
     print_reference(report);
     print_nodes(&report->plan->programs);
     print_memory(report);
+    if (report->zero) printf("%-13s %s\n", "ZeRO", report->zero);
     print_traffic(report->plan);
     if (report->device) {
         device_plan_print(report->device, report->plan->n_ranks, cfg->steps);
@@ -196,6 +199,7 @@ static void print_plan_json(const plan_report *report) {
         json_object_set_new(wire, mesh_axis_name((mesh_axis)axis),
                 json_real(report->plan->wire[axis]));
     json_object_set_new(all, "wire_bytes", wire);
+    json_object_set_new(all, "zero", json_integer((json_int_t)report->cfg->zero));
     json_object_set_new(all, "reference", reference_json(report));
     if (report->plan->is_pipeline)
         json_object_set_new(all, "pipeline", plan_stages_json(&report->plan->stages));
@@ -237,7 +241,7 @@ static drv_status run(arena *a, const cli_args *args) {
     plan_report report = {.cfg = &cfg, .plan = &made};
     device_plan named;
     const char *device = cli_get(args, "--device", NULL);
-    int64_t ranks = 0;
+    int64_t ranks = 0, process;
     DRV_TRY(cli_load_config(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
     if (ranks && !cli_has(args, "--search"))
@@ -247,6 +251,8 @@ static drv_status run(arena *a, const cli_args *args) {
     if (cli_has(args, "--elastic")) return plan_elastic(a, args, &cfg);
     const drv_status inputs = run_inputs_try(&cfg, &report.inputs);
     if (inputs != DRV_OK) report.refused = arena_strdup(a, drv_message());
+    DRV_TRY(rank_memory(a, &cfg, device, 1, &report.limit, &process));
+    DRV_TRY(fit_choose_zero(a, &cfg, &report.limit, process, &report.zero));
     DRV_TRY(run_plan_make(a, &cfg, &made));
     if (device) DRV_TRY(plan_for_device(a, device, &made, &named, &report));
     if (!device)

@@ -149,6 +149,7 @@ static int64_t context_blocks(const run_config *cfg) {
 // Names what adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
 static const char *adds_whole(const run_config *cfg) {
     if (!config_backend(cfg)->orders_sums) return cfg->backend;
+    if (cfg->given_zero < 0) return "parallel.zero auto";
     if (cfg->zero >= 2) return cfg->zero == 2 ? "parallel.zero 2" : "parallel.zero 3";
     return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
 }
@@ -175,10 +176,19 @@ static drv_status check_partial_sums(const run_config *cfg) {
     return DRV_OK;
 }
 
+// The memory that a machine has decides no bit: where it chooses the level, all levels have the
+// groups of level 1, if the order of sums is ours.
+static int64_t accum_groups(const run_config *cfg) {
+    const bool any_level = cfg->given_zero < 0 && config_backend(cfg)->orders_sums;
+    if (cfg->accum_groups) return cfg->accum_groups;
+    return cfg->zero >= 2 && !any_level ? cfg->zero_groups : cfg->data_ranks;
+}
+
 // One data rank shares with no other, whatever the key says.
 static drv_status set_zero_groups(run_config *cfg) {
     const bool shares = cfg->zero_group && cfg->data_ranks > 1;
     cfg->zero_groups = 1;
+    if (cfg->zero_group && cfg->given_zero < 0) cfg->zero = 3;
     if (cfg->zero_group && cfg->zero != 3)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.zero_group\" is %lld, data ranks that share weights, but parallel.zero is %lld; "
@@ -212,9 +222,10 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
     DRV_TRY(set_zero_groups(cfg));
-    cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
-                          : cfg->zero >= 2  ? cfg->zero_groups
-                                            : cfg->data_ranks;
+    cfg->n_accum_groups = accum_groups(cfg);
+    // Only these levels have fewer groups than ranks.
+    if (cfg->given_zero < 0 && cfg->zero < 2 && cfg->n_accum_groups % cfg->data_ranks != 0)
+        cfg->zero = 2;
     cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
     if (cfg->global_batch_size % shares != 0)
@@ -487,6 +498,7 @@ static drv_status check_objective(const run_config *cfg) {
 }
 
 drv_status config_check(arena *a, run_config *cfg) {
+    cfg->zero = cfg->given_zero < 0 ? 1 : cfg->given_zero;
     DRV_TRY(check_model(cfg));
     DRV_TRY(check_pipeline(cfg));
     DRV_TRY(check_ranks(cfg));

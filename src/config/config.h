@@ -87,6 +87,7 @@ typedef struct pjrt_config {
     double cache_gib;     // limit for all programs in the cache; 0: none
     int64_t compile_jobs; // at a time; 0: auto
     double compile_gib;   // of the host's memory for them; 0: three quarters of the free memory
+    double logit_mib;     // that logits take at a time; 0: auto
     double give_up_s;     // a device that does not answer for this long has failed
 } pjrt_config;
 
@@ -162,7 +163,10 @@ typedef struct run_config {
     int64_t zero_groups; // of data ranks, each with whole weights (parallel.zero_group)
     int64_t rank;        // of this process
     bool sequence_parallel, overlap;
-    int64_t zero, zero_group; // data ranks that share weights; 0: all
+    // zero: the level that is used; given_zero: what the key says, -1: auto (fit_choose_zero), of
+    // which `zero` is the lowest possible one until it is chosen.
+    int64_t zero, given_zero;
+    int64_t zero_group; // data ranks that share weights; 0: all
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
     double checkpoint_give_up_minutes;         // saves may fail for so long

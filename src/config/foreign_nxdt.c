@@ -204,7 +204,7 @@ const foreign_key foreign_nxdt[] = {
                 "enable_recovery_time_instrumentation enable_checkpoint_removal_protection",
                 "a checkpoint is a Hugging Face folder, written during the training"),
         ONLY(NEMO, "restore_from_path model.restore_from_path", "null",
-                "a .nemo archive is not read; make a Hugging Face folder of a folder of checkpoints by drover ckpt import, and give it by --set model.from=DIR"),
+                "make a Hugging Face folder of the archive by drover ckpt import FILE.nemo, and give it by --set model.from=DIR"),
         ONLY(NEMO, "model.data.fine_tuning model.data.chat", "false",
                 "examples become a set by drover data build --sft; give it by --data"),
         NONE(NEMO, "model.data.train_ds.* model.data.validation_ds.* model.data.test_ds.*",

@@ -40,6 +40,7 @@ static const choice schedules[] = {{"auto", SCHEDULE_AUTO}, {"1f1b", SCHEDULE_1F
         {"gpipe", SCHEDULE_GPIPE}, {"interleaved", SCHEDULE_INTERLEAVED}, {"zb-h1", SCHEDULE_ZB_H1},
         {NULL, 0}};
 static const choice auto_steps[] = {{"auto", -1}, {NULL, 0}}; // 0 steps are a value
+static const choice auto_levels[] = {{"auto", -1}, {NULL, 0}};
 static const choice auto_choices[] = {{"auto", 0}, {NULL, 0}};
 static const choice backend_choices[] = {{"cpu", 0}, {"pjrt", 0}, {NULL, 0}};
 
@@ -287,16 +288,17 @@ static const key run_keys[] = {
         {KEY("parallel.partial_sum_rows", int, partial_sum_rows), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 1 << 20,
                 .help = "rows whose gradients are summed before the sum is added to that of earlier rows, a divisor "
-                        "of training.micro_batch_size: the same bits with any micro-batch size; auto: 1; with zero 2 or 3, "
+                        "of training.micro_batch_size: the same bits with any micro-batch size; auto: 1; with zero 2, 3 or auto, "
                         "grad_dtype bf16 or backend pjrt the whole micro-batch"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
-        {KEY("parallel.zero", int, zero), .initial = "1", .max = 3,
+        {KEY("parallel.zero", int, given_zero), .choices = auto_levels, .initial = "1", .max = 3,
                 .help = "level of ZeRO: data ranks share 0: nothing; 1: the optimizer, so that each has a part of "
                         "masters and moments; 2: sums of gradients too, which are exchanged after each micro-batch "
                         "instead of once a step; 3: weights too, which each layer gathers for its forward and again "
                         "for its backward pass. With the same accumulation_groups and partial_sum_rows all "
-                        "levels give the same bits"},
+                        "levels give the same bits; auto: the lowest of 1 to 3 that fits the memory, with as many accumulation "
+                        "groups as data ranks whichever it is"},
         {KEY("parallel.zero_group", int, zero_group), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "with zero 3: so many neighbouring data ranks share the weights, as those of a host, and each such group "
@@ -305,7 +307,7 @@ static const key run_keys[] = {
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
                         "weights during the next forward pass, with zero 3 a layer before they are used, with the same "
-                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
+                        "bits. With zero 2 and 3 a gradient of each micro-batch is exchanged while the next one is computed. No effect on gradients with several accumulation groups or context blocks a rank and zero 0 or 1; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},
@@ -348,6 +350,8 @@ static const key run_keys[] = {
                 .help = "programs that are compiled at a time; auto: as many as there are cores"},
         {KEY("pjrt.compile_gib", real, pjrt.compile_gib), .initial = "0", .max = NO_MAX,
                 .help = "GiB of host memory for compiling: limits how many programs compile at a time, estimated by the length of their text; 0: three quarters of the free memory"},
+        {KEY("pjrt.logit_mib", real, pjrt.logit_mib), .initial = "0", .max = 1 << 20,
+                .help = "MiB of logits in memory at a time: more means fewer and larger matrix products of the head, and fewer passes over its gradient; 0: 1024 with CUDA, otherwise 256"},
         {KEY("pjrt.give_up_s", real, pjrt.give_up_s), .initial = "1800", .min = 1, .max = 1e9,
                 .help = "seconds after which a device that has not finished its work ends the run with exit status 75: more than a step takes"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",

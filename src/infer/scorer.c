@@ -80,7 +80,7 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
 static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_t *out) {
     arena *a = arena_new("a plan of scoring");
     scorer s = {.config = like->config};
-    const drv_status status = compile(a, backend_open_planner(a), opts, &s);
+    const drv_status status = compile(a, backend_open_planner(a, false), opts, &s);
     if (status == DRV_OK) {
         *out = s.plan->arena_bytes + process_bytes(&s.config);
         for (int i = 0; i < N_TENSOR_CLASSES; i++)

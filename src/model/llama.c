@@ -326,13 +326,14 @@ static int64_t tokens_of_partial_sum(const builder *b) {
     return b->opts->rows * b->opts->seq / b->g->row_blocks / b->g->partial_sums;
 }
 
-// Returns the rows of logits in memory at a time: enough for an efficient GEMM, at most 256 MiB on
-// one rank. The chunks determine the order of the gradient's sum, so ranks that share the
-// vocabulary, or the row, use the same chunks within a reduction block. A chunk is part of a
-// partial sum, or as many whole partial sums as fit.
+// Returns the rows of logits in memory at a time: enough for an efficient GEMM and at most 256 MiB
+// on one rank of a CPU, as many as the bound lets a device have. The chunks determine the order of
+// the gradient's sum, so ranks that share the vocabulary, or the row, use the same chunks within a
+// reduction block. A chunk is part of a partial sum, or as many whole partial sums as fit.
 static int logit_rows(const builder *b) {
-    int64_t n = tokens_of_partial_sum(b), rows = 512;
-    while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
+    const int64_t bound = b->opts->logit_bytes ? b->opts->logit_bytes : 256 << 20;
+    int64_t n = tokens_of_partial_sum(b), rows = b->opts->logit_bytes ? 1 << 14 : 512;
+    while (rows > 32 && rows * b->l->model->vocab_size * 4 > bound)
         rows /= 2;
     if (rows <= n) return (int)rows;
     return (int)(n * (rows / n < b->g->partial_sums ? rows / n : b->g->partial_sums));

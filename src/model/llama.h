@@ -43,6 +43,7 @@ typedef struct llama_opts {
     int documents;      // else of a row, at most; 0: not known
     bool continuations; // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
     preference_loss preference; // LLAMA_LOSS
+    int64_t logit_bytes;        // that logits in fp32 take at a time; 0: as on a CPU
 } llama_opts;
 
 // With several pipeline stages each has its own graph, and the names of its inputs end in the

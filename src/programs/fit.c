@@ -64,8 +64,6 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
     return text;
 }
 
-enum { MOST_ZERO = 3 }; // of parallel.zero
-
 // Finds the change that costs least time: first rows and recomputation, then changes of the
 // arithmetic.
 static drv_status suggest(arena *a, const run_config *cfg, const run_config *base,
@@ -97,21 +95,88 @@ static drv_status suggest(arena *a, const run_config *cfg, const run_config *bas
     return DRV_OK;
 }
 
+// --- levels of ZeRO
+enum { N_LEVELS = 4 };
+
+typedef struct zero_levels {
+    int64_t bytes[N_LEVELS]; // of a rank; 0: not planned, or not possible
+    run_config chosen;       // the lowest that fits, else the last that was planned
+    bool fits;
+} zero_levels;
+
+static int64_t sharing_ranks(const run_config *cfg) {
+    return cfg->data_ranks * cfg->context_parallel;
+}
+
+// Plans a rank of each pipeline stage; the largest counts.
+static drv_status stage_bytes(const run_config *cfg, int64_t *out) {
+    run_config one = *cfg;
+    memory_plan planned;
+    const int64_t apart = sharing_ranks(cfg) * cfg->tensor_parallel;
+    *out = 0;
+    for (int64_t stage = 0; stage < cfg->pipeline_parallel; stage++) {
+        one.rank = stage * apart;
+        DRV_TRY(fit_plan(&one, &planned));
+        if (planned.total > *out) *out = planned.total;
+    }
+    return DRV_OK;
+}
+
+// Plans levels from `first` on, until one fits.
+static drv_status try_levels(const run_config *cfg, int64_t first, const memory_limit *limit,
+        int64_t process, zero_levels *out) {
+    const int64_t ranks = sharing_ranks(cfg) * cfg->tensor_parallel * cfg->pipeline_parallel;
+    *out = (zero_levels){.chosen = *cfg};
+    for (int64_t level = first; level < N_LEVELS && !out->fits; level++) {
+        run_config other = *cfg;
+        other.zero = level;
+        if (config_set_ranks(&other, ranks) != DRV_OK || other.zero != level) continue;
+        if (run_layout_check(&other) != DRV_OK) continue;
+        DRV_TRY(stage_bytes(&other, &out->bytes[level]));
+        out->bytes[level] += process;
+        out->chosen = other;
+        out->fits = out->bytes[level] <= limit->free;
+    }
+    return DRV_OK;
+}
+
+static const char *reason(arena *a, const zero_levels *levels, const memory_limit *limit) {
+    const int64_t level = levels->chosen.zero;
+    if (!limit->what)
+        return arena_printf(a, "zero %lld: the memory is not known", (long long)level);
+    const char *here = str_bytes((double)levels->bytes[level]),
+               *all = arena_printf(a, "%s %s", str_bytes((double)limit->free), limit->what);
+    int64_t below = level - 1;
+    while (below > 0 && levels->bytes[below] == 0)
+        below--;
+    if (!levels->fits)
+        return arena_printf(a, "zero %lld: even so a rank needs %s, more than %s", (long long)level,
+                here, all);
+    if (levels->bytes[below] == 0)
+        return arena_printf(a, "zero %lld: it needs %s a rank of %s", (long long)level, here, all);
+    return arena_printf(a, "zero %lld: %s a rank with zero %lld exceed %s; zero %lld holds %s",
+            (long long)level, str_bytes((double)levels->bytes[below]), (long long)below, all,
+            (long long)level, here);
+}
+
+drv_status fit_choose_zero(arena *a, run_config *cfg, const memory_limit *limit, int64_t process,
+        const char **why) {
+    zero_levels levels;
+    *why = NULL;
+    if (cfg->given_zero >= 0 || sharing_ranks(cfg) == 1) return DRV_OK;
+    DRV_TRY(try_levels(cfg, cfg->zero, limit, process, &levels));
+    *cfg = levels.chosen;
+    *why = reason(a, &levels, limit);
+    return DRV_OK;
+}
+
 // The lowest level of ZeRO above the config's at which the run fits as it is.
 static drv_status suggest_zero(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys) {
-    const int64_t shared = cfg->data_ranks * cfg->context_parallel,
-                  ranks = shared * cfg->tensor_parallel * cfg->pipeline_parallel;
-    run_config other = *cfg;
-    memory_plan planned;
-    while (shared > 1 && ++other.zero <= MOST_ZERO) {
-        if (config_set_ranks(&other, ranks) != DRV_OK || run_layout_check(&other) != DRV_OK)
-            continue;
-        DRV_TRY(fit_plan(&other, &planned));
-        if (!fits(&other, &planned, limit)) continue;
-        *keys = differences(a, cfg, &other);
-        return DRV_OK;
-    }
+    zero_levels levels;
+    if (sharing_ranks(cfg) == 1) return DRV_OK;
+    DRV_TRY(try_levels(cfg, cfg->zero + 1, limit, process_bytes(cfg), &levels));
+    if (levels.fits) *keys = differences(a, cfg, &levels.chosen);
     return DRV_OK;
 }
 

@@ -15,6 +15,13 @@ DRV_CHECKED drv_status fit_plan(const run_config *cfg, memory_plan *out);
 DRV_CHECKED drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys);
 
+// Chooses the level of parallel.zero: auto: the lowest, from cfg->zero on, with which a rank of
+// each pipeline stage fits; if none does, the highest that is possible. `process`: bytes that a
+// rank needs beside the plan, 0 on a device. *why: the choice in one line, in `a`; NULL: the key
+// gives the level, or no ranks share anything.
+DRV_CHECKED drv_status fit_choose_zero(arena *a, run_config *cfg, const memory_limit *limit,
+        int64_t process, const char **why);
+
 // Plans the run. DRV_E_DEVICE, with what would fit, when it needs more than limit->free. A back end
 // that has a memory of its own is not looked at (programs_check_fit).
 DRV_CHECKED drv_status fit_check(const run_config *cfg, const memory_limit *limit);

@@ -28,7 +28,8 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
             .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
             .fp8 = cfg->precision == PRECISION_F8,
-            .preference = stages_preference(cfg)};
+            .preference = stages_preference(cfg),
+            .logit_bytes = stages_logit_bytes(cfg)};
     p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     p->eval_graph->name = "eval";
     stages_shard_weights(p, p->eval_graph);
@@ -279,7 +280,8 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
 
 drv_status programs_plan(arena *a, const run_config *cfg, programs *p) {
     DRV_TRY(programs_build(a, cfg, p));
-    return programs_load(a, backend_open_planner(a), p);
+    return programs_load(a, backend_open_planner(a, config_backend(p->held.config)->has_devices),
+            p);
 }
 
 drv_status programs_finish_accum_group(programs *p, const accum_group_programs *accum_groups,

@@ -114,14 +114,6 @@ static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
     arena_free(a);
 }
 
-static bool is_on_cuda(const run_config *cfg) {
-    if (!config_backend(cfg)->has_devices) return false;
-    arena *a = arena_new("the plugin");
-    const bool cuda = strstr(plugin_name_of(a, cfg->pjrt.plugin), "cuda") != NULL;
-    arena_free(a);
-    return cuda;
-}
-
 static int64_t cublas_bytes(const graph *g) {
     return cublas_scratch_bytes(g) + cublas_fp8_bytes(g);
 }
@@ -131,7 +123,7 @@ static int64_t cublas_bytes(const graph *g) {
 // where micro-batches in flight have their pool.
 static void add_largest(const programs *p, memory_plan *m) {
     const run_config *cfg = p->held.config;
-    const bool cuda = is_on_cuda(cfg);
+    const bool cuda = stages_on_cuda(cfg);
     const cudnn_choice how = {.head_dim = cuda ? CUDNN_HOPPER_HEAD_DIM : 0,
             .deterministic = cfg->deterministic};
     for (int i = 0; i < p->held.n_all; i++) {

@@ -4,6 +4,10 @@
 
 // Returns the loss of pairs that the config asks for; beta 0: none.
 preference_loss stages_preference(const run_config *cfg);
+// Returns whether the plugin that the config names, or would find, is CUDA's.
+bool stages_on_cuda(const run_config *cfg);
+// Returns the bytes of logits that are in memory at a time; 0: as on a CPU (llama_opts).
+int64_t stages_logit_bytes(const run_config *cfg);
 // Returns the options of a graph that trains.
 llama_opts stages_step_opts(const programs *p);
 // Differentiates a built graph from its output `name`, with the recomputation that the config asks

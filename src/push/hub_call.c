@@ -16,8 +16,9 @@
 
 enum {
     MAX_ANSWER = 256 << 20,
-    SILENT_S = 300
-}; // a commit or the end of a large file takes minutes
+    BUFFER_BYTES = 1 << 20, // libcurl's 64 KiB are too few for fast networks
+    SILENT_S = 300,         // a commit, or the end of a large file, takes minutes
+};
 
 // --- addresses
 drv_status hub_url_check(const hub_link *link, const char *url, const char *who) {
@@ -142,6 +143,7 @@ void hub_call_begin(const hub_link *link, hub_call *call, CURLM *multi) {
         curl->easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, (curl_off_t)call->n_bytes);
         curl->easy_setopt(handle, CURLOPT_READFUNCTION, on_read);
         curl->easy_setopt(handle, CURLOPT_READDATA, call);
+        curl->easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER_BYTES);
         curl->easy_setopt(handle, CURLOPT_SEEKFUNCTION, on_seek);
         curl->easy_setopt(handle, CURLOPT_SEEKDATA, call);
     }
@@ -230,28 +232,20 @@ void hub_call_free(hub_call *call) {
     str_free(&call->body);
 }
 
-// Adds what the server says about it: its header, or "error" of its body; the token, if it is in
-// that, as stars.
-static void add_reason(const hub_link *link, const hub_call *call, str *out) {
-    str said = {0};
+// Adds what the server says about it: its header, or "error" of its body.
+static void add_reason(const hub_call *call, str *out) {
     json_t *root = NULL;
     if (call->error[0]) {
-        str_puts(&said, call->error);
+        str_printf(out, ": %s", call->error);
     } else if (call->body.n && call->body.n < 65536 &&
                json_parse(call->body.p, call->body.n, &root) == DRV_OK) {
         const json_t *error = json_object_get(root, "error");
         const char *text = json_string_value(error);
         if (!text) text = json_string_value(json_object_get(error, "message"));
         if (!text) text = json_string_value(json_object_get(root, "message"));
-        if (text) str_printf(&said, "%.500s", text);
+        if (text) str_printf(out, ": %.500s", text);
     }
     json_decref(root);
-    if (said.n) str_puts(out, ": ");
-    if (said.n && link->token)
-        str_replace(out, said.p, said.n, link->token, "***");
-    else if (said.n)
-        str_add(out, said.p, said.n);
-    str_free(&said);
 }
 
 static const char *advice(const hub_call *call) {
@@ -279,18 +273,12 @@ static const char *advice(const hub_call *call) {
     }
 }
 
-drv_status hub_call_refused(const hub_link *link, const hub_call *call) {
+drv_status hub_call_refused(const hub_call *call) {
     const str_view url = shown_url(call);
     str said = {0};
-    add_reason(link, call, &said);
-    if (call->code >= 300 && call->code < 400) {
-        str_puts(&said, " ");
-        const size_t n = strcspn(call->location, "?");
-        if (link->token)
-            str_replace(&said, call->location, n, link->token, "***");
-        else
-            str_add(&said, call->location, n);
-    }
+    add_reason(call, &said);
+    if (call->code >= 300 && call->code < 400)
+        str_printf(&said, " %.*s", (int)strcspn(call->location, "?"), call->location);
     const drv_status status = drv_fail(DRV_E_IO, "%.*s: %s (%ld)%s", (int)url.n, url.p,
             advice(call), call->code, said.n ? said.p : "");
     str_free(&said);

@@ -1,5 +1,5 @@
 // One request to the hub or to its storage, tried again while that may help. What comes back is not
-// trusted: addresses are checked before they are called, and the token appears in no message.
+// trusted: addresses are checked before they are called.
 #pragma once
 #include "base/curl_calls.h"
 #include "base/str.h"
@@ -53,4 +53,4 @@ DRV_CHECKED drv_status hub_call_run(const hub_link *link, hub_call *call);
 bool hub_call_succeeded(const hub_call *call); // 2xx
 void hub_call_free(hub_call *call);
 // Records what an answer means that is not the one expected, and what can be done about it.
-drv_status hub_call_refused(const hub_link *link, const hub_call *call);
+drv_status hub_call_refused(const hub_call *call);

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "data/get/http_try.h"
 
-// Files of a request; of a commit, so that it ends in time (the hub advises some hundred at most),
-// and their bytes where they are part of it; how often a commit is made again after another one.
+// Limits of a question to the hub and of a commit, so that it ends in time: files, and bytes of
+// those that are part of it. MAX_OTHERS: how often it is made again since another one came first.
 enum { ASK_FILES = 256, SAMPLE_BYTES = 512, COMMIT_FILES = 256, MAX_OTHERS = 5 };
 #define COMMIT_BYTES ((int64_t)32 << 20)
 
@@ -51,9 +51,8 @@ static drv_status post(push *self, const char *url, json_t *value, hub_call *cal
 }
 
 // Ends a call: its answer as JSON, which the caller owns, or why it was refused.
-static drv_status answer(push *self, hub_call *call, drv_status status, json_t **out) {
-    if (status == DRV_OK && !hub_call_succeeded(call))
-        status = hub_call_refused(&self->o->link, call);
+static drv_status answer(hub_call *call, drv_status status, json_t **out) {
+    if (status == DRV_OK && !hub_call_succeeded(call)) status = hub_call_refused(call);
     if (status == DRV_OK)
         status = json_read_bytes(call->url, call->body.p ? call->body.p : "", call->body.n, out);
     hub_call_free(call);
@@ -81,7 +80,7 @@ static drv_status create_repo(push *self, drv_saved *refusal) {
         log_info("created %s/%s%s", self->o->link.endpoint, self->o->repo,
                 self->o->is_private ? ", private" : "");
     } else if (status == DRV_OK) {
-        status = hub_call_refused(&self->o->link, &call);
+        status = hub_call_refused(&call);
         drv_save(status, refusal);
         if (call.code == 409 || call.code == 401 || call.code == 403) status = DRV_OK;
     }
@@ -109,7 +108,7 @@ static drv_status read_head(push *self, const char **missing) {
         hub_call_free(&call);
         return status;
     }
-    DRV_TRY(answer(self, &call, DRV_OK, &info));
+    DRV_TRY(answer(&call, DRV_OK, &info));
     const char *sha = json_string_value(json_object_get(info, "sha"));
     if (!is_hex(sha, 40))
         status = drv_fail(DRV_E_DATA, "%s: sha is \"%.80s\", expected a commit of 40 digits",
@@ -129,8 +128,7 @@ static drv_status create_branch(push *self) {
     hub_call call = {.fd = -1};
     drv_status status = post(self, api(self, arena_printf(self->a, "branch/%s", self->branch)),
             json_object(), &call);
-    if (status == DRV_OK && !hub_call_succeeded(&call))
-        status = hub_call_refused(&self->o->link, &call);
+    if (status == DRV_OK && !hub_call_succeeded(&call)) status = hub_call_refused(&call);
     hub_call_free(&call);
     if (status == DRV_OK) log_info("created the branch \"%s\"", self->o->branch);
     return status;
@@ -247,7 +245,7 @@ static drv_status ask_modes(push *self) {
         json_t *body = json_pack("{s:o}", "files", list);
         hub_call call = {.fd = -1};
         if (status == DRV_OK)
-            status = answer(self, &call, post(self, url, body, &call), &said);
+            status = answer(&call, post(self, url, body, &call), &said);
         else
             json_decref(body);
         for (int k = 0; k < n && status == DRV_OK; k++)
@@ -298,8 +296,7 @@ static drv_status check_unchanged(const push_file *file) {
     if (stat(file->path, &st) == 0 && st.st_size == file->size &&
             st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == file->changed_ns)
         return DRV_OK;
-    return drv_fail(DRV_E_IO, "\"%s\" has changed while it was sent: nothing was committed",
-            file->path);
+    return drv_fail(DRV_E_IO, "\"%s\" has changed while it was sent", file->path);
 }
 
 static drv_status add_file(const push_file *file, str *out) {
@@ -379,7 +376,7 @@ static drv_status send_commit(push *self, const str *body, int n_before) {
         return DRV_OK;
     }
     const char *url = call.url;
-    DRV_TRY(answer(self, &call, sent, &said));
+    DRV_TRY(answer(&call, sent, &said));
     const drv_status status = take_commit(self, url, said);
     json_decref(said);
     return status;

@@ -211,9 +211,9 @@ static drv_status take_answer(crowd *all, hub_call *call) {
         // A signature expires, and storage forgets parts: the hub gives new addresses.
         const bool gone = call->code == 403 || call->code == 404 || call->code == 410;
         if (!(job->resumed && call->code < 500) && !(gone && call->number >= 0))
-            return hub_call_refused(all->link, call);
-        (void)hub_call_refused(all->link, call);
-        log_info("%s; the hub is asked for other addresses", drv_message());
+            return hub_call_refused(call);
+        log_info("%s: storage answered %ld; the hub is asked for other addresses",
+                job->object->name, call->code);
         job->lost = true;
         all->done -= job->sent;
         all->total += job->had;
@@ -282,6 +282,10 @@ static drv_status drive(crowd *all) {
 }
 
 // --- a batch
+static upload new_job(const lfs_object *object) {
+    return (upload){.object = object, .fd = -1, .journal.fd = -1};
+}
+
 static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) {
     json_t *objects = json_array();
     for (int i = 0; i < n_jobs; i++)
@@ -299,8 +303,9 @@ static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) 
             .bytes = text,
             .n_bytes = (int64_t)strlen(text)};
     drv_status status = hub_call_run(all->link, &call);
-    if (status == DRV_OK && !hub_call_succeeded(&call)) status = hub_call_refused(all->link, &call);
-    if (status == DRV_OK) status = json_read_bytes(call.url, call.body.p, call.body.n, out);
+    if (status == DRV_OK && !hub_call_succeeded(&call)) status = hub_call_refused(&call);
+    if (status == DRV_OK)
+        status = json_read_bytes(call.url, call.body.p ? call.body.p : "", call.body.n, out);
     hub_call_free(&call);
     free(text);
     return status;
@@ -374,7 +379,7 @@ static drv_status send_batch(crowd *all, upload *jobs, int n_jobs, int *n_lost, 
         hub_call_free(&jobs[i].last);
         part_journal_close(&jobs[i].journal);
         if (jobs[i].fd >= 0) close(jobs[i].fd);
-        if (jobs[i].lost) jobs[(*n_lost)++] = (upload){.object = jobs[i].object, .fd = -1};
+        if (jobs[i].lost) jobs[(*n_lost)++] = new_job(jobs[i].object);
     }
     all->n = all->first = all->running = 0;
     return status;
@@ -385,7 +390,7 @@ static drv_status send_all(crowd *all, const lfs_object *list, int n, lfs_stats 
     for (int i = 0; i < n; i += BATCH_FILES) {
         int n_jobs = n - i < BATCH_FILES ? n - i : BATCH_FILES, n_restarts = 0;
         for (int k = 0; k < n_jobs; k++)
-            jobs[k] = (upload){.object = &list[i + k], .fd = -1, .journal.fd = -1};
+            jobs[k] = new_job(&list[i + k]);
         while (n_jobs) {
             int n_lost;
             DRV_TRY(send_batch(all, jobs, n_jobs, &n_lost, stats));

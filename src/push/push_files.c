@@ -24,8 +24,8 @@ static bool is_safetensors(const char *name) {
 }
 
 static bool is_weights(const char *name, bool has_safetensors) {
-    return is_safetensors(name) ||
-           (!has_safetensors && MATCHES(name, "pytorch_model*.bin", "adapter_model*.bin"));
+    return is_safetensors(name) || (!has_safetensors && MATCHES(name, "pytorch_model*.bin",
+                                                                "adapter_model*.bin", SOURCE_GGUF));
 }
 
 static bool is_state(const char *name) {
@@ -83,7 +83,12 @@ drv_status push_files_list(arena *a, const char *folder, bool optimizer, push_li
     DRV_TRY(check(a, folder, out->is_adapter));
     out->files = ARENA_ARRAY(a, push_file, n_names + 2); // with a card and the template in a folder
     out->left_out = ARENA_ARRAY(a, const char *, n_names + 1);
-    for (int weights = 1; weights >= 0; weights--)
+    for (int weights = 1; weights >= 0; weights--) {
+        if (!weights && !out->n)
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" has no weights that people look for on the hub (*.safetensors); make a "
+                    "folder of it first: drover ckpt import %s --out DIR",
+                    folder, folder);
         for (int i = 0; i < n_names; i++) {
             const char *name = names[i];
             if (weights && is_weights(name, has_safetensors)) DRV_TRY(add(a, folder, name, out));
@@ -93,6 +98,7 @@ drv_status push_files_list(arena *a, const char *folder, bool optimizer, push_li
             else if (!str_starts(TOOL_TEMPLATE_FILE, arena_printf(a, "%s/", name)))
                 out->left_out[out->n_left_out++] = name;
         }
+    }
     if (file_exists(path_join(a, folder, TOOL_TEMPLATE_FILE)))
         DRV_TRY(add(a, folder, TOOL_TEMPLATE_FILE, out));
     return DRV_OK;

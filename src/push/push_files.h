@@ -3,7 +3,7 @@
 #include "push/hub_push.h"
 
 typedef struct push_list {
-    push_file *files; // the weights first, so that a push of several commits ends with config.json
+    push_file *files; // the weights first: a push of several commits ends with what names them
     int n;
     const char **left_out; // names of other files and folders
     int n_left_out;

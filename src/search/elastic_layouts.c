@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "programs/fit.h"
 #include "search/host_profile.h"
+#include "setup/process_bytes.h"
 
 enum { TOP = 64, MAX_SETS = 16 };
 
@@ -159,7 +161,12 @@ static drv_status search(arena *a, const elastic_job *job, const run_config *who
 static drv_status own_layout(arena *a, const elastic_job *job, const run_config *whole,
         elastic_layout *out) {
     const int64_t ranks = (int64_t)job->n_nodes * job->ranks;
-    layout_search made = {.cfg = job->cfg,
+    run_config own = *job->cfg;
+    if (own.given_zero < 0) { // the groups do not follow from the level
+        own.accum_groups = whole->n_accum_groups;
+        own.partial_sum_rows = config_partial_sum_rows(whole);
+    }
+    layout_search made = {.cfg = &own,
             .ranks = ranks,
             .top = 1,
             .device = job->device,
@@ -191,7 +198,10 @@ static drv_status own_layout(arena *a, const elastic_job *job, const run_config 
 drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_layout *out) {
     const int64_t ranks = (int64_t)n_nodes * job->ranks;
     run_config whole;
+    const char *why;
     DRV_TRY(whole_job(job, &whole));
+    const memory_limit memory = {.free = job->device.memory, .what = "of a rank"};
+    DRV_TRY(fit_choose_zero(a, &whole, &memory, job->on_host ? process_bytes(&whole) : 0, &why));
     if (n_nodes == job->n_nodes) return own_layout(a, job, &whole, out);
     run_config pinned = *job->cfg;
     pinned.accum_groups = whole.n_accum_groups;

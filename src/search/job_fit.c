@@ -114,14 +114,17 @@ drv_status job_check_fit(arena *a, run_config *cfg, const job_spec *spec, const 
     const instance_type *type = spec->instance;
     device_profile device;
     timed_plan planned;
-    const char *keys = NULL;
+    const char *keys = NULL, *chosen;
     const run_config any_ranks = *cfg;
     DRV_TRY(check_backend(cfg, type));
     DRV_TRY(set_ranks(a, cfg, spec));
     par_set_threads(type->cpus / spec->ranks);
     DRV_TRY(read_device(a, spec, &device));
-    DRV_TRY(timed_plan_make(a, cfg, &device, &planned));
     const bool on_device = type->family != DEVICE_NONE;
+    const memory_limit memory = {.free = device.memory,
+            .what = arena_printf(a, "on %s", type->name)};
+    DRV_TRY(fit_choose_zero(a, cfg, &memory, on_device ? 0 : process_bytes(cfg), &chosen));
+    DRV_TRY(timed_plan_make(a, cfg, &device, &planned));
     const int64_t process = process_bytes(cfg), has = device.memory,
                   needs = on_device ? planned.bytes : planned.bytes + process;
     if (needs <= has) {

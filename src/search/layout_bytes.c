@@ -129,7 +129,8 @@ static drv_status plan_sample(const run_config *cfg, const sample_key *key, stag
     one.global_batch_size = 2 * one.micro_batch_size; // two in flight
     one.recompute = key->recompute;
     one.sequence_parallel = key->sequence;
-    one.context_blocks = one.partial_sum_rows = one.accum_groups = one.zero = 0;
+    one.context_blocks = one.partial_sum_rows = one.accum_groups = 0;
+    one.zero = one.given_zero = one.zero_group = 0;
     one.model.num_hidden_layers = which == FIRST ? ALONE_FEW : ALONE_MORE;
     if (key->kind != ALONE) {
         one.model.num_hidden_layers = STAGE_LAYERS * N_PLACES;

@@ -69,7 +69,7 @@ drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_
     out->context_blocks = 0;
     out->data_parallel = c->data;
     out->micro_batch_size = c->micro_batch;
-    out->zero = c->zero;
+    out->zero = out->given_zero = c->zero;
     out->zero_group = c->zero_group;
     out->pipeline_schedule = c->schedule;
     out->virtual_stages = c->virtual_stages;

@@ -15,9 +15,9 @@ enum { MAX_CONFIG = 1 << 20, MAX_SETS = 64, N_FORCED = 24 };
 static drv_status check_sets(const audit_opts *opts) {
     static const char *const allowed[] = {"parallel.tensor=", "parallel.pipeline=",
             "parallel.schedule=", "parallel.virtual_stages=", "parallel.context=", "parallel.data=",
-            "parallel.sequence=", "parallel.zero=", "parallel.overlap=", "training.threads=",
-            "training.micro_batch_size=", "training.recompute=", "training.log_every=",
-            "data.train=", "data.valid=", "tokenizer=", "model.from="};
+            "parallel.sequence=", "parallel.zero=", "parallel.zero_group=", "parallel.overlap=",
+            "training.threads=", "training.micro_batch_size=", "training.recompute=",
+            "training.log_every=", "data.train=", "data.valid=", "tokenizer=", "model.from="};
     if (opts->n_sets > MAX_SETS)
         return drv_fail(DRV_E_USAGE, "audit: %d times --set, expected at most %d", opts->n_sets,
                 MAX_SETS);
@@ -141,9 +141,9 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
 static drv_status load_config(const audit *self, const audit_opts *opts, run_config *out) {
     static const char *const apart[] = {"parallel.tensor=1", "parallel.pipeline=1",
             "parallel.context=1", "parallel.data=auto", "parallel.virtual_stages=1",
-            "parallel.schedule=auto", "parallel.zero=1", "checkpoint.every=0",
-            "checkpoint.every_minutes=0", "training.eval_every=0", "training.max_minutes=0",
-            "training.http=none", "training.status_dir="};
+            "parallel.schedule=auto", "parallel.zero=1", "parallel.zero_group=auto",
+            "checkpoint.every=0", "checkpoint.every_minutes=0", "training.eval_every=0",
+            "training.max_minutes=0", "training.http=none", "training.status_dir="};
     char *sets[MAX_SETS + N_FORCED];
     int n = 0;
     const char *config;

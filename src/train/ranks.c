@@ -11,6 +11,8 @@
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "launch/expect.h"
+#include "programs/fit.h"
+#include "search/rank_memory.h"
 #include "setup/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
@@ -45,7 +47,7 @@ static void name_cores(const comm *c, int threads, char *out, size_t size) {
 }
 
 static void say_ranks(const run_config *cfg, const comm *c) {
-    static const char *const levels[] = {"", ", ZeRO-1", ", ZeRO-2"};
+    static const char *const levels[] = {"", ", ZeRO-1", ", ZeRO-2", ", ZeRO-3"};
     const int hosts = comm_hosts(c), threads = par_threads();
     char pipeline[64] = "", context[64] = "", cores[64];
     name_cores(c, threads, cores, sizeof cores);
@@ -61,8 +63,8 @@ static void say_ranks(const run_config *cfg, const comm *c) {
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
             (long long)cfg->n_accum_groups, cfg->n_accum_groups > 1 ? "s" : "",
-            levels[run_layout_of(cfg).zero], threads, threads > 1 ? "s" : "", cores,
-            comm_launcher());
+            cfg->given_zero < 0 ? "" : levels[run_layout_of(cfg).zero], threads,
+            threads > 1 ? "s" : "", cores, comm_launcher());
 }
 
 drv_status ranks_set_up(this_rank *r, run_config *cfg) {
@@ -77,6 +79,28 @@ drv_status ranks_set_up(this_rank *r, run_config *cfg) {
     if (!r->pool) par_set_threads(threads_of(cfg, r->comm));
     if (comm_size(r->comm) > 1) say_ranks(cfg, r->comm);
     return DRV_OK;
+}
+
+// Ranks plan with the threads that they have: the highest level that one of them needs is that of
+// all. Of a device whose memory is not known the lowest one is taken.
+drv_status ranks_choose_zero(this_rank *rank) {
+    memory_limit limit;
+    int64_t process;
+    const char *why = NULL;
+    run_config *cfg = rank->cfg;
+    if (cfg->given_zero >= 0 || comm_size(rank->comm) == 1) return DRV_OK;
+    drv_status status =
+            rank_memory(rank->a, cfg, NULL, comm_ranks_here(rank->comm), &limit, &process);
+    if (status == DRV_OK) status = fit_choose_zero(rank->a, cfg, &limit, process, &why);
+    DRV_TRY(ranks_together(rank, status));
+    int64_t level = cfg->zero;
+    DRV_TRY(comm_all_reduce(comm_all_ranks(rank->comm), DT_I64, COMM_MAX, &level, 1, NULL));
+    if (level > cfg->zero)
+        why = arena_printf(rank->a, "zero %lld: another rank has no memory for zero %lld",
+                (long long)level, (long long)cfg->zero);
+    cfg->zero = level;
+    if (why) log_info("%s", why);
+    return config_set_ranks(cfg, comm_size(rank->comm));
 }
 
 drv_status ranks_share_stop(this_rank *r) {

@@ -30,6 +30,8 @@ DRV_CHECKED drv_status ranks_wait(this_rank *r, ranks_is_done is_done, void *ctx
 DRV_CHECKED drv_status ranks_share_stop(this_rank *r);
 // Refuses a rank that has another configuration than rank 0 (one_config.c).
 DRV_CHECKED drv_status ranks_share_config(this_rank *r);
+// Chooses the level of parallel.zero: auto on all ranks, and logs it, once they share a config.
+DRV_CHECKED drv_status ranks_choose_zero(this_rank *rank);
 // Ends this rank. A failure of one rank ends all of them and is reported by the rank that failed; a
 // stop, or a failure that all agreed on, is reported by rank 0. This prints the message before any
 // rank exits, since mpirun kills the others from then on. Returns the status of the rank that

@@ -470,6 +470,7 @@ drv_status run_open(run *r, bool fresh) {
     const char *folder;
     bool begun = false; // it holds the model with which it begins
     DRV_TRY(ranks_together(&r->rank, ranks_share_config(&r->rank)));
+    DRV_TRY(ranks_choose_zero(&r->rank));
     DRV_TRY(ranks_together(&r->rank, open_folder(r, fresh)));
     DRV_TRY(record_share(r->rank.a, r->rank.cfg, r->rank.comm, &r->shown.record));
     if (comm_size(r->rank.comm) > 1) comm_before_end(r->rank.comm, end_of_process, r);

@@ -6,19 +6,25 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "ckpt/ckpt.h"
+#include "train/resume_elsewhere.h"
 #include "train/run_inputs.h"
 #include "train/set_counters.h"
 #include "train/trainer_json.h"
 
 // Moves the rows to where the newest checkpoint before the step left them, whatever batch, length
-// of rows or weights led there; *done: its step, 0 without one. One that cannot be read is passed
-// over, as a resume does.
+// of rows or weights led there; *done: its step. Without one the run began at step 0, or where
+// another one stood. One that cannot be read is passed over, as a resume does.
 static void go_to_checkpoint(arena *a, const run_config *cfg, rows *train, int64_t step,
         int64_t *done) {
     const char *dir = path_join(a, cfg->run_dir, "checkpoints");
     char **names;
     int n;
+    run_state begun;
     *done = 0;
+    if (cfg->weights == WEIGHTS_RESUME && resume_elsewhere_counters(cfg, false, &begun) == DRV_OK) {
+        rows_seek(train, begun.rows_taken);
+        *done = begun.step;
+    }
     if (ckpt_list(a, dir, &names, &n) != DRV_OK) return;
     while (n-- > 0) {
         run_state state;

@@ -57,10 +57,10 @@ held_shard held_shard_of(const held_model *model, const param *w) {
 
 held_shard held_weight_of(const held_model *model, const param *w) {
     const int64_t n = param_elements(w);
+    if (model->zero < 3) return (held_shard){0, n};
     const mesh m = run_mesh(model->config), update = mesh_of_update(&m);
     const int groups = mesh_groups(&m), ranks = update.size[AXIS_DATA] / groups,
               place = mesh_shard_of(&m, (int)model->config->rank) / groups;
-    if (model->zero < 3) return (held_shard){0, n};
     const int64_t first = weight_shard_first(n, ranks, groups, place);
     return (held_shard){first, weight_shard_first(n, ranks, groups, place + 1) - first};
 }

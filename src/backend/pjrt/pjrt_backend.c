@@ -454,7 +454,13 @@ static void finish(backend *base) {
     if (b->owns_pool) device_pool_close(b->pool);
 }
 
-static const backend_vtable calls = {.name = "pjrt",
+static int64_t workspace(const node *n, int n_threads) {
+    (void)n_threads;
+    return lowered_workspace(n);
+}
+
+const backend_vtable backend_pjrt = {.name = "pjrt",
+        .workspace = workspace,
         .load = load,
         .load_all = load_all,
         .prepare = prepare,
@@ -527,7 +533,7 @@ static bool has_fp8(const device_client *c) {
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
-    b->base = (backend){.v = &calls};
+    b->base = (backend){.v = &backend_pjrt};
     b->a = a;
     attention_wish wish;
     DRV_TRY(read_wish(&wish));

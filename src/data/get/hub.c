@@ -27,6 +27,7 @@ typedef struct hub {
     const json_t *configs;  // of the card, those with other splits among them
     str config_names;       // for the message
     str other_weights;      // of a model: files that drover does not read, for the message
+    bool has_text;          // of a data set: others than .json
     bool has_config, has_safetensors, has_torch; // of a model; torch: pytorch_model*.bin
     bool other_splits;                           // the card names some beside training
     int64_t n_entries, n_pages;                  // of the list so far
@@ -134,15 +135,29 @@ static bool wanted_of_model(hub *request, const char *path) {
     return false;
 }
 
+static bool ends_in(const char *path, const char *const *endings) {
+    while (*endings && !str_ends(path, *endings))
+        endings++;
+    return *endings;
+}
+
+// Files of token ids and archives: they may be anything beside texts, so they count without those.
+static bool is_shard(const char *path) {
+    static const char *const endings[] = {".bin", ".npy", ".tar", ".tar.gz", ".tgz", NULL};
+    return ends_in(path, endings);
+}
+
 static bool wanted(hub *request, const char *path) {
     if (request->model) return wanted_of_model(request, path);
-    static const char *const endings[] = {".parquet", ".jsonl", ".ndjson", ".json", ".txt",
-            ".jsonl.gz", ".json.gz", ".txt.gz", ".jsonl.zst", ".json.zst", ".txt.zst"};
+    static const char *const texts[] = {".parquet", ".jsonl", ".ndjson", ".txt", ".jsonl.gz",
+            ".txt.gz", ".jsonl.zst", ".txt.zst", NULL},
+                             *const others[] = {".json", ".json.gz", ".json.zst", ".mds",
+                                     ".mds.zstd", ".mds.gz", NULL};
     if (request->patterns) return named_by(request->patterns, path);
     if (request->config && !in_folder(request->config, path)) return false;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (str_ends(path, endings[i])) return true;
-    return false;
+    const bool is_text = ends_in(path, texts);
+    request->has_text |= is_text;
+    return is_text || ends_in(path, others) || is_shard(path);
 }
 
 static drv_status add_file(hub *request, const json_t *entry) {
@@ -271,13 +286,15 @@ static drv_status get_card(hub *request, json_t **info) {
     return DRV_OK;
 }
 
-// Leaves out the weights of torch.save where there are safetensors.
-static void choose_weights(hub *request) {
+// Leaves out the weights of torch.save where there are safetensors, and shards where there are texts.
+static void choose_files(hub *request) {
     int n = 0;
     for (int i = 0; i < request->n; i++) {
-        const char *slash = strrchr(request->files[i].path, '/');
-        if (!request->has_safetensors || !slash || !is_torch_weights(slash + 1))
-            request->files[n++] = request->files[i];
+        const char *path = request->files[i].path, *slash = strrchr(path, '/');
+        const bool is_spare =
+                request->model ? request->has_safetensors && slash && is_torch_weights(slash + 1)
+                               : request->has_text && is_shard(path);
+        if (!is_spare) request->files[n++] = request->files[i];
     }
     request->n = n;
 }
@@ -298,14 +315,16 @@ static drv_status check_model(const hub *request) {
 static drv_status list(hub *request, json_t **info) {
     if (!request->model) DRV_TRY(get_card(request, info));
     DRV_TRY(list_tree(request));
-    if (request->model) choose_weights(request);
+    choose_files(request);
     if (request->model) return check_model(request);
     if (request->n) return DRV_OK;
     if (request->config)
         return drv_fail(DRV_E_DATA, "hf:%s: no files of a config \"%s\"; it has %s", request->repo,
                 request->config,
                 request->config_names.n ? request->config_names.p : "none by name");
-    return drv_fail(DRV_E_DATA, "hf:%s: no text, JSON lines or Parquet file", request->repo);
+    return drv_fail(DRV_E_DATA,
+            "hf:%s: no file of text, JSON lines, Parquet, MDS, WebDataset or token ids",
+            request->repo);
 }
 
 static drv_status list_files(hub *request, const char *spec, const hub_opts *opts, download **files,

@@ -173,6 +173,13 @@ drv_status byte_stream_read(byte_stream *s, char *p, size_t n, size_t *got) {
     return DRV_OK;
 }
 
+drv_status byte_stream_read_all(byte_stream *s, char *p, size_t n, size_t *got) {
+    size_t more = 1;
+    for (*got = 0; *got < n && more; *got += more)
+        DRV_TRY(byte_stream_read(s, p + *got, n - *got, &more));
+    return DRV_OK;
+}
+
 int64_t byte_stream_where(const byte_stream *s) {
     return s->where;
 }

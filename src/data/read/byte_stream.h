@@ -10,4 +10,6 @@ input_packing byte_stream_packing(const byte_stream *s); // as recognised
 void byte_stream_close(byte_stream *s);
 // Reads up to n bytes; *got 0: the end. DRV_E_DATA: the compressed data is broken or cut short.
 DRV_CHECKED drv_status byte_stream_read(byte_stream *s, char *p, size_t n, size_t *got);
+// Reads n bytes; *got is less than n at the end alone.
+DRV_CHECKED drv_status byte_stream_read_all(byte_stream *s, char *p, size_t n, size_t *got);
 int64_t byte_stream_where(const byte_stream *s); // bytes read of the file on the disk

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "data/read/hub_folder.h"
+#include "data/read/mds_index.h"
 #include "data/read/saved_dataset.h"
 
 typedef struct skipped { // files of a folder that are not read
@@ -53,6 +54,22 @@ static bool is_table(const inputs_opts *o, const char *base, bool named, input_f
     return true;
 }
 
+// Formats that count where a file is named, by itself or by a pattern: in a folder such an ending
+// may be anything.
+static bool is_named_format(const char *base, bool named, input_file *file) {
+    static const struct {
+        const char *ending;
+        input_kind kind;
+    } formats[] = {{".bin", INPUT_BIN}, {".npy", INPUT_NPY}, {".mds", INPUT_MDS},
+            {".mds.zstd", INPUT_MDS}, {".tar", INPUT_TAR}, {".tgz", INPUT_TAR}};
+    for (size_t i = 0; named && i < sizeof formats / sizeof *formats; i++)
+        if (has_ending(base, formats[i].ending)) {
+            file->kind = formats[i].kind;
+            return true;
+        }
+    return false;
+}
+
 // False: the ending says nothing.
 static bool classify(const inputs_opts *opts, const char *path, bool named, input_file *file) {
     static const struct {
@@ -74,7 +91,8 @@ static bool classify(const inputs_opts *opts, const char *path, bool named, inpu
             file->kind = known[i].kind;
             return true;
         }
-    return is_table(opts, base, named, file) || (!named && is_asked_for(opts, base));
+    return is_table(opts, base, named, file) || is_named_format(base, named, file) ||
+           (!named && is_asked_for(opts, base));
 }
 
 // ".html", ".tar.gz", or "without an ending".
@@ -161,6 +179,13 @@ static bool passes_over(const char *path) {
     return true;
 }
 
+static void add_shards(lister *l, const input_file *files, int n) {
+    for (int i = 0; i < n; i++) {
+        MEM_GROW(l->files, l->n, l->cap);
+        l->files[l->n++] = files[i];
+    }
+}
+
 static drv_status add_path(lister *self, const char *path, bool named, const folder *above) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return add_file(self, path, named);
@@ -176,6 +201,13 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
     for (int i = 0; is_saved && i < n; i++)
         DRV_TRY(add_file(self, names[i], true));
     if (is_saved) return DRV_OK;
+    input_file *shards;
+    bool is_mds;
+    DRV_TRY(mds_index_files(self->a, path, &is_mds, &shards, &n));
+    if (is_mds) {
+        add_shards(self, shards, n);
+        return DRV_OK;
+    }
     DRV_TRY(dir_list(self->a, path, &names, &n));
     for (int i = 0; i < n; i++)
         if (names[i][0] != '.') {
@@ -213,23 +245,27 @@ static drv_status add_input(lister *l, const char *input) {
 }
 
 // The ending that most of the files have which do not count, and how they would.
-static drv_status no_file(const lister *l, const char *input) {
+static drv_status no_file(const lister *list, const char *input) {
     const skipped *most = NULL;
-    for (int i = 0; i < l->n_skipped; i++)
-        if (l->skipped[i].ending[0] == '.' && (!most || l->skipped[i].n > most->n))
-            most = &l->skipped[i];
+    for (int i = 0; i < list->n_skipped; i++)
+        if (list->skipped[i].ending[0] == '.' && (!most || list->skipped[i].n > most->n))
+            most = &list->skipped[i];
     const drv_status status = drv_fail(DRV_E_DATA,
             "no .txt, .jsonl, .parquet or .arrow file (or .gz, .zst of a text) in \"%s\"", input);
-    if (!most || !l->o->others) return status;
-    const char *why = arena_strdup(l->a, drv_message()), *ending = most->ending;
-    if (l->o->tables == TABLES_NAMED &&
+    if (!most || !list->o->others) return status;
+    const char *why = arena_strdup(list->a, drv_message()), *ending = most->ending;
+    if (list->o->tables == TABLES_NAMED &&
             (strcasecmp(ending, ".csv") == 0 || strcasecmp(ending, ".tsv") == 0))
         return drv_fail(status,
                 "%s; it has %d %s: --text-column NAME takes a column of them, a pattern in quotes names them: \"%s/*%s\"",
                 why, most->n, ending, input, ending);
+    input_file file;
+    if (is_named_format(ending, true, &file))
+        return drv_fail(status, "%s; it has %d %s: a pattern in quotes names them: \"%s/*%s\"", why,
+                most->n, ending, input, ending);
     return drv_fail(status,
             "%s; it has %d %s: %s %s takes them as texts, and so does a pattern in quotes: \"%s/*%s\"",
-            why, most->n, ending, l->o->others, ending + 1, input, ending);
+            why, most->n, ending, list->o->others, ending + 1, input, ending);
 }
 
 drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_opts *opts,

@@ -12,7 +12,11 @@ typedef enum input_kind {
     INPUT_PARQUET,
     INPUT_ARROW,
     INPUT_CSV,
-    INPUT_TSV
+    INPUT_TSV,
+    INPUT_BIN, // token ids of llm.c
+    INPUT_NPY, // token ids of OLMo or of numpy.save
+    INPUT_MDS, // a shard of MosaicML's StreamingDataset
+    INPUT_TAR  // samples of WebDataset
 } input_kind;
 typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packing;
 
@@ -23,6 +27,8 @@ typedef struct input_file {
     input_kind kind;  // by its ending
     bool guessed;     // its ending is unknown: text, unless its content shows another format
     input_packing packing;
+    int64_t unpacked; // bytes when unpacked, and samples, as the index of its folder says;
+    int64_t samples;  // 0: it has none
 } input_file;
 
 // The meaning of the endings .csv and .tsv.

@@ -13,29 +13,26 @@
 #include "data/read/arrow.h"
 #include "data/read/csv_table.h"
 #include "data/read/long_json.h"
-#include "data/read/parquet.h"
-#include "data/read/parquet_rows.h"
+#include "data/read/record_source.h"
 #include "tok/tokenizer.h"
 
 enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20, MAX_ROW_BYTES = 64 << 20 };
 enum { LONG_JSON_BYTES = 4 << 20 }; // an object of more is decoded piece by piece
 
-enum { NAMED_FILES = 10 }; // of which it is said what they were taken for
+enum { NAMED_FILES = 10 }; // that a kind of message is about at most
 
 struct reader {
     arena *a;
     reader_opts o;
     input_file *files;
-    bool is_key_given;
     int n_files, next, named;
     int64_t bytes_before, bytes_total; // of the files that are done; of all
     // the open file
     input_file *f;
     byte_stream *stream;
-    parquet_reader *parquet; // one column
-    parquet_rows *rows;      // whole rows
-    arrow_reader *arrow;
-    csv_table *table; // of a CSV or TSV file; its rows
+    record_source source; // of a format that cuts its records itself
+    id_cutter cutter;     // of those that are token ids
+    csv_table *table;     // of a CSV or TSV file; its rows
     csv_scan row;
     int64_t lines;    // of the table, that were passed: a row may go over several
     bool eof, within; // within: a piece of the text was handed out
@@ -54,7 +51,7 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
         reader **out) {
     reader *in = ARENA_NEW(a, reader);
     *in = (reader){.a = a, .o = *opts};
-    in->is_key_given = in->o.key != NULL;
+    in->o.is_key_given = in->o.key != NULL;
     if (!in->o.key) in->o.key = "text";
     if (opts->separator) {
         char *separator = arena_strdup(a, opts->separator);
@@ -81,21 +78,17 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
 static void close_file(reader *in) {
     if (in->f) in->bytes_before += in->f->bytes;
     byte_stream_close(in->stream);
-    parquet_close(in->parquet);
-    parquet_rows_close(in->rows);
-    arrow_close(in->arrow);
+    record_source_close(&in->source);
     csv_table_close(in->table);
     in->table = NULL;
     in->f = NULL;
     in->stream = NULL;
-    in->parquet = NULL;
-    in->rows = NULL;
-    in->arrow = NULL;
 }
 
 void reader_close(reader *in) {
     close_file(in);
     str_free(&in->buffer);
+    id_cutter_free(&in->cutter);
     long_json_free(&in->text);
 }
 
@@ -140,37 +133,43 @@ static drv_status find_columns_file(reader *in, const char *format, const char *
     return DRV_OK;
 }
 
-static drv_status open_arrow(const reader *in, const char *path, arrow_reader **out) {
-    return arrow_open(path,
-            &(arrow_opts){.column = in->o.key,
-                    .is_named = in->is_key_given,
-                    .fields = in->o.fields,
-                    .ids = in->o.ids},
-            out);
-}
-
 drv_status reader_starts_with_labels(const reader *in, bool *labelled) {
     arrow_reader *arrow;
     *labelled = false;
     if (in->files[0].kind != INPUT_ARROW) return DRV_OK;
-    DRV_TRY(open_arrow(in, in->files[0].path, &arrow));
+    DRV_TRY(arrow_open(in->files[0].path,
+            &(arrow_opts){.column = in->o.key,
+                    .is_named = in->o.is_key_given,
+                    .fields = in->o.fields,
+                    .ids = in->o.ids.taken},
+            &arrow));
     *labelled = arrow_reader_gives(arrow) == ARROW_GIVES_LABELLED_IDS;
     arrow_close(arrow);
     return DRV_OK;
 }
 
-static drv_status open_columns(reader *in) {
-    const char *path;
-    const bool is_arrow = in->f->kind == INPUT_ARROW;
-    DRV_TRY(find_columns_file(in, is_arrow ? "Arrow" : "Parquet", &path));
-    if (is_arrow) return open_arrow(in, path, &in->arrow);
-    return in->o.fields ? parquet_rows_open(path, in->o.fields, &in->rows)
-                        : parquet_open(path, in->o.key, &in->parquet);
+static id_cut cut_of(const id_opts *ids, input_kind kind) {
+    return kind == INPUT_BIN ? ids->bin : kind == INPUT_NPY ? ids->npy : ids->rows;
+}
+
+static drv_status open_source(reader *in) {
+    const input_kind kind = in->f->kind;
+    const char *path = in->f->path;
+    if (record_source_seeks(kind))
+        DRV_TRY(find_columns_file(in, record_source_format(kind), &path));
+    id_cutter_reset(&in->cutter);
+    in->cutter.cut = cut_of(&in->o.ids, kind);
+    return record_source_open(in->f, path, &in->o, &in->source);
 }
 
 // Logs the recognised format of a file whose ending is unknown.
 static void name_content(reader *in, input_packing packing) {
-    static const char *const kinds[] = {"text", "JSON lines", "Parquet", "Arrow", "CSV", "TSV"},
+    static const char *const kinds[] = {[INPUT_TEXT] = "text",
+            [INPUT_JSONL] = "JSON lines",
+            [INPUT_PARQUET] = "Parquet",
+            [INPUT_ARROW] = "Arrow",
+            [INPUT_CSV] = "CSV",
+            [INPUT_TSV] = "TSV"},
                              *const packings[] = {"", ", gzip", ", zstd"};
     if (!in->f->guessed && packing == in->f->packing) return;
     if (in->named++ < NAMED_FILES)
@@ -280,7 +279,7 @@ static drv_status look_at_content(reader *in) {
     if (in->is_array) file->kind = INPUT_JSONL;
     if (table && file->guessed && !parquet && !arrow) file->kind = kind_of_table(in);
     name_content(in, byte_stream_packing(in->stream));
-    return parquet || arrow ? open_columns(in) : table && !in->broken ? open_table(in) : DRV_OK;
+    return parquet || arrow ? open_source(in) : table && !in->broken ? open_table(in) : DRV_OK;
 }
 
 // Taken to the byte; only what nobody means as text is named: it is unpacked, or has its option.
@@ -303,7 +302,7 @@ static drv_status open_next(reader *in) {
     in->number = in->lines = 0;
     str_clear(&in->buffer);
     in->at = 0;
-    if (in->f->kind == INPUT_PARQUET || in->f->kind == INPUT_ARROW) return open_columns(in);
+    if (record_source_format(in->f->kind)) return open_source(in);
     const bool as_is = in->o.as_is && in->f->kind == INPUT_TEXT;
     DRV_TRY(byte_stream_open(in->f, as_is && !in->f->guessed, &in->stream));
     return as_is ? look_as_is(in) : look_at_content(in);
@@ -403,34 +402,63 @@ static bool blank(const char *p, size_t n) {
     return true;
 }
 
-static void say_nulls(reader *in, const json_row_notes *notes) {
-    if (!notes->nulls_cut || in->nulls_said) return;
+static void say_nulls(reader *in) {
+    const json_row_notes *notes = record_source_notes(&in->source);
+    if (!notes || !notes->nulls_cut || in->nulls_said) return;
     in->nulls_said = true;
     log_info("%s: members of its structs that are null are left out of tools and their calls, where Arrow's schema "
              "gives them to every record; transformers prints them, TRL leaves them out as well",
             in->f->path);
 }
 
+// Says that a whole file is one document where its documents should have been told apart.
+static void say_uncut(const reader *in) {
+    static int named;
+    const id_cutter *cutter = &in->cutter;
+    if (cutter->found || !cutter->within || named >= NAMED_FILES) return;
+    log_warn("%s: id %d, with which a document %s, is not in it: it is one document; --cut-before and --cut-after name another",
+            in->f->name, cutter->cut.token, cutter->cut.where == CUT_AFTER ? "ends" : "begins");
+    if (++named == NAMED_FILES) log_warn("more files that are one document are not named");
+}
+
+// The next piece of a document of token ids. The last one of a file may be empty.
+static drv_status next_cut(reader *in, str *bytes, record *out, bool *done) {
+    id_cutter *cutter = &in->cutter;
+    out->ids = true;
+    for (;;) {
+        out->passed = cutter->passed;
+        if (id_cutter_take(cutter, bytes, &out->begins, &out->ends)) return DRV_OK;
+        str_clear(&cutter->ids);
+        cutter->at = 0;
+        record row = *out;
+        DRV_TRY(record_source_next(&in->source, &cutter->ids, &row, done));
+        say_nulls(in);
+        if (!*done && (row.broken || !row.ids || row.labels)) {
+            if (cutter->within && !row.broken)
+                return drv_fail(DRV_E_DATA,
+                        "%s: a text or labels among token ids that --cut-before or --cut-after joins",
+                        in->f->name);
+            str_add(bytes, cutter->ids.p ? cutter->ids.p : "", cutter->ids.n);
+            str_clear(&cutter->ids);
+            *out = row;
+            return DRV_OK;
+        }
+        if (!*done) continue;
+        say_uncut(in);
+        out->begins = false;
+        *done = !cutter->within;
+        cutter->within = false;
+        return DRV_OK;
+    }
+}
+
 // The next record of the open file; *done: it has no more.
 static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) {
-    bool row, null;
     *done = false;
-    if (in->rows) {
-        DRV_TRY(parquet_rows_next(in->rows, bytes, &row));
-        say_nulls(in, parquet_rows_notes(in->rows));
-        *done = !row;
-        return DRV_OK;
-    }
-    if (in->parquet) {
-        DRV_TRY(parquet_next(in->parquet, bytes, &null, &row));
-        *done = !row;
-        if (null) out->broken = "is null";
-        return DRV_OK;
-    }
-    if (in->arrow) {
-        DRV_TRY(arrow_next(in->arrow, bytes, &out->broken, &row));
-        say_nulls(in, arrow_notes(in->arrow));
-        *done = !row;
+    if (in->source.ops && in->cutter.cut.where != CUT_NOT) return next_cut(in, bytes, out, done);
+    if (in->source.ops) {
+        DRV_TRY(record_source_next(&in->source, bytes, out, done));
+        say_nulls(in);
         return DRV_OK;
     }
     if (in->broken) {
@@ -466,13 +494,6 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
     }
 }
 
-static void describe_arrow(const arrow_reader *arrow, record *out) {
-    const arrow_gives gives = arrow_reader_gives(arrow);
-    out->json = gives == ARROW_GIVES_JSON;
-    out->labels = gives == ARROW_GIVES_LABELLED_IDS;
-    out->ids = out->labels || gives == ARROW_GIVES_IDS;
-}
-
 drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event) {
     if (!in->f) {
         *event = READER_END;
@@ -482,10 +503,9 @@ drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event)
     *event = READER_RECORD;
     *out = (record){.at = bytes->n,
             .file = in->next - 1,
-            .json = in->f->kind == INPUT_JSONL || in->rows || (in->table && in->o.lines),
+            .json = in->f->kind == INPUT_JSONL || (in->table && in->o.lines),
             .begins = true,
             .ends = true};
-    if (in->arrow) describe_arrow(in->arrow, out);
     bool done;
     DRV_TRY(next_of_file(in, bytes, out, &done));
     if (done) {
@@ -514,11 +534,9 @@ const reader_opts *reader_options(const reader *in) {
 
 int64_t reader_bytes(const reader *in, int64_t *total) {
     *total = in->bytes_total;
-    const int64_t within = in->stream    ? byte_stream_where(in->stream)
-                           : in->parquet ? parquet_where(in->parquet)
-                           : in->rows    ? parquet_rows_where(in->rows)
-                           : in->arrow   ? arrow_where(in->arrow)
-                                         : 0;
+    const int64_t within = in->stream       ? byte_stream_where(in->stream)
+                           : in->source.ops ? record_source_where(&in->source)
+                                            : 0;
     return in->bytes_before + within;
 }
 

@@ -1,7 +1,8 @@
 // Records of text from files: .txt (a file is a document, or the parts between a separator),
 // .jsonl, .ndjson and .json (an object per line, or one array of objects), .parquet and .arrow (a
-// row), and where they are asked for .csv and .tsv (a row below the header row). All but Parquet
-// and Arrow also as gzip or zstd. Standard input and files of another ending are recognised by
+// row), and where they are asked for .csv and .tsv (a row below the header row), .tar of WebDataset
+// and .mds (a sample), .bin and .npy of token ids (a document). All but Parquet and Arrow also as
+// gzip or zstd. Standard input and files of another ending are recognised by
 // their content.
 #pragma once
 #include <stdbool.h>
@@ -10,7 +11,18 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "data/read/id_cutter.h"
 #include "data/read/inputs.h"
+#include "data/read/token_type.h"
+
+// Records that are token ids already.
+typedef struct id_opts {
+    bool taken;      // they are used unchanged; false: a file that has nothing else is refused
+    int64_t n_vocab; // decides the type of an .npy file without a header
+    token_type type; // of that file, and of ids in a column of bytes; bytes 0: not said
+    id_cut bin, npy; // where documents of .bin and .npy begin or end
+    id_cut rows;     // of other formats: rows are joined and cut; CUT_NOT: a row is a document
+} id_opts;
 
 typedef struct reader_opts {
     const char *key;    // of the text in .jsonl, the column of tables; NULL: "text".
@@ -24,8 +36,9 @@ typedef struct reader_opts {
     bool lines;            // the text of a line of JSON is the line itself; `key` is ignored
     const char *const *fields; // with `lines`: a row of a table is an object of those columns that
                                // it has of these, NULL at the end
-    bool ids;                  // lists of token ids in Arrow are used unchanged
-    bool whole;                // long texts are not cut into pieces
+    id_opts ids;
+    bool is_key_given; // set by reader_open
+    bool whole;        // long texts are not cut into pieces
     bool as_is; // texts are taken to the byte, no mark is dropped; of unknown ending, unpacked
 } reader_opts;
 
@@ -34,6 +47,7 @@ typedef struct record {
                   // not yet UTF-8
     int file;     // number in the list
     int64_t number; // line (of a row: its first), element or document in the file, from 1
+    int64_t passed; // ids of the same document in the pieces before this one
     bool json;
     bool ids;           // int32_t each, of the machine's byte order
     bool labels;        // then a byte for each: whether it has a label

@@ -24,7 +24,7 @@
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
 enum { WHY_BYTES = 512 };        // of the reason why a record is skipped
-enum { JOURNAL_VERSION = 4 };    // one of another version is begun anew
+enum { JOURNAL_VERSION = 5 };    // one of another version is begun anew
 
 typedef struct thread_ids {        // of one thread, on cache lines of its own
     _Alignas(64) sft_example made; // without roles, unless conversations are built
@@ -72,24 +72,27 @@ typedef struct builder {
 // --- the journal
 // The inputs by name, size and time, the tokenizer's file and all options.
 static uint64_t task_of(const builder *build) {
-    str s = {0};
-    int n;
-    const input_file *files = reader_files(build->reader, &n);
-    for (int i = 0; i < n; i++) {
+    str text = {0};
+    int n_files;
+    const input_file *files = reader_files(build->reader, &n_files);
+    for (int i = 0; i < n_files; i++) {
         struct stat st = {0};
         const bool there = stat(files[i].path, &st) == 0;
-        str_printf(&s, "%s %lld %lld.%09ld\n", files[i].path, (long long)files[i].bytes,
+        str_printf(&text, "%s %lld %lld.%09ld\n", files[i].path, (long long)files[i].bytes,
                 there ? (long long)st.st_mtim.tv_sec : 0, there ? st.st_mtim.tv_nsec : 0);
     }
-    const reader_opts *o = &build->opts->reader;
-    str_printf(&s, "%016llx %s %s %d %d %d %d", (unsigned long long)build->tokenizer_hash,
+    const reader_opts *o = reader_options(build->reader);
+    const id_opts *ids = &o->ids;
+    str_printf(&text, "%d %d %d %d %d %d %d\n", ids->type.bytes, ids->type.is_signed,
+            ids->bin.where, ids->bin.token, ids->npy.where, ids->npy.token, ids->rows.where);
+    str_printf(&text, "%016llx %s %s %d %d %d %d", (unsigned long long)build->tokenizer_hash,
             o->key ? o->key : "", o->separator ? o->separator : "", o->separator != NULL, o->strict,
             build->eod, JOURNAL_VERSION);
     if (build->format)
-        str_printf(&s, " %s %016llx", build->opts->preference ? "preference" : "sft",
+        str_printf(&text, " %s %016llx", build->opts->preference ? "preference" : "sft",
                 (unsigned long long)sft_format_hash(build->format));
-    const uint64_t hash = XXH3_64bits(s.p, s.n);
-    str_free(&s);
+    const uint64_t hash = XXH3_64bits(text.p, text.n);
+    str_free(&text);
     return hash;
 }
 
@@ -335,33 +338,57 @@ static drv_status run(builder *build) {
 }
 
 // --- opening
-// The token after each document: digits are an id, anything else a token's text.
+// Finds the token that an option names: digits are an id, anything else a token's text.
+static drv_status find_token(const builder *build, const char *option, const char *named,
+        int32_t *out) {
+    const int32_t n_vocab = tokenizer_n_vocab(build->tokenizer);
+    int64_t id;
+    if (str_to_i64(named, &id)) {
+        if (id < 0 || id >= n_vocab)
+            return drv_fail(DRV_E_USAGE, "%s is %s, expected an id from 0 to %d of %s", option,
+                    named, n_vocab - 1, build->opts->tokenizer);
+    } else {
+        id = tokenizer_id(build->tokenizer, named);
+        if (id < 0)
+            return drv_fail(DRV_E_USAGE, "%s is \"%s\", which is not a token of %s (%d tokens)",
+                    option, named, build->opts->tokenizer, n_vocab);
+    }
+    *out = (int32_t)id;
+    return DRV_OK;
+}
+
 static drv_status find_eod(builder *build) {
     const build_opts *opts = build->opts;
-    const int32_t n_vocab = tokenizer_n_vocab(build->tokenizer);
-    int64_t id = -1;
     build->eod = -1;
     if (!opts->append_eod) return DRV_OK;
-    if (!opts->eod) {
-        id = tokenizer_eos(build->tokenizer);
-        if (id < 0)
-            return drv_fail(DRV_E_USAGE,
-                    "%s: the tokenizer names no end-of-text token (eos_token in "
-                    "tokenizer_config.json); choose one by --eod TOKEN, its text or its id",
-                    opts->tokenizer);
-    } else if (str_to_i64(opts->eod, &id)) {
-        if (id < 0 || id >= n_vocab)
-            return drv_fail(DRV_E_USAGE, "--eod is %s, expected an id from 0 to %d of %s",
-                    opts->eod, n_vocab - 1, opts->tokenizer);
-    } else {
-        id = tokenizer_id(build->tokenizer, opts->eod);
-        if (id < 0)
-            return drv_fail(DRV_E_USAGE, "--eod is \"%s\", which is not a token of %s (%d tokens)",
-                    opts->eod, opts->tokenizer, n_vocab);
-    }
-    build->eod = (int32_t)id;
+    if (opts->eod)
+        DRV_TRY(find_token(build, "--eod", opts->eod, &build->eod));
+    else
+        build->eod = tokenizer_eos(build->tokenizer);
+    if (build->eod < 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: the tokenizer names no end-of-text token (eos_token in "
+                "tokenizer_config.json); choose one by --eod TOKEN, its text or its id",
+                opts->tokenizer);
     log_info("%s (id %d) is put after each document",
             tokenizer_token_text(build->tokenizer, build->eod), build->eod);
+    return DRV_OK;
+}
+
+// Finds where records that are token ids are cut into documents.
+static drv_status find_cuts(const builder *build, id_opts *ids) {
+    const build_opts *opts = build->opts;
+    const char *before = opts->cut_before, *named = before ? before : opts->cut_after;
+    const int32_t bos = tokenizer_bos(build->tokenizer), eos = tokenizer_eos(build->tokenizer);
+    if (named) {
+        id_cut cut = {.where = before ? CUT_BEFORE : CUT_AFTER};
+        DRV_TRY(find_token(build, before ? "--cut-before" : "--cut-after", named, &cut.token));
+        ids->bin = ids->npy = ids->rows = cut;
+        return DRV_OK;
+    }
+    const int32_t first = bos >= 0 ? bos : eos; // GPT-2 has one token for both
+    if (first >= 0) ids->bin = (id_cut){CUT_BEFORE, first};
+    if (eos >= 0) ids->npy = (id_cut){CUT_AFTER, eos};
     return DRV_OK;
 }
 
@@ -397,11 +424,17 @@ static drv_status open_format(arena *a, builder *build) {
 static drv_status check_inputs(const builder *build) {
     int n;
     const input_file *files = reader_files(build->reader, &n);
-    for (int i = 0; build->opts->sft && i < n; i++)
-        if (files[i].kind == INPUT_TEXT)
+    for (int i = 0; i < n; i++) {
+        const bool is_ids = files[i].kind == INPUT_BIN || files[i].kind == INPUT_NPY;
+        if (build->opts->sft && (is_ids || files[i].kind == INPUT_TEXT))
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --%s reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet and Arrow",
+                    "\"%s\": --%s reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet, Arrow, .mds and .tar",
                     files[i].name, build->opts->preference ? "preference" : "sft");
+        if (is_ids && build->opts->append_eod)
+            return drv_fail(DRV_E_USAGE,
+                    "\"%s\": --append-eod and --eod are of texts; token ids are taken as they are",
+                    files[i].name);
+    }
     return DRV_OK;
 }
 
@@ -414,7 +447,9 @@ static drv_status open_all(arena *a, builder *build) {
     reader_opts ro = opts->reader;
     ro.lines = opts->sft;
     ro.fields = opts->preference ? pair_record_fields : opts->sft ? sft_record_fields : NULL;
-    ro.ids = !opts->preference;
+    ro.ids.taken = !opts->preference;
+    ro.ids.n_vocab = tokenizer_n_vocab(build->tokenizer);
+    DRV_TRY(find_cuts(build, &ro.ids));
     ro.strict |= opts->preference;
     ro.whole = !tokenizer_can_cut(build->tokenizer);
     DRV_TRY(reader_open(a, opts->inputs, opts->n_inputs, &ro, &build->reader));

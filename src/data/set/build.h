@@ -29,6 +29,10 @@ typedef struct build_opts {
     const char *version; // of drover, for PREFIX.idx.json; NULL: not said
     bool append_eod;     // put an end-of-document token after each document
     const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
+    // The token at which records of token ids are cut into documents, likewise; NULL: .bin before
+    // the token that the tokenizer puts in front, .npy after its end-of-text token, rows not at
+    // all.
+    const char *cut_before, *cut_after;
     bool sft; // lines of JSON are conversations (data/sft/sft.h); PREFIX.roles marks the answers
     // With `sft`: the records are preference pairs (data/sft/pair.h), two documents each. A broken
     // record ends the build.

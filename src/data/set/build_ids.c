@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static drv_status append_ids(const char *p, int64_t n, const tokenizer *tok, sft_example *made) {
+static drv_status append_ids(const char *p, int64_t n, int64_t passed, const tokenizer *tok,
+        sft_example *made) {
     const int32_t n_vocab = tokenizer_n_vocab(tok);
     id_list_reserve(&made->ids, n);
     for (int64_t i = 0; i < n; i++) {
@@ -13,7 +14,7 @@ static drv_status append_ids(const char *p, int64_t n, const tokenizer *tok, sft
             made->misfit = true;
             return drv_fail(DRV_E_DATA,
                     "token %lld is id %d, expected below %d, the tokens of %s; ids of another tokenizer?",
-                    (long long)i, id, n_vocab, tokenizer_path(tok));
+                    (long long)(passed + i), id, n_vocab, tokenizer_path(tok));
         }
         id_list_add(&made->ids, id);
     }
@@ -44,7 +45,7 @@ drv_status build_take_ids(const record *of, const char *p, size_t n, const token
     const size_t bytes = sizeof(int32_t) + of->labels;
     const int64_t n_ids = (int64_t)(n / bytes), before = made->ids.n;
     made->misfit = false;
-    drv_status status = append_ids(p, n_ids, tok, made);
+    drv_status status = append_ids(p, n_ids, of->passed, tok, made);
     if (status == DRV_OK && of->labels)
         status = append_roles(p + (size_t)n_ids * sizeof(int32_t), n_ids, made);
     if (status != DRV_OK) made->ids.n = before;

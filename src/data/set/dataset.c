@@ -150,23 +150,19 @@ static void read_about(arena *a, dataset *set) {
 
 // A shell completes names of files; and a file that is not tokenised yet is not a data set.
 static drv_status check_prefix(arena *a, const char *prefix) {
-    const size_t n = strlen(prefix);
-    const bool built = file_exists(arena_printf(a, "%s.idx", prefix)),
-               part = str_ends(prefix, ".bin") || str_ends(prefix, ".idx");
-    if (!built && !part && file_exists(prefix)) {
-        str path = {0};
-        str_add_shell(&path, prefix);
-        const drv_status status = drv_fail(DRV_E_DATA,
-                "\"%s\" is not a data set, expected the prefix of one; to make one from a text: drover data build --input %s --tokenizer DIR --out PREFIX",
-                prefix, path.p);
-        str_free(&path);
-        return status;
-    }
-    if ((!str_ends(prefix, ".bin") && !str_ends(prefix, ".idx")) || !file_exists(prefix) ||
-            file_exists(arena_printf(a, "%s.idx", prefix)))
-        return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "\"%s\" is one file of a data set, expected its prefix: %.*s",
-            prefix, (int)n - 4, prefix);
+    const int n = (int)strlen(prefix);
+    if (!file_exists(prefix) || file_exists(arena_printf(a, "%s.idx", prefix))) return DRV_OK;
+    const bool part = str_ends(prefix, ".bin") || str_ends(prefix, ".idx");
+    if (part && file_exists(arena_printf(a, "%.*s.idx", n - 4, prefix)))
+        return drv_fail(DRV_E_USAGE, "\"%s\" is one file of a data set, expected its prefix: %.*s",
+                prefix, n - 4, prefix);
+    str path = {0};
+    str_add_shell(&path, prefix);
+    const drv_status status = drv_fail(DRV_E_DATA,
+            "\"%s\" is not a data set, expected the prefix of one; to make one from a text or token ids: drover data build --input %s --tokenizer DIR --out PREFIX",
+            prefix, path.p);
+    str_free(&path);
+    return status;
 }
 
 drv_status dataset_open(arena *a, const char *prefix, dataset **out) {

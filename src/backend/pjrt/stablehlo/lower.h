@@ -96,7 +96,9 @@ typedef struct lowered_line { // where the text of a node begins
 } lowered_line;
 
 // An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
-#define LOWERED_PLACES    ".places"
+#define LOWERED_PLACES ".places"
+// Counts the bytes that a node's values inside of it take, for plans.
+int64_t lowered_workspace(const node *n);
 // The beginning of the names of values that a program leaves to the one that goes on.
 #define LOWERED_TEMPORARY "."
 static inline bool lowered_is_temporary(const char *name) {

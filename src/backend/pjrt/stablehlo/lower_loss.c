@@ -53,11 +53,15 @@ static hlo_value column_of(const loss_call *c, hlo_value labels) {
     return lower_rows_here(c->l, c->n, labels, c->w.dim[0], &is_here);
 }
 
+static int64_t rows_of_chunk(const node *n) {
+    const int64_t rows = n->in[0]->dim[0];
+    return n->attrs.vocabulary.chunk < rows ? n->attrs.vocabulary.chunk : rows;
+}
+
 static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     const loss_call *c = ctx;
     static const int64_t columns[] = {1};
-    const int64_t rows =
-            c->n->attrs.vocabulary.chunk < c->h.dim[0] ? c->n->attrs.vocabulary.chunk : c->h.dim[0];
+    const int64_t rows = rows_of_chunk(c->n);
     const hlo_index first = hlo_index_times(h, iteration, rows);
     const hlo_value x = hlo_take(h, c->h, 0, first, rows),
                     label = hlo_take(h, c->labels, 0, first, rows);
@@ -91,14 +95,21 @@ static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carrie
                 hlo_binary(h, "add", carried[c->dw], hlo_dot(h, d, x, 0, 0, carried[c->dw].type));
 }
 
+// A chunk of logits as they are accumulated, and beside them their gradient as products read it.
+int64_t lowered_workspace(const node *n) {
+    const bool grad = n->op == OP_linear_cross_entropy_grad;
+    const dtype dt = n->in[0]->dt;
+    if (!grad && n->op != OP_linear_cross_entropy) return 0;
+    return rows_of_chunk(n) * n->in[1]->dim[0] *
+           (dtype_bytes(dtype_acc(dt)) + (grad ? dtype_bytes(dt) : 0));
+}
+
 // inputs: h, w, labels[, dloss[, acc]]; outputs: loss[, dh][, acc']
 static void loss(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const bool grad = n->op == OP_linear_cross_entropy_grad;
     hlo_value carried[3], x = lower_in(l, n, 0), labels = lower_in(l, n, 2);
-    const int64_t rows = x.dim[0],
-                  size = n->attrs.vocabulary.chunk < rows ? n->attrs.vocabulary.chunk : rows,
-                  n_chunks = (rows + size - 1) / size;
+    const int64_t rows = x.dim[0], size = rows_of_chunk(n), n_chunks = (rows + size - 1) / size;
     loss_call c = {.l = l, .n = n, .w = lower_in(l, n, 1), .grad = grad};
     int n_carried = 0;
     c.h = hlo_pad(h, x, 0, n_chunks * size);

@@ -1,0 +1,27 @@
+// Cuts a stream of token ids into documents at the token with which each begins or ends. The token
+// stays in its document.
+#pragma once
+#include <stdint.h>
+
+#include "base/str.h"
+
+typedef enum cut_place { CUT_NOT, CUT_BEFORE, CUT_AFTER } cut_place;
+typedef struct id_cut {
+    cut_place where; // CUT_BEFORE: a document begins with the token; CUT_AFTER: it ends with it
+    int32_t token;
+} id_cut;
+
+typedef struct id_cutter { // zero-initialise but for `cut`; id_cutter_free
+    id_cut cut;
+    str ids; // int32_t each, to be cut, from byte `at` on
+    size_t at;
+    bool within;    // a piece of a document was handed out, and its end was not
+    int64_t passed; // ids of that document which were handed out
+    bool found;     // the token, in this file
+} id_cutter;
+
+// Appends the next piece of a document to `out`; false: there are no ids left to cut. *begins and
+// *ends: whether the piece is the first and the last one of its document; it may be empty.
+bool id_cutter_take(id_cutter *cutter, str *out, bool *begins, bool *ends);
+void id_cutter_reset(id_cutter *cutter); // for another file
+void id_cutter_free(id_cutter *cutter);

@@ -1,0 +1,229 @@
+// Headers of .bin and .npy files, and the ids behind them.
+//
+// .bin: 256 int32, of which the first three are magic, version and count; then the ids
+// (karpathy/llm.c dev/data/data_common.py, KellerJordan/modded-nanogpt, fineweb.py).
+// .npy: numpy.lib.format, versions 1 to 3; OLMo writes numpy.memmap, which has no header at all
+// (allenai/OLMo scripts/prepare_memmap_dataset.py).
+#include "data/read/token_shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "data/read/byte_stream.h"
+
+enum { CHUNK_BYTES = 1 << 18, BIN_HEADER = 256 * 4, MAX_NPY_HEADER = 1 << 16 };
+
+struct token_shard {
+    const input_file *file;
+    byte_stream *stream;
+    token_type type;
+    bool is_guessed;   // the type of a file without a header
+    int64_t n_tokens;  // by the header; -1: up to the end
+    int64_t header, n; // bytes of the header; ids handed out
+    size_t ahead;      // bytes in `chunk` that were read with the header
+    char chunk[CHUNK_BYTES];
+};
+
+static const struct {
+    int32_t magic, version;
+    token_type type;
+} bin_formats[] = {{20240520, 1, {2, false}}, {20240801, 7, {4, false}}}; // GPT-2, Llama 3
+enum { BIN_EVALUATION = 20240522 };
+
+static int32_t i32_at(const char *p) {
+    int32_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static int32_t swapped(int32_t x) {
+    return (int32_t)__builtin_bswap32((uint32_t)x);
+}
+
+static drv_status not_a_bin(const token_shard *shard, int32_t magic) {
+    const char *name = shard->file->name, *end = strrchr(name, '.');
+    for (size_t i = 0; i < sizeof bin_formats / sizeof *bin_formats; i++)
+        if (magic == swapped(bin_formats[i].magic))
+            return drv_fail(DRV_E_DATA, "%s: its header is big-endian, expected little-endian",
+                    name);
+    if (magic == BIN_EVALUATION)
+        return drv_fail(DRV_E_DATA,
+                "%s: examples of an evaluation (magic number %d), expected token ids", name, magic);
+    char index[4096];
+    snprintf(index, sizeof index, "%.*s.idx", end ? (int)(end - name) : (int)strlen(name), name);
+    return drv_fail(DRV_E_DATA,
+            "%s: begins with %d, expected 20240520 or 20240801, the magic numbers of token files%s",
+            name, magic,
+            file_exists(index) ? "; with the .idx beside it it is a data set already" : "");
+}
+
+static drv_status read_bin_header(token_shard *shard) {
+    const char *name = shard->file->name;
+    size_t got;
+    DRV_TRY(byte_stream_read_all(shard->stream, shard->chunk, BIN_HEADER, &got));
+    if (got < 4)
+        return drv_fail(DRV_E_DATA, "%s: %zu bytes long, expected a header of %d", name, got,
+                BIN_HEADER);
+    const int32_t magic = i32_at(shard->chunk);
+    size_t i = 0;
+    while (i < sizeof bin_formats / sizeof *bin_formats && bin_formats[i].magic != magic)
+        i++;
+    if (i == sizeof bin_formats / sizeof *bin_formats) return not_a_bin(shard, magic);
+    if (got < BIN_HEADER)
+        return drv_fail(DRV_E_DATA, "%s: cut short at byte %zu, within its header of %d", name, got,
+                BIN_HEADER);
+    const int32_t version = i32_at(shard->chunk + 4), count = i32_at(shard->chunk + 8);
+    if (version != bin_formats[i].version)
+        return drv_fail(DRV_E_DATA, "%s: version is %d, expected %d with magic number %d", name,
+                version, bin_formats[i].version, magic);
+    if (count < 1)
+        return drv_fail(DRV_E_DATA, "%s: its header says %d tokens, expected 1 or more", name,
+                count);
+    shard->type = bin_formats[i].type;
+    shard->n_tokens = count;
+    shard->header = BIN_HEADER;
+    return DRV_OK;
+}
+
+// The text behind a key of the Python dict that describes the array; NULL: there is none.
+static const char *value_of(const char *header, const char *key) {
+    const char *p = strstr(header, key);
+    if (!p) return NULL;
+    for (p += strlen(key); *p == ' ' || *p == ':';)
+        p++;
+    return p;
+}
+
+static drv_status read_npy_dict(token_shard *shard, const char *text) {
+    static const char kinds[] = "ui";
+    const char *name = shard->file->name, *descr = value_of(text, "'descr'"),
+               *shape = value_of(text, "'shape'");
+    long long count;
+    int end = 0;
+    if (!descr || *descr != '\'' || !shape)
+        return drv_fail(DRV_E_DATA, "%s: its header does not describe one array of numbers", name);
+    const char order = descr[1], kind = descr[2], bytes = descr[3];
+    if (!order || !kind || !strchr(kinds, kind) || !bytes || !strchr("1248", bytes) ||
+            descr[4] != '\'')
+        return drv_fail(DRV_E_DATA, "%s: its array is of type %.12s, expected integers", name,
+                descr);
+    if (order == '>')
+        return drv_fail(DRV_E_DATA, "%s: its array is big-endian, expected little-endian", name);
+    if (sscanf(shape, "(%18lld,)%n", &count, &end) != 1 || !end || count < 0)
+        return drv_fail(DRV_E_DATA, "%s: the shape of its array is %.24s, expected one axis", name,
+                shape);
+    shard->type = (token_type){bytes - '0', kind == 'i'};
+    shard->n_tokens = count;
+    return DRV_OK;
+}
+
+static drv_status read_npy_header(token_shard *shard) {
+    enum { MAGIC = 6, VERSION = 2 };
+    const char *name = shard->file->name;
+    char *text = shard->chunk;
+    size_t got, n = 0;
+    DRV_TRY(byte_stream_read_all(shard->stream, text, MAGIC + VERSION, &got));
+    if (got < MAGIC || memcmp(text, "\x93NUMPY", MAGIC) != 0) {
+        shard->ahead = got;
+        return DRV_OK;
+    }
+    const int width = got == MAGIC + VERSION && text[MAGIC] == 1 ? 2 : 4;
+    if (got == MAGIC + VERSION && (text[MAGIC] < 1 || text[MAGIC] > 3))
+        return drv_fail(DRV_E_DATA, "%s: version of NumPy's format is %d, expected 1 to 3", name,
+                text[MAGIC]);
+    DRV_TRY(byte_stream_read_all(shard->stream, text, (size_t)width, &got));
+    if (got == (size_t)width) memcpy(&n, text, (size_t)width);
+    if (n > MAX_NPY_HEADER)
+        return drv_fail(DRV_E_DATA, "%s: its header has %zu bytes, expected at most %d", name, n,
+                MAX_NPY_HEADER);
+    DRV_TRY(byte_stream_read_all(shard->stream, text, n, &got));
+    if (n == 0 || got < n) return drv_fail(DRV_E_DATA, "%s: cut short within its header", name);
+    text[n] = 0;
+    shard->header = MAGIC + VERSION + width + (int64_t)n;
+    return read_npy_dict(shard, text);
+}
+
+static drv_status check_length(const token_shard *shard) {
+    const input_file *file = shard->file;
+    const int width = shard->type.bytes;
+    if (byte_stream_packing(shard->stream) != PACKED_NOT || file->bytes == 0) return DRV_OK;
+    const int64_t is = file->bytes - shard->header;
+    if (shard->n_tokens >= 0 && is / width != shard->n_tokens)
+        return drv_fail(DRV_E_DATA,
+                "%s: %lld bytes long, which is %lld tokens of %d bytes, but its header says %lld",
+                file->name, (long long)file->bytes, (long long)(is / width), width,
+                (long long)shard->n_tokens);
+    if (is % width)
+        return drv_fail(DRV_E_DATA, "%s: %lld bytes long, which are no whole tokens of %s",
+                file->name, (long long)file->bytes, token_type_name(shard->type));
+    return DRV_OK;
+}
+
+drv_status token_shard_open(const input_file *file, token_type raw, bool is_said,
+        token_shard **out) {
+    token_shard *shard = mem_alloc(sizeof *shard);
+    *shard = (token_shard){.file = file, .type = raw, .is_guessed = !is_said, .n_tokens = -1};
+    drv_status status = byte_stream_open(file, false, &shard->stream);
+    if (status == DRV_OK)
+        status = file->kind == INPUT_BIN ? read_bin_header(shard) : read_npy_header(shard);
+    if (status == DRV_OK) status = check_length(shard);
+    if (status == DRV_OK)
+        *out = shard;
+    else
+        token_shard_close(shard);
+    return status;
+}
+
+// uint32 ids below 65536, read as uint16: every second one is 0.
+static drv_status look_for_uint32(const token_shard *shard, size_t n_bytes) {
+    enum { LEAST = 16, MOST = 4096 };
+    const size_t n = n_bytes / 4 < MOST ? n_bytes / 4 : MOST;
+    if (!shard->is_guessed || shard->header || shard->n || shard->type.bytes != 2 || n < LEAST)
+        return DRV_OK;
+    for (size_t i = 0; i < n; i++)
+        if (shard->chunk[4 * i + 2] || shard->chunk[4 * i + 3]) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: as uint16 every second token is 0, so it is of another type; --token-type uint32 says it, --token-type uint16 if it is not so",
+            shard->file->name);
+}
+
+static drv_status check_end(const token_shard *shard) {
+    if (shard->n_tokens < 0 || shard->n == shard->n_tokens) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: holds %lld tokens%s, but its header says %lld",
+            shard->file->name, (long long)shard->n, shard->n > shard->n_tokens ? " or more" : "",
+            (long long)shard->n_tokens);
+}
+
+drv_status token_shard_next(token_shard *shard, str *out, bool *done) {
+    const size_t width = (size_t)shard->type.bytes;
+    size_t got;
+    DRV_TRY(byte_stream_read_all(shard->stream, shard->chunk + shard->ahead,
+            CHUNK_BYTES - shard->ahead, &got));
+    got += shard->ahead;
+    shard->ahead = 0;
+    *done = got == 0;
+    if (*done) return check_end(shard);
+    const int64_t n = (int64_t)(got / width);
+    if (got % width)
+        return drv_fail(DRV_E_DATA, "%s: ends within token %lld of %s", shard->file->name,
+                (long long)(shard->n + n), token_type_name(shard->type));
+    DRV_TRY(look_for_uint32(shard, got));
+    int64_t bad = 0;
+    const int64_t taken = token_ids_add(shard->type, shard->chunk, n, out, &bad);
+    if (taken < n)
+        return drv_fail(DRV_E_DATA, "%s: token %lld is %lld, expected 0 to 2147483647",
+                shard->file->name, (long long)(shard->n + taken), (long long)bad);
+    shard->n += n;
+    return shard->n_tokens >= 0 && shard->n > shard->n_tokens ? check_end(shard) : DRV_OK;
+}
+
+int64_t token_shard_where(const token_shard *shard) {
+    return byte_stream_where(shard->stream);
+}
+
+void token_shard_close(token_shard *shard) {
+    if (!shard) return;
+    byte_stream_close(shard->stream);
+    free(shard);
+}

@@ -137,11 +137,10 @@ const op_row op_row_reduce_shard = {
 
 // add_shard(g, s[open, blocks, length], micro_batch i32[1]) -> s': adds the gradients of all ranks
 // (with `groups`, of those of its group) for micro-batch `micro_batch` to this rank's shard of the
-// sums, in place. `blocks` counts the
-// reduction blocks of the row on all ranks, `row_blocks` those on this one. Data rank i of n has
-// micro-batches i, i + n, i + 2 n, ...: the sums are formed in the order in which a single rank
-// would run them, in groups of `in_accum_group`. Sums that wait for their neighbour in the tree are
-// `open` (ir/shard.h).
+// sums, in place. `blocks` counts the reduction blocks of the row on all ranks, `row_blocks` those
+// on this one. Data rank i of n has micro-batches i, i + n, i + 2 n, ...: the sums are formed in
+// the order in which a single rank would run them, in groups of `in_accum_group`. Sums that wait
+// for their neighbour in the tree are `open` (ir/shard.h).
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0], *s = n->in[1];
     const op_attrs *attrs = &n->attrs;

@@ -25,7 +25,7 @@ static drv_status read_pieces(const loader *load, const json_t *list, unigram_pi
     size_t i;
     json_t *entry;
     str_view *pieces = ARENA_ARRAY(load->a, str_view, n_pieces + 1);
-    double *scores = ARENA_ARRAY(load->a, double, n_pieces + 1), least = INFINITY;
+    double *scores = ARENA_ARRAY(load->a, double, n_pieces + 1), least = (double)INFINITY;
     bool *found = ARENA_ARRAY(load->a, bool, n_pieces + 1);
     if (n_pieces == 0 || n_pieces > 1 << 24)
         return drv_fail(DRV_E_DATA,

@@ -14,7 +14,7 @@ static bool parse(const char *text, const char *format, struct tm *out) {
     normal.tm_isdst = 0;
     timegm(&normal);
     const bool same = normal.tm_mday == out->tm_mday && normal.tm_mon == out->tm_mon;
-    *out = normal; // which knows the day of the week and of the year too
+    *out = normal; // which also has the day of the week and of the year
     return same;
 }
 

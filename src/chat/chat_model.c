@@ -22,7 +22,7 @@ static void add_specials(arena *a, const json_t *config, chat_model *out) {
         int i = 0;
         while (i < out->n_specials && strcmp(out->specials[i].role, key) != 0)
             i++;
-        if (i < out->n_specials) continue; // the first file that names it
+        if (i < out->n_specials) continue; // the first file that names it counts
         out->specials[out->n_specials++] =
                 (special_text){arena_strdup(a, key), arena_strdup(a, text)};
     }

@@ -15,7 +15,7 @@ struct chat_template {
     bool reads_parts; // content may be a list
 };
 
-// Returns whether a template asks what kind of content a message has, or goes through its parts.
+// Returns whether a template checks the type of a message's content, or iterates over its parts.
 static bool reads_parts(const char *source, size_t n) {
     static const char *const signs[] = {"is string", "is iterable", "is sequence", "in content",
             "in message.content", "in message['content']", "in message[\"content\"]",

@@ -116,6 +116,6 @@ DRV_CHECKED drv_status jinja_add_globals(jinja_context *c);
 
 // Returns an argument by its position or name; NULL: not given.
 const value *call_arg(const call_args *args, int position, const char *name);
-// Fails on more than `most` arguments, and on names that are not among `names` (separated by spaces).
+// Fails unless there are `least` to `most` arguments, named as in `names` (separated by spaces).
 DRV_CHECKED drv_status call_check(const call_args *args, const char *what, int least, int most,
         const char *names);

@@ -141,7 +141,7 @@ static drv_status from_object(value_memory *m, const json_t *json, int depth, va
         value k, item;
         DRV_TRY(value_copy_string(m, key, strlen(key), &k));
         DRV_TRY(value_from_json(m, v, depth + 1, &item));
-        DRV_TRY(value_list_add(m, &out->dict->keys, k)); // JSON objects have no key twice
+        DRV_TRY(value_list_add(m, &out->dict->keys, k)); // a JSON object has each key once
         DRV_TRY(value_list_add(m, &out->dict->values, item));
     }
     return DRV_OK;

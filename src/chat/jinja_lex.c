@@ -174,7 +174,7 @@ static drv_status lex_number(lexer *lex) {
         else if (!is_digit(*next_char) && *next_char != '_' && *next_char != '+' &&
                  *next_char != '-' && !(prefixed && is_letter(*next_char)))
             break;
-        if (*next_char == '_') { // one, between digits
+        if (*next_char == '_') { // a single one, between digits
             const bool after = next_char > begin && (is_digit(next_char[-1]) || prefixed);
             if (!after || next_char[-1] == '_' ||
                     !(is_digit(next) || (prefixed && is_letter(next))) || next == '_')

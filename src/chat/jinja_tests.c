@@ -22,7 +22,7 @@ typedef enum test_kind {
     IS_ITERABLE,
     IS_SEQUENCE,
     IS_ODD,
-    IS_EVEN, // without argument
+    IS_EVEN, // up to here without an argument
     IS_EQUAL,
     IS_UNEQUAL,
     IS_LESS,
@@ -30,7 +30,7 @@ typedef enum test_kind {
     IS_MORE,
     IS_AT_LEAST,
     IS_IN,
-    IS_SAME, // with one
+    IS_SAME, // with one argument
 } test_kind;
 
 static const struct {

@@ -86,7 +86,7 @@ DRV_CHECKED drv_status value_list_add(value_memory *m, value_list *l, value v);
 DRV_CHECKED drv_status value_dict_set(value_memory *m, value_dict *d, value key, value v);
 const value *value_dict_get(const value_dict *d, const value *key); // NULL: absent
 DRV_CHECKED drv_status value_new_list(value_memory *m, value *out);
-DRV_CHECKED drv_status value_new_generator(value_memory *m, value *out); // its list is filled next
+DRV_CHECKED drv_status value_new_generator(value_memory *m, value *out); // fill its list next
 DRV_CHECKED drv_status value_new_dict(value_memory *m, value *out);
 DRV_CHECKED drv_status value_copy_string(value_memory *m, const char *p, size_t n, value *out);
 

@@ -1,4 +1,4 @@
-// llama3's rotary scaling <-> the divisors that GGUF stores.
+// Converts between llama3's rotary scaling and the divisors that GGUF stores.
 #include "gguf/llama_rope.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #pragma once
 #include "gguf/gguf_builder.h"
 
-typedef struct tokenizer_texts { // of files; NULL: there is none
+typedef struct tokenizer_texts { // contents of files; NULL: no such file
     const char *folder;          // for messages
     const char *tokenizer_json, *tokenizer_config_json, *special_tokens_map_json, *chat_template,
             *tool_template;

@@ -75,8 +75,10 @@ drv_status resume_elsewhere_counters(const run_config *cfg, bool say, run_state 
 drv_status resume_elsewhere(const run_config *cfg, held_model *model, rows *train, bool say,
         run_state *state) {
     foreign_progress progress;
-    DRV_TRY(read_progress(cfg, &progress));
-    DRV_TRY(set_counters(cfg, &progress, say, state));
+    ckpt_ranks ranks;
+    drv_status status = read_progress(cfg, &progress);
+    if (status == DRV_OK) status = set_counters(cfg, &progress, say, state);
+    DRV_TRY(ckpt_agree(state_ranks(model, &ranks), status)); // before they load together
     DRV_TRY(state_load_resumed(model, cfg->from));
     rows_seek(train, state->rows_taken);
     if (!say) return DRV_OK;

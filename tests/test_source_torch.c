@@ -307,6 +307,24 @@ static void files_of_meta_that_do_not_fit(void **state) {
     }
 }
 
+// Of four files the last one is missing, or one in the middle.
+static void files_of_meta_of_which_one_is_missing(void **state) {
+    (void)state;
+    for (int missing = 2; missing < 4; missing++) {
+        arena *a = arena_new("meta");
+        const char *dir = temporary_dir(a);
+        model_source s;
+        copy_shard(a, dir, "rows/params.json", "params.json");
+        for (int i = 0; i < 4; i++) {
+            const char *name = arena_printf(a, "consolidated.%02d.pth", i);
+            if (i != missing) copy_shard(a, dir, arena_printf(a, "rows/%s", name), name);
+        }
+        FAILS(model_source_open(a, dir, &s), DRV_E_DATA,
+                "expected 16 as dim in params.json: is a file missing?");
+        arena_free(a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_folder_with_an_index),
@@ -315,6 +333,7 @@ int main(void) {
             cmocka_unit_test(an_index_that_lies),
             cmocka_unit_test(files_of_meta),
             cmocka_unit_test(files_of_meta_that_do_not_fit),
+            cmocka_unit_test(files_of_meta_of_which_one_is_missing),
             cmocka_unit_test(models_that_are_used_as_they_are),
             cmocka_unit_test(models_that_a_run_begins_with),
             cmocka_unit_test(a_base_that_is_a_file),

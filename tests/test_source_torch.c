@@ -270,6 +270,11 @@ static void models_that_are_used_as_they_are(void **state) {
     OK(model_source_open(a, ref.folder, &s));
     is_the_model(a, &s, 1);
     model_source_close(&s);
+    copy_file(a, arena_printf(a, "%s/golden/foreign/alone.nemo", TEST_DIR), trainer, "llm.nemo");
+    // Where there has to be a folder of safetensors, as for a push, the message says how to make it.
+    FAILS(ckpt_resolve(a, meta, &ref.folder), DRV_E_USAGE, "drover ckpt import");
+    FAILS(ckpt_resolve(a, path_join(a, trainer, "llm.nemo"), &ref.folder), DRV_E_USAGE,
+            "drover ckpt import");
     arena_free(a);
 }
 

@@ -56,6 +56,16 @@ cp -r imported-flattened harmed && sed -i s/exp_avg_sq.model.norm/exp_avg_sq.mod
 expect 1 "tensor \"exp_avg_sq.model.morn.weight\" has no place" start harmed no
 expect 1 "tensor \"exp_avg_sq.model.morn.weight\" has no place" "$drover" ckpt import harmed --out not --optimizer
 
+for type in muon normuon; do # of drover's own runs
+    expect 0 "step 2" "$drover" train run.yaml --set model.from="$foreign"/own --set optimizer.type=$type --set training.steps=2 --set run_dir=$type
+    expect 0 "weights: resume}" "$drover" ckpt import $type/checkpoints/step-000002 --out imported-$type --optimizer
+    for from in $type/checkpoints/step-000002 imported-$type; do
+        expect 0 "step 2, 2 updates" start $from "again-$type-${from%%[-/]*}" --set optimizer.type=$type --set training.steps=3
+    done
+    cmp -s again-$type-{$type,imported}/checkpoints/step-000003/model.safetensors
+    check "$type, imported: other weights" [ $? = 0 ]
+done
+
 # --- begun, it is a run like others
 expect 3 "stopped by training.stop_at_step after step 7" start "$foreign"/titan parts --set training.stop_at_step=7
 expect 0 "resumed from parts/checkpoints/step-000007: step 7" start "$foreign"/titan parts

@@ -48,6 +48,7 @@ for case in titan:42 flattened:63; do
     expect 0 "step 5, 5 updates, row 20" start imported-$name again-$name
     check "$name, imported: other weights" cmp -s $name/checkpoints/step-000009/model.safetensors again-$name/checkpoints/step-000009/model.safetensors
 done
+expect 0 'in a config: model: {from: "a, b: c", weights: resume}' "$drover" ckpt import "$foreign"/titan --out "a, b: c" --optimizer
 expect 0 "exp_avg_sq.model.norm.weight" "$drover" ckpt show imported-flattened
 says "master.model.norm.weight"
 expect 1 "golden/foreign/model\" has weights, but no optimizer's state" "$drover" ckpt import "${foreign%/*}"/model --out no --optimizer

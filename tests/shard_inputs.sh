@@ -24,6 +24,7 @@ open("after.npy", "wb").write(struct.pack(f"<{len(after)}H", *after))
 open("wide.npy", "wb").write(struct.pack(f"<{len(after)}I", *after))
 open("before.ids", "wb").write(struct.pack(f"<{len(before)}H", *before))
 open("after.ids", "wb").write(struct.pack(f"<{len(after)}H", *after))
+write("hollow.bin", 20240520, 1, "H", [])
 write("beyond.bin", 20240520, 1, "H", [0, 5, 6, 0, 5, 6, 7, 400, 3])
 END
 expect 0 "30 documents" build set --input a.bin
@@ -38,6 +39,7 @@ check "the ids of the wide array" cmp set.bin after.ids
 expect 0 "30 documents" build set --input cut7.bin --cut-before 7
 expect 0 "30 documents" build set --input a.bin --cut-before '<|endoftext|>'
 expect 1 'to make one from a text or token ids: drover data build --input a.bin' "$drover" train run.yaml --set data.train=a.bin
+expect 0 "60 documents" build set --input a.bin hollow.bin b.bin
 gzip -k a.bin after.npy
 expect 0 "60 documents" build set --input a.bin.gz after.npy.gz
 rm set.*
@@ -62,6 +64,7 @@ refuses() { # TEXT ARGUMENTS...
 }
 shopt -s nullglob
 refuses "beyond.bin:2: token 4 is id 400, expected below 400, the tokens of tok/tokenizer.json" --input beyond.bin
+refuses "hollow.bin: no document in it" --input hollow.bin
 head -c 1500 a.bin >short.bin
 refuses "short.bin: 1500 bytes long, which is 238 tokens of 2 bytes, but its header says" --input short.bin
 head -c 1500 a.bin | gzip >short.bin.gz

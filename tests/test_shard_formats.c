@@ -206,8 +206,10 @@ static void headers_of_arrays(void **state) {
     static const struct {
         const char *dict, *why;
     } cases[] = {{"{'descr': '>u2', 'fortran_order': False, 'shape': (2,), }", "big-endian"},
-            {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "expected integers"},
-            {"{'descr': '<u2', 'fortran_order': False, 'shape': (1, 2), }", "expected one axis"},
+            {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }",
+                    "type '<f4', expected integers"},
+            {"{'descr': '<u2', 'fortran_order': False, 'shape': (1, 2), }",
+                    "array is (1, 2), expected one axis"},
             {"{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }", "its header says 3"},
             {"{'descr': [('a', '<u2')], 'shape': (2,)}", "one array of numbers"},
             {"{}", "one array of numbers"}};

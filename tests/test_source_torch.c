@@ -270,6 +270,11 @@ static void models_that_are_used_as_they_are(void **state) {
     OK(model_source_open(a, ref.folder, &s));
     is_the_model(a, &s, 1);
     model_source_close(&s);
+    copy_file(a, arena_printf(a, "%s/golden/foreign/alone.nemo", TEST_DIR), trainer, "llm.nemo");
+    // Where there has to be a folder of safetensors, as for a push, the message says how to make it.
+    FAILS(ckpt_resolve(a, meta, &ref.folder), DRV_E_USAGE, "drover ckpt import");
+    FAILS(ckpt_resolve(a, path_join(a, trainer, "llm.nemo"), &ref.folder), DRV_E_USAGE,
+            "drover ckpt import");
     arena_free(a);
 }
 
@@ -307,6 +312,24 @@ static void files_of_meta_that_do_not_fit(void **state) {
     }
 }
 
+// Of four files the last one is missing, or one in the middle.
+static void files_of_meta_of_which_one_is_missing(void **state) {
+    (void)state;
+    for (int missing = 2; missing < 4; missing++) {
+        arena *a = arena_new("meta");
+        const char *dir = temporary_dir(a);
+        model_source s;
+        copy_shard(a, dir, "rows/params.json", "params.json");
+        for (int i = 0; i < 4; i++) {
+            const char *name = arena_printf(a, "consolidated.%02d.pth", i);
+            if (i != missing) copy_shard(a, dir, arena_printf(a, "rows/%s", name), name);
+        }
+        FAILS(model_source_open(a, dir, &s), DRV_E_DATA,
+                "expected 16 as dim in params.json: is a file missing?");
+        arena_free(a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_folder_with_an_index),
@@ -315,6 +338,7 @@ int main(void) {
             cmocka_unit_test(an_index_that_lies),
             cmocka_unit_test(files_of_meta),
             cmocka_unit_test(files_of_meta_that_do_not_fit),
+            cmocka_unit_test(files_of_meta_of_which_one_is_missing),
             cmocka_unit_test(models_that_are_used_as_they_are),
             cmocka_unit_test(models_that_a_run_begins_with),
             cmocka_unit_test(a_base_that_is_a_file),

@@ -48,6 +48,7 @@ for case in titan:42 flattened:63; do
     expect 0 "step 5, 5 updates, row 20" start imported-$name again-$name
     check "$name, imported: other weights" cmp -s $name/checkpoints/step-000009/model.safetensors again-$name/checkpoints/step-000009/model.safetensors
 done
+expect 0 'in a config: model: {from: "a, b: c", weights: resume}' "$drover" ckpt import "$foreign"/titan --out "a, b: c" --optimizer
 expect 0 "exp_avg_sq.model.norm.weight" "$drover" ckpt show imported-flattened
 says "master.model.norm.weight"
 expect 1 "golden/foreign/model\" has weights, but no optimizer's state" "$drover" ckpt import "${foreign%/*}"/model --out no --optimizer
@@ -55,6 +56,16 @@ check "something was written" [ ! -e no ]
 cp -r imported-flattened harmed && sed -i s/exp_avg_sq.model.norm/exp_avg_sq.model.morn/ harmed/optimizer.safetensors
 expect 1 "tensor \"exp_avg_sq.model.morn.weight\" has no place" start harmed no
 expect 1 "tensor \"exp_avg_sq.model.morn.weight\" has no place" "$drover" ckpt import harmed --out not --optimizer
+
+for type in muon normuon; do # of drover's own runs
+    expect 0 "step 2" "$drover" train run.yaml --set model.from="$foreign"/own --set optimizer.type=$type --set training.steps=2 --set run_dir=$type
+    expect 0 "weights: resume}" "$drover" ckpt import $type/checkpoints/step-000002 --out imported-$type --optimizer
+    for from in $type/checkpoints/step-000002 imported-$type; do
+        expect 0 "step 2, 2 updates" start $from "again-$type-${from%%[-/]*}" --set optimizer.type=$type --set training.steps=3
+    done
+    cmp -s again-$type-{$type,imported}/checkpoints/step-000003/model.safetensors
+    check "$type, imported: other weights" [ $? = 0 ]
+done
 
 # --- begun, it is a run like others
 expect 3 "stopped by training.stop_at_step after step 7" start "$foreign"/titan parts --set training.stop_at_step=7

@@ -40,6 +40,21 @@ check "it is said once" test "$(grep -c 'data-parallel ranks 3' out)" = 1
 expect 2 "\"parallel.data\" is 2, but 1 rank was started, expected mpirun -n 2" "$drover" train run.yaml --set parallel.data=2 --set run_dir=bad
 expect 2 "unknown key" ranks 3 train run.yaml --set run_dir=bad --set training.stps=3
 check "a wrong config is said once" test "$(grep -c 'unknown key' out)" = 1
+foreign=$(dirname "$page")/../tests/golden/foreign/midrun # hosts have copies of another trainer's checkpoint, of which rank 1's differs
+for rank in 0 1; do mkdir copies$rank && cp -r "$foreign"/own "$foreign"/titan copies$rank; done
+rm copies1/titan/__1_0.distcp
+sed -i 's/"updates": 5/"updates": 4/' copies1/own/trainer.json
+cat >copies.yaml <<END
+data: {train: $foreign/data, sequence_length: 8, pack: stream, split: [1, 0, 0]}
+model: {weights: resume}
+training: {steps: 9, global_batch_size: 4, micro_batch_size: 2}
+END
+copies() { mpirun --oversubscribe -n 2 bash -c 'cd copies$OMPI_COMM_WORLD_RANK && exec "$@"' copies "$drover" train ../copies.yaml --set run_dir=../bad --set model.from="$1"; }
+expect 1 '): titan/.metadata names "__1_0.distcp", which is not there' copies titan
+check "no internal error" eval '! out_has "internal error"'
+expect 1 '): "own" is of step 5, 4 updates, 20 samples here, but of step 5, 5 updates, 20 samples on rank 0' copies own
+check "another checkpoint is said once" test "$(grep -c '^drover: ' out)" = 1
+rm -r bad
 exec 9>one/.lock
 flock 9
 expect 75 "in use by another drover" ranks 2 train run.yaml --set run_dir=one --set training.steps=12

@@ -17,9 +17,12 @@ foreign_progress foreign_progress_unknown(void);
 // number is out of range; the message names `path`.
 DRV_CHECKED drv_status foreign_progress_check(const char *path, foreign_progress *p);
 
-// Before the names of a weight in optimizer.safetensors; CKPT_MASTER is the third.
-#define CKPT_EXP_AVG    "exp_avg."
-#define CKPT_EXP_AVG_SQ "exp_avg_sq."
+// Before the names of a weight in optimizer.safetensors, as CKPT_MASTER is: of AdamW, and of Muon
+// and NorMuon.
+#define CKPT_EXP_AVG     "exp_avg."
+#define CKPT_EXP_AVG_SQ  "exp_avg_sq."
+#define CKPT_MOMENTUM    "momentum_buffer."
+#define CKPT_ROW_SQUARES "second_momentum_buffer."
 
 // Opens the optimizer's tensors of a checkpoint of ours, or of a format that keeps them, as a
 // source: exp_avg.NAME, exp_avg_sq.NAME and, where the run had a weight in more bits than the

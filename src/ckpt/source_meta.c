@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json_python.h"
+#include "base/str.h"
 #include "ckpt/model_source.h"
 #include "gguf/llama_names.h"
 #include "pickle/torch_file.h"
@@ -300,6 +301,13 @@ static drv_status add_tensor(const meta_source *m, const char *meta, const char 
                     o->files[i]->part.path, meta, t.file);
         *(columns ? &t.cols : &t.rows) += columns ? cols_of(o->parts[i]) : rows_of(o->parts[i]);
     }
+    if (strstr(meta, ".wq.") &&
+            t.rows != m->params.dim) // nothing else says how many files there are
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" has %d file%s numbered from consolidated.00.pth, with %lld rows of \"%s\" together, expected "
+                "%lld as dim in params.json: is a file missing?",
+                m->folder, m->n, str_plural(m->n), (long long)t.rows, meta,
+                (long long)m->params.dim);
     if (o->join == BY_ROWS_INTERLEAVED && t.rows % o->head_dim)
         return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" has %lld rows, expected heads of %lld",
                 t.file, meta, (long long)t.rows, (long long)o->head_dim);

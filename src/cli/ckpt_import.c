@@ -11,6 +11,7 @@
 #include "cli/generate_args.h"
 #include "cli/ckpt_convert.h"
 #include "ckpt/foreign_state.h"
+#include "config/value.h"
 #include "convert/convert.h"
 #include "tok/model_file.h"
 
@@ -113,10 +114,13 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
         printf("proved%s; verify.json in it says so\n",
                 result.comparison.tokens ? "" : ": all weights are equal to the bit");
     }
-    printf("in a config: model: {from: %s%s}\n", out,
+    str from = {0};
+    yaml_put_path(out, &from);
+    printf("in a config: model: {from: %s%s}\n", from.p,
             kept                           ? ", base_dtype: gguf"
             : cli_has(args, "--optimizer") ? ", weights: resume"
                                            : "");
+    str_free(&from);
     generation_print_hint(out);
     return DRV_OK;
 }

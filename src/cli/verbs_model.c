@@ -7,6 +7,7 @@
 #include "cli/fetch.h"
 #include "cli/generate_args.h"
 #include "cli/model_push.h"
+#include "config/value.h"
 
 static drv_status model_get(arena *a, const cli_args *args) {
     const char *spec = args->positional[0];
@@ -26,7 +27,10 @@ static drv_status model_get(arena *a, const cli_args *args) {
                          str_ends(list[i].path, "/tokenizer.model");
     if (!has_tokenizer)
         log_warn("%s: the model has no tokenizer; name another one in the config", out);
-    printf("in a config: model: {from: %s}\n", out);
+    str from = {0};
+    yaml_put_path(out, &from);
+    printf("in a config: model: {from: %s}\n", from.p);
+    str_free(&from);
     generation_print_hint(out);
     return DRV_OK;
 }

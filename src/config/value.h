@@ -39,6 +39,8 @@ DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *w
 
 // Writes text as a double-quoted scalar that YAML readers turn back into the same bytes (UTF-8).
 void yaml_quote(const char *text, str *out);
+// Writes a path for a user to copy: quoted only where YAML would read it as something else.
+void yaml_put_path(const char *path, str *out);
 
 // Converts a JSON value; an object becomes a map, and values nested deeper than four levels are
 // omitted.

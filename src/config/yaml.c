@@ -1,5 +1,6 @@
 // Converts YAML to values (value.h) with libyaml (docs/adr/0001-libyaml.md explains why not
 // libcyaml), with messages that name the line and a remedy; and values back to YAML.
+#include <ctype.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -239,4 +240,13 @@ void yaml_quote(const char *text, str *out) {
             str_add(out, begin, (size_t)(p - begin));
     }
     str_puts(out, "\"");
+}
+
+void yaml_put_path(const char *path, str *out) {
+    const bool plain = isalpha((unsigned char)*path) || *path == '/' || *path == '.';
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-";
+    if (plain && path[strspn(path, safe)] == 0)
+        str_puts(out, path);
+    else
+        yaml_quote(path, out);
 }

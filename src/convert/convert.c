@@ -143,18 +143,25 @@ static drv_status check_proof(const convert_result *result, const char *out) {
             result->comparison.problem, result->written.unproved, out);
 }
 
-// Checks that the state has the moments of each weight, in its shape, and only masters besides.
+// Checks that the state has for each weight the moments of AdamW or the momentum of Muon, in its
+// shape, and besides these only masters and numbers for each row.
 static drv_status check_optimizer(arena *a, const model *from, const model_source *state) {
-    static const char *const kinds[] = {CKPT_EXP_AVG, CKPT_EXP_AVG_SQ, CKPT_MASTER};
-    ckpt_tensor *list = ARENA_ARRAY(a, ckpt_tensor, 3 * from->n_tensors + 1);
+    static const char *const kinds[] = {CKPT_EXP_AVG, CKPT_EXP_AVG_SQ, CKPT_MOMENTUM, CKPT_MASTER,
+            CKPT_ROW_SQUARES};
+    enum { N_KINDS = sizeof kinds / sizeof *kinds, N_OF_ADAMW = 2, ROW_SQUARES = N_KINDS - 1 };
+    ckpt_tensor *list = ARENA_ARRAY(a, ckpt_tensor, N_KINDS * from->n_tensors + 1);
     int n = 0;
-    for (int i = 0; i < from->n_tensors; i++)
-        for (int k = 0; k < 3; k++) {
-            const char *name = from->tensors[i].entry.name;
+    for (int i = 0; i < from->n_tensors; i++) {
+        const char *name = from->tensors[i].entry.name;
+        const bool by_muon =
+                model_source_find(state, arena_printf(a, "%s%s", CKPT_MOMENTUM, name)) != NULL;
+        for (int k = 0; k < N_KINDS; k++) {
             list[n] = from->tensors[i];
             list[n].entry.name = arena_printf(a, "%s%s", kinds[k], name);
-            if (k < 2 || model_source_find(state, list[n].entry.name)) n++;
+            if (k == ROW_SQUARES) list[n].entry.n_dims = 1;
+            if (k < N_OF_ADAMW ? !by_muon : !!model_source_find(state, list[n].entry.name)) n++;
         }
+    }
     return ckpt_check(state, list, n);
 }
 

@@ -37,7 +37,7 @@ DRV_CHECKED drv_status convert_merge(arena *a, const char *base, const char *ada
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);
 
 // Writes an imported model, by the tensors of `list`. `verify`: the hashes of all weights are
-// compared, and if they differ because of rounding, both models are replayed as above.
-// opts->optimizer must have the moments of all weights, and nothing else except masters.
+// compared, and if they differ because of rounding, both models are replayed. opts->optimizer must
+// have moments or momentum of all weights, and besides only masters and numbers for each row.
 DRV_CHECKED drv_status convert_import(arena *a, const model *from, const st_entry *list, int n,
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);

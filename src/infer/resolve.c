@@ -12,7 +12,6 @@
 #include "ckpt/model_source.h"
 #include "config/config.h"
 #include "infer/model_view.h"
-#include "pickle/torch_file.h"
 #include "tok/model_file.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
@@ -41,13 +40,9 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
         return drv_fail(DRV_E_IO,
                 "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config%s",
                 name, strerror(errno), hub_hint(a, name));
-    if (!S_ISDIR(st.st_mode) && str_ends(name, ".gguf"))
+    if (model_view_is_for(a, name) || (!S_ISDIR(st.st_mode) && model_source_is(a, name)))
         return drv_fail(DRV_E_USAGE,
-                "\"%s\" is a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
-                name, name);
-    if (!S_ISDIR(st.st_mode) && torch_is_called_so(name))
-        return drv_fail(DRV_E_USAGE,
-                "\"%s\" is a file of PyTorch; make a folder of it first: drover ckpt import %s --out DIR",
+                "\"%s\" is a model in another format; make a Hugging Face folder of it first: drover ckpt import %s --out DIR",
                 name, name);
     if (!S_ISDIR(st.st_mode)) {
         DRV_TRY(config_load(a, name, NULL, 0, &cfg));

@@ -72,13 +72,31 @@ drv_status resume_elsewhere_counters(const run_config *cfg, bool say, run_state 
     return set_counters(cfg, &progress, say, state);
 }
 
+// Every rank reads the checkpoint, perhaps a copy of its own. One that fails, or stands elsewhere,
+// ends all of them before they exchange what is in it.
+static drv_status stand_together(const run_config *cfg, comm *c, drv_status status,
+        const foreign_progress *mine) {
+    DRV_TRY(comm_agree_on_first(c, status));
+    foreign_progress first = *mine;
+    DRV_TRY(comm_broadcast(comm_all_ranks(c), 0, &first, sizeof first));
+    const bool same = mine->step == first.step && mine->updates == first.updates &&
+                      mine->samples == first.samples;
+    return comm_agree_on_first(c,
+            same ? DRV_OK
+                 : drv_fail(DRV_E_DATA,
+                           "\"%s\" is of step %lld, %lld updates, %lld samples here, but of step %lld, "
+                           "%lld updates, %lld samples on rank 0: all ranks need the same checkpoint",
+                           cfg->from, (long long)mine->step, (long long)mine->updates,
+                           (long long)mine->samples, (long long)first.step,
+                           (long long)first.updates, (long long)first.samples));
+}
+
 drv_status resume_elsewhere(const run_config *cfg, held_model *model, rows *train, bool say,
         run_state *state) {
-    foreign_progress progress;
-    ckpt_ranks ranks;
+    foreign_progress progress = foreign_progress_unknown();
     drv_status status = read_progress(cfg, &progress);
     if (status == DRV_OK) status = set_counters(cfg, &progress, say, state);
-    DRV_TRY(ckpt_agree(state_ranks(model, &ranks), status)); // before they load together
+    DRV_TRY(stand_together(cfg, model->comm, status, &progress));
     DRV_TRY(state_load_resumed(model, cfg->from));
     rows_seek(train, state->rows_taken);
     if (!say) return DRV_OK;

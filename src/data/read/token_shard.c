@@ -77,13 +77,19 @@ static drv_status read_bin_header(token_shard *shard) {
     if (version != bin_formats[i].version)
         return drv_fail(DRV_E_DATA, "%s: version is %d, expected %d with magic number %d", name,
                 version, bin_formats[i].version, magic);
-    if (count < 1)
-        return drv_fail(DRV_E_DATA, "%s: its header says %d tokens, expected 1 or more", name,
+    if (count < 0) // 0: a shard without tokens
+        return drv_fail(DRV_E_DATA, "%s: its header says %d tokens, expected 0 or more", name,
                 count);
     shard->type = bin_formats[i].type;
     shard->n_tokens = count;
     shard->header = BIN_HEADER;
     return DRV_OK;
+}
+
+// Returns the bytes of a value that a message shows: up to its end, and 60 at most.
+static int shown(const char *value) {
+    const size_t n = *value == '(' ? strcspn(value, ")") + 1 : strcspn(value, ",}");
+    return n < 60 ? (int)n : 60;
 }
 
 // The text behind a key of the Python dict that describes the array; NULL: there is none.
@@ -106,13 +112,13 @@ static drv_status read_npy_dict(token_shard *shard, const char *text) {
     const char order = descr[1], kind = descr[2], bytes = descr[3];
     if (!order || !kind || !strchr(kinds, kind) || !bytes || !strchr("1248", bytes) ||
             descr[4] != '\'')
-        return drv_fail(DRV_E_DATA, "%s: its array is of type %.12s, expected integers", name,
-                descr);
+        return drv_fail(DRV_E_DATA, "%s: its array is of type %.*s, expected integers", name,
+                shown(descr), descr);
     if (order == '>')
         return drv_fail(DRV_E_DATA, "%s: its array is big-endian, expected little-endian", name);
     if (sscanf(shape, "(%18lld,)%n", &count, &end) != 1 || !end || count < 0)
-        return drv_fail(DRV_E_DATA, "%s: the shape of its array is %.24s, expected one axis", name,
-                shape);
+        return drv_fail(DRV_E_DATA, "%s: the shape of its array is %.*s, expected one axis", name,
+                shown(shape), shape);
     shard->type = (token_type){bytes - '0', kind == 'i'};
     shard->n_tokens = count;
     return DRV_OK;

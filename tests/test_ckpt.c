@@ -445,6 +445,51 @@ static void filling(void **state) {
     arena_free(a);
 }
 
+enum { N_VALUES = 150 };
+
+// Writes a tensor of one value, but for another one at a place, and opens it.
+static void write_values(arena *a, const char *dir, st_type type, uint32_t value, uint32_t other,
+        int place, model_source *out) {
+    const st_entry entry = {"w", 1, {N_VALUES, 0}, type};
+    str bytes = {0};
+    st_header(&entry, 1, &bytes);
+    for (int i = 0; i < N_VALUES; i++)
+        str_add(&bytes, i == place ? &other : &value, (size_t)st_type_bytes(type));
+    OK(file_write_atomic(path_join(a, dir, "model.safetensors"), bytes.p, bytes.n));
+    str_free(&bytes);
+    OK(model_source_open(a, dir, out));
+}
+
+// A value that is not finite is found wherever it lies, and the largest one passes.
+static void finite_values(void **state) {
+    (void)state;
+    static const struct {
+        st_type type;
+        uint32_t largest, infinite, nan;
+    } cases[] = {{ST_F32, 0xFF7FFFFF, 0xFF800000, 0x7F800001}, {ST_BF16, 0xFF7F, 0xFF80, 0x7F81},
+            {ST_F16, 0xFBFF, 0xFC00, 0x7C01}};
+    static const int places[] = {-1, 0, 1, 63, 64, 127, 128, N_VALUES - 1};
+    arena *a = arena_new("finite");
+    const char *dir = temporary_dir(a);
+    for (int k = 0; k < 3 * 2 * 8; k++) {
+        const int kind = k / 16, place = places[k % 8];
+        const bool nan = k / 8 % 2;
+        float wide[N_VALUES], raw[N_VALUES];
+        model_source source;
+        const char *says = arena_printf(a, "is %s at [%d]", nan ? "NaN" : "infinite", place);
+        write_values(a, dir, cases[kind].type, cases[kind].largest,
+                nan ? cases[kind].nan : cases[kind].infinite, place, &source);
+        const drv_status as_f32 = source_read_f32(&source, source.tensors, 0, N_VALUES, wide);
+        assert_int_equal(as_f32, place < 0 ? DRV_OK : DRV_E_DATA);
+        if (place >= 0) assert_non_null(strstr(drv_message(), says));
+        const drv_status as_raw = source_read_raw(&source, source.tensors, 0, N_VALUES, raw);
+        assert_int_equal(as_raw, place < 0 ? DRV_OK : DRV_E_DATA);
+        if (place >= 0) assert_non_null(strstr(drv_message(), says));
+        model_source_close(&source);
+    }
+    arena_free(a);
+}
+
 // The tied output weight may lie beside the embedding when it is the same.
 static void filling_tied(void **state) {
     (void)state;
@@ -507,6 +552,7 @@ int main(void) {
             cmocka_unit_test(too_many_blocks), cmocka_unit_test(failed_save_leaves_the_old),
             cmocka_unit_test(what_is_no_number_is_not_saved),
             cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
-            cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};
+            cmocka_unit_test(finite_values), cmocka_unit_test(filling_tied),
+            cmocka_unit_test(indexes_that_lie)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

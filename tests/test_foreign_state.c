@@ -61,7 +61,7 @@ static void check_state(const char *name, int64_t samples, double rate, bool mas
 
 static void states_are_the_same(void **state) {
     (void)state;
-    check_state("own", 20, NAN, false);
+    check_state("own", 20, (double)NAN, false);
     check_state("titan", -1, 0.0075, false);
     check_state("flattened", 20, 0.0075, true);
 }

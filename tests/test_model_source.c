@@ -152,7 +152,7 @@ static void other_layouts_are_refused(void **state) {
     static const struct {
         const char *file, *says;
     } cases[] = {{"pytorch_model.bin", "is not a file of torch.save"},
-            {"model-00001-of-00002.pt", "model-00001-of-00002.pt --out DIR"},
+            {"model-00001-of-00002.pt", "name it itself, beside its config.json: "},
             {"pytorch_model.bin.index.json", "weight_map is not an object"},
             {"params.json", "consolidated.00.pth, are not there"},
             {"consolidated.safetensors", "Mistral's own layout"},

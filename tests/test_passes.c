@@ -321,42 +321,11 @@ static void gathers_wait_for_a_layer(void **state) {
     arena_free(a);
 }
 
-// With shards of sums a gradient is sent and added while the next one is computed: two of matrices
-// exist at a time at most, and none when the program ends.
-static void gradients_travel_one_ahead(void **state) {
-    (void)state;
-    arena *a = arena_new("gradients");
-    graph *step = shared_step(a, 2, DT_F32); // sums in fp64 are not shared
-    int matrices = 0, waiting = 0, products = 0;
-    const gradient_shards by = {.ranks = 2,
-            .data_ranks = 2,
-            .row_blocks = 1,
-            .micro_batches = 2,
-            .in_accum_group = 2,
-            .async = true};
-    pass_shard_gradients(step, &by, 0, 1);
-    OK(graph_verify(step, STAGE_DIFFERENTIATED));
-    for (int i = 0; i < step->n_nodes; i++) {
-        const node *n = step->nodes[i];
-        const bool adds = n->op == OP_add_shard, matrix = adds && n->in[0]->n_dims == 2;
-        products += n->op == OP_matmul;
-        if (n->op == OP_await_shard) waiting--;
-        if (adds) waiting++;
-        if (matrix && waiting > 1) fail_msg("node %d sends while another matrix travels", i);
-        if (matrix && matrices++ > 0 && products == 0) fail_msg("node %d: nothing beside", i);
-        if (matrix) products = 0;
-    }
-    assert_int_equal(matrices, 2 * 4 + 2);
-    assert_int_equal(waiting, 0);
-    arena_free(a);
-}
-
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(frozen_weights),
             cmocka_unit_test(nothing_is_computed_in_vain),
             cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded),
-            cmocka_unit_test(gathers_wait_for_a_layer),
-            cmocka_unit_test(gradients_travel_one_ahead)};
+            cmocka_unit_test(gathers_wait_for_a_layer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

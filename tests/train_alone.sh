@@ -1,6 +1,7 @@
 #!/bin/bash
 # Data that goes wrong on one rank alone, here on rank 1 of two: all end with that rank's message, printed once, and the last
 # finished step is saved and resumed from. (A disk that is full for one rank: train_tensor.sh.) Needs mpirun and drover_mpi.so.
+foreign=$(realpath "$(dirname "$0")")/golden/foreign/midrun
 . "$(dirname "$0")"/ranks.bash
 make_data
 both=(--set training.global_batch_size=64 --set training.steps=100000 --set checkpoint.every=0)
@@ -31,5 +32,17 @@ wait_end $pid
 code=$?
 says "rank 1 (" "is saved"
 ends_well cut "shorter"
+
+# --- what it begins with lacks a file there
+mkdir there && cp -r "$foreign"/own begun && cp -r "$foreign"/own there/begun && rm there/begun/trainer.json
+begun="train $PWD/begun.yaml --set model.from=begun --set model.weights=resume --set run_dir=$PWD/alone"
+cat >begun.yaml <<END
+data: {train: $foreign/data, sequence_length: 8, pack: stream, split: [1, 0, 0]}
+training: {steps: 9, global_batch_size: 4, micro_batch_size: 2, precision: fp32, eval_every: 0}
+END
+timeout 60 mpirun --oversubscribe -n 1 "$drover" $begun : -n 1 --wdir there "$drover" $begun >out 2>&1
+code=$?
+check "a checkpoint that one rank cannot read: exit $code, not 1" [ $code = 1 ]
+says "rank 1 (" "but no trainer.json"
 
 finish

@@ -26,5 +26,11 @@ same segments PADDING_CAUSAL training.deterministic=false
 says "training.deterministic is false"
 expect 0 "2 of 2 from the cache" "$drover" compile run.yaml --set schedule.type=constant --set training.steps=4 \
     --set training.deterministic=false --set backend=pjrt --set pjrt.plugin="$stand_in" # with the same bound on documents
+# What XLA tunes on a device is kept beside the programs, for one set of flags each, and the folder may be moved.
+check "two sets of flags: $(ls -d cache/*.tuning/tuned | wc -l) folders of tuned kernels" [ "$(ls cache/*.tuning/tuned | wc -l)" = 2 ]
+mv cache moved
+export DROVER_COMPILE_CACHE=$PWD/moved
+expect 0 "2 of 2 from the cache" "$drover" compile run.yaml --set schedule.type=constant --set training.steps=4 \
+    --set training.deterministic=false --set backend=pjrt --set pjrt.plugin="$stand_in"
 same window 'sliding_window_length[^0-9]*24' data.pack=stream model.sliding_window=24
 finish

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
 #include "base/file.h"
 #include "base/json_python.h"
 #include "ckpt/model_source.h"
@@ -41,16 +40,11 @@ drv_status source_widen(const model_source *s, const source_tensor *t, int64_t r
                 t->file, t->name, t->type_name);
     unsigned char *raw = mem_alloc((size_t)(n * t->row_bytes) + 1);
     const drv_status status = read(s, t, row, n, raw);
-    for (int64_t i = 0; status == DRV_OK && i < n * t->cols; i++) {
-        uint16_t half;
+    if (status == DRV_OK && t->type != ST_F64) st_widen(t->type, raw, n * t->cols, out);
+    for (int64_t i = 0; status == DRV_OK && t->type == ST_F64 && i < n * t->cols; i++) {
         double wide;
-        if (t->type == ST_F64) {
-            memcpy(&wide, raw + 8 * i, 8);
-            out[i] = (float)wide;
-        } else {
-            memcpy(&half, raw + 2 * i, 2);
-            out[i] = t->type == ST_BF16 ? bf16_to_f32(half) : f16_to_f32(half);
-        }
+        memcpy(&wide, raw + 8 * i, 8);
+        out[i] = (float)wide;
     }
     free(raw);
     return status;

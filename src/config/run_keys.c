@@ -307,7 +307,7 @@ static const key run_keys[] = {
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
                         "weights during the next forward pass, with zero 3 a layer before they are used, with the same "
-                        "bits. With zero 2 and 3 a gradient of each micro-batch is exchanged while the next one is computed. No effect on gradients with several accumulation groups or context blocks a rank and zero 0 or 1; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
+                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

@@ -37,7 +37,6 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     tensor *in[] = {of->added, of->sum, slotted_input_of(g, &call->micro_batch)};
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
-            .mesh.async = by->async,
             .mesh.groups = by->groups,
             .sum.data_ranks = by->data_ranks,
             .sum.row_blocks = by->row_blocks > 1 ? by->row_blocks : 0,
@@ -45,46 +44,8 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     return graph_make(g, OP_add_shard, 3, in, &attrs);
 }
 
-// The add_shard nodes that run beside the nodes after them.
-typedef struct beside {
-    node **list;
-    int n;
-} beside;
-
-static void await_all(graph *g, beside *adds) {
-    for (int i = 0; i < adds->n; i++) {
-        const node *add = adds->list[i];
-        tensor *in[] = {add->out[0], add->in[0], add->out[1]};
-        graph_add(g, OP_await_shard, 3, in, NULL);
-    }
-    adds->n = 0;
-}
-
-// Lets a gradient travel until that of the next matrix is complete, or the program ends. So at most
-// two gradients of matrices exist at a time.
-static void await_shards(graph *g) {
-    node **nodes = g->nodes;
-    const int n_nodes = g->n_nodes;
-    beside adds = {ARENA_ARRAY(g->a, node *, n_nodes), 0};
-    g->nodes = NULL;
-    g->n_nodes = g->cap_nodes = 0;
-    for (int i = 0; i < n_nodes; i++) {
-        node *n = nodes[i];
-        const bool adds_shard = n->op == OP_add_shard;
-        g->layer = n->layer;
-        g->phase = n->phase;
-        if (adds_shard && n->in[0]->n_dims > 1 + (n->attrs.sum.row_blocks > 1)) await_all(g, &adds);
-        graph_append(g, n);
-        if (adds_shard) adds.list[adds.n++] = n;
-    }
-    await_all(g, &adds);
-    g->layer = -1;
-    g->phase = PHASE_FORWARD;
-}
-
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots) {
     accumulators_replace(g, add_shard, &(add_shards){by, {INPUT_MICRO_BATCH, chunk, n_slots}});
-    if (by->async) await_shards(g);
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {

@@ -10,7 +10,7 @@
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
-enum { BESIDE_BYTES = 48 << 20 }; // the program itself, and the batches of text that are counted
+enum { BESIDE_BYTES = 48 << 20 }; // the program itself, and the batches of text being counted
 
 struct bpe_trainer {
     bpe_trainer_opts o;
@@ -61,8 +61,8 @@ static int by_char(const void *x, const void *y) {
     return a < b ? -1 : a > b;
 }
 
-// A special token whose name is text in the alphabet of stand-ins is also the symbol of its bytes,
-// as in Hugging Face's trainer, whose symbols are texts. Others can never result from merging.
+// Adds a special token's symbol. If its name consists of stand-ins, it is also the symbol of those
+// bytes, as in Hugging Face's trainer, whose symbols are texts. Merging never makes any other.
 static void add_special(bpe_merges *m, const char *name, int32_t byte_symbol[256]) {
     bpe_symbol symbol = {m->text.n, 0};
     for (const unsigned char *p = (const unsigned char *)name; *p;) {
@@ -78,7 +78,7 @@ static void add_special(bpe_merges *m, const char *name, int32_t byte_symbol[256
     m->symbols[m->n_symbols++] = symbol;
 }
 
-// Specials, then the bytes in the order of their stand-ins.
+// Makes the first symbols: special tokens, then the bytes in the order of their stand-ins.
 static void first_symbols(const bpe_trainer *t, bpe_merges *m, int32_t byte_symbol[256]) {
     int bytes[256];
     m->symbols = mem_alloc(sizeof *m->symbols * (size_t)t->o.vocab_size);

@@ -8,7 +8,7 @@
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
-// The symbols' texts in the alphabet of byte-level vocabularies.
+// Returns the symbols' texts in the alphabet of byte-level vocabularies.
 static char **symbol_names(arena *a, const bpe_trainer_opts *o, const bpe_merges *m) {
     char **names = ARENA_ARRAY(a, char *, m->n_symbols);
     str name = {0};
@@ -59,7 +59,7 @@ static json_t *template_part(const char *kind, const char *id, int type) {
     return json_pack("{s:{s:s, s:i}}", kind, "id", id, "type_id", type);
 }
 
-// BOS before each text: Llama 3's template.
+// Returns the template that puts BOS before each text, as in Llama 3; null if it is not wanted.
 static json_t *post_processor(const bpe_trainer_opts *o) {
     const char *bos = o->role[ROLE_BOS];
     if (!bos || !o->begin_with_bos) return json_null();

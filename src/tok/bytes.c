@@ -1,5 +1,5 @@
-// GPT-2's table of printable stand-ins for bytes: printable Latin-1 stands for itself, the rest for
-// U+0100 and on, in order.
+// GPT-2's table of printable stand-ins for bytes: printable Latin-1 characters stand for
+// themselves, U+0100 and on for the other bytes, in order.
 #include <pthread.h>
 
 #include "tok/tokenizer_internal.h"
@@ -42,7 +42,7 @@ int64_t utf8_sanitize(const void *text, size_t n_bytes, str *out) {
         rest += ok;
         n_bytes -= ok;
         if (!n_bytes) break;
-        // The maximal part of an ill-formed sequence (Unicode 15, section 3.9, table 3-8).
+        // Skip the maximal part of an ill-formed sequence (Unicode 15, section 3.9, table 3-8).
         size_t skip = 1;
         if (rest[0] >= 0xC2 && rest[0] <= 0xF4) {
             size_t want = rest[0] < 0xE0 ? 2 : rest[0] < 0xF0 ? 3 : 4;

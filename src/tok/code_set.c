@@ -62,7 +62,7 @@ static const struct {
 #include "tok/unicode_scripts.inc"
 };
 
-// Names as they are compared: lower case letters alone. Categories [first, last].
+// Names in the form that is compared (lower-case letters only), and their categories [first, last].
 static const struct {
     const char *name, *long_name;
     uint8_t first, last;

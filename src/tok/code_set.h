@@ -25,10 +25,10 @@ void code_set_complement(code_set *s);
 bool code_set_is_empty(const code_set *s);
 
 // Adds what \p{name} matches: a general category, its first letter alone ("L"), the long name of
-// either, or a script. As in Oniguruma case, spaces, '-' and '_' of the name do not count. False:
-// not known here.
+// either, or a script. Case, spaces, '-' and '_' are ignored, as in Oniguruma. Returns false if the
+// name is unknown.
 bool code_set_add_property(code_set *into, const char *name, size_t n_name);
-// \w. Alone it knows superscript digits and fractions of Latin 1 too, in brackets it does not.
+// Adds what \w matches: outside brackets also superscript digits and fractions of Latin 1.
 void code_set_add_word(code_set *s, bool brackets);
 void code_set_add_spaces(code_set *s); // \s
 

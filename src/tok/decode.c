@@ -1,4 +1,4 @@
-// Ids -> text.
+// Decodes ids to text.
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -13,7 +13,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-// The byte that a token like "<0x0A>" stands for, -1: another token.
+// Returns the byte for which a token like "<0x0A>" stands, -1 for another token.
 static int fallback_byte(const tokenizer *t, const token_bytes *token) {
     const char *p = (const char *)token->p;
     if (!t->decodes_bytes || token->n != 6 || memcmp(p, "<0x", 3) != 0 || p[5] != '>') return -1;
@@ -48,7 +48,7 @@ void tokenizer_add_bytes(const tokenizer *tok, int32_t id, str *out) {
         str_add(out, &(char){(char)byte}, 1);
 }
 
-// Neighbouring byte tokens are one text; where that is none, each of them is U+FFFD.
+// Ends a run of byte tokens: replaces each byte by U+FFFD if together they are not valid UTF-8.
 static void end_bytes(str *raw, size_t *n_bytes) {
     const size_t n = *n_bytes;
     *n_bytes = 0;

@@ -1,5 +1,5 @@
-// Text -> ids. Added tokens are cut out first; the rest is normalised, split into words, and the
-// ids of the words come from the cache or from merging.
+// Encodes text: cuts out added tokens, normalises the rest, splits it into words, and gets the ids
+// of the words from the cache or by merging.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,22 +9,21 @@
 #include "tok/word_cache.h"
 
 enum {
-    ROOM_AT_END = 2 * WORD_MANY_IDS * SPLIT_BATCH, // what the last batch of words reserves, and
-                                                   // the template
-    MIN_MEASURED = 1 << 14, // bytes of a text that says how many ids others need
+    ROOM_AT_END = 2 * WORD_MANY_IDS * SPLIT_BATCH, // ids of the last batch, and of the template
+    MIN_MEASURED = 1 << 14, // bytes; a shorter text does not change ids_per_byte
 };
 
 struct encoder {
     const tokenizer *t;
     word_cache *cache;
-    str normal, spaced; // normalised part; what Metaspace makes of one
-    // of the piece at hand
+    str normal, spaced; // a normalised part; what Metaspace makes of it
+    // about the piece being encoded
     const unsigned char *first; // where its text begins; NULL: not in this piece
-    const unsigned char *end;   // of the part whose words come now
-    bool continues;             // a part that the piece before began
+    const unsigned char *end;   // of the part being split into words
+    bool continues;             // the part began in the piece before
     double ids_per_byte;        // a little more than what the last texts took
     trace *trace;               // NULL: nobody asks where ids begin
-    id_list out; // the caller's, here while it grows: its neighbours belong to other threads
+    id_list out;                // copy of the caller's list while it grows, against false sharing
 };
 
 void id_list_add(id_list *l, int32_t id) {
@@ -75,7 +74,7 @@ static const added_token *added_at(const added_index *x, const unsigned char *s,
     return NULL;
 }
 
-// Returns where the next added token may begin; n: nowhere.
+// Returns the next offset at which an added token may begin; n: none.
 static size_t next_added(const added_index *x, const unsigned char *s, size_t i, size_t n) {
     if (x->n_groups == 0) return n;
     if (x->n_groups == 1) {
@@ -103,8 +102,8 @@ static uint32_t point_at(const unsigned char *s, size_t *n) {
     return cp;
 }
 
-// Widens a match in [from, n) of s by the white space that it takes. A space of normalised text in
-// the sentencepiece style is U+2581, which is none. False: it is not a token here.
+// Extends a match in [from, n) of s by the white space that the token takes; a space in normalised
+// text of the sentencepiece style is U+2581, which is none. False: the token does not match here.
 static bool match_added(const encoder *e, const added_index *x, const added_token *found,
         const unsigned char *s, size_t from, size_t n, size_t *begin, size_t *end) {
     const tokenizer *t = e->t;
@@ -125,7 +124,7 @@ static bool match_added(const encoder *e, const added_index *x, const added_toke
     return true;
 }
 
-// Cuts the added tokens out, leftmost and longest first; `part` gets what lies between them.
+// Cuts out the added tokens, leftmost and longest first; calls `part` for the text between them.
 static void cut_added(encoder *e, const added_index *x, const unsigned char *s, size_t n,
         void (*part)(encoder *e, const unsigned char *s, size_t n)) {
     size_t from = 0;
@@ -142,7 +141,7 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
         id_list_add(&e->out, d->id);
         if (e->trace) trace_id(e->trace, s + begin);
         e->continues = false;
-        from = end; // and a token that begins in the white space taken counts too
+        from = end; // a token that begins in the white space taken still counts
     }
     if (n > from) part(e, s + from, n - from);
 }
@@ -188,7 +187,7 @@ static void add_spaced(encoder *self, const unsigned char *text, size_t n_bytes)
     if (self->trace) trace_spaced_put(self->trace, text, n_bytes, prefixed);
 }
 
-// Appends what lies between white space.
+// Appends the words that white space separates.
 static void add_parted(encoder *self, const unsigned char *text, size_t n_bytes) {
     const unsigned char *word = text, *end = text + n_bytes;
     for (const unsigned char *p = text, *next = text; p < end; p = next) {
@@ -238,7 +237,7 @@ static void encode_part(encoder *e, const unsigned char *s, size_t n) {
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out) {
     const tokenizer *t = e->t;
     e->out = *out;
-    // Room for all ids at once: lists that grow are copied, and their old pages are given back.
+    // Room for all ids at once: growing copies the list and returns its old pages to the system.
     const int64_t n_before = e->out.n;
     id_list_reserve(&e->out, (int64_t)((double)p->n * e->ids_per_byte) + ROOM_AT_END);
     e->first = p->begins ? (const unsigned char *)p->p : NULL;

@@ -1,5 +1,5 @@
-// The added tokens of tokenizer.json, indexed by where they are looked for; and where texts without
-// a pre-tokenizer may be cut.
+// Loads the added tokens of tokenizer.json, indexed by where to search for them, and finds where
+// texts without a pre-tokenizer may be cut.
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -41,7 +41,7 @@ const added_token *added_with_name(const tokenizer *t, const char *name) {
     return t->added_slots[at];
 }
 
-// Indexes the texts of added tokens; of those that are alike the first is found.
+// Indexes the texts of added tokens; of equal texts the first is found.
 static void index_texts(loader *load, added_token *list, int n, added_index *out) {
     out->mask = table_mask(n);
     out->slots = ARENA_ARRAY(load->a, added_token *, out->mask + 1);
@@ -78,7 +78,7 @@ static void index_added(loader *load, bool normalized, added_index *out) {
         g->n_common = k;
     }
     index_texts(load, list, n_text, out);
-    for (int i = 0; i < n_text; i++) // a piece shows what lies beside a token in that piece alone
+    for (int i = 0; i < n_text; i++) // a cut may remove the text on which these depend
         if (list[i].single_word || list[i].lstrip || list[i].rstrip) load->t->can_cut = false;
     for (int i = 0; i < n_text; i++)
         for (int k = 0; k + 1 < list[i].n; k++) {
@@ -87,9 +87,9 @@ static void index_added(loader *load, bool normalized, added_index *out) {
         }
 }
 
-// The id is not that of the file: it is the vocabulary's, else the tokens that the vocabulary does
-// not have are counted on from its size, as Hugging Face does (0.23.3; tools/
-// compare_random_tokenizers.py has such files).
+// Returns the id of an added token, whatever the file says: the id that its text already has, or
+// else the next one after the vocabulary, as in Hugging Face (0.23.3;
+// tools/compare_random_tokenizers.py has such files).
 static int32_t next_added_id(loader *l, const char *text) {
     const added_token *added = added_with_name(l->t, text);
     const int32_t known = added && added->n
@@ -98,7 +98,7 @@ static int32_t next_added_id(loader *l, const char *text) {
     return known >= 0 ? known : l->t->n_entries + l->n_new++;
 }
 
-// The id that the file gives is checked and told where it is not that of Hugging Face. Tokens
+// Checks the id that the file gives, and warns if it is not that of Hugging Face. Tokens from
 // beside tokenizer.json need not have one.
 static drv_status check_id(loader *load, const json_t *token, bool beside, const added_token *out) {
     const json_t *id = json_object_get(token, "id");
@@ -117,7 +117,7 @@ static drv_status read_added(loader *load, size_t i, const json_t *token, bool b
         added_token *out) {
     const char *text = json_string_value(json_object_get(token, "content"));
     if (!text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", load->path, i);
-    const bool given = load->keeps_ids && !beside; // as the model itself has it
+    const bool given = load->keeps_ids && !beside; // a model file decides its own ids
     *out = (added_token){.name = arena_strdup(load->a, text),
             .n = (int)strlen(text),
             .id = !*text  ? -1
@@ -164,18 +164,18 @@ static token_bytes decoded_added(const loader *l, const added_token *token) {
     return out;
 }
 
-// Keeps the later one of two added tokens with the same id, as Hugging Face does: the first had it
-// from the vocabulary, whose ids may go beyond its size. `same_id` has, by id, the index + 1 of the
-// last added token that is kept; one that has the same name stays too.
+// Drops the earlier ones of the added tokens that share an id, as Hugging Face does, unless they
+// have the same name: they had the id from the vocabulary, whose ids may go beyond its size.
+// `same_id` has, by id, the index + 1 of the last added token that is kept.
 static void drop_same_id(tokenizer *t, int32_t *same_id, const added_token *later) {
     const int before = same_id[later->id] - 1;
     if (before < 0 || strcmp(t->added[before].name, later->name) == 0) return;
     for (int i = before; i >= 0; i = t->added[i].same - 1)
-        t->added[i].n = 0; // to be removed
+        t->added[i].n = 0; // keep_added removes it
     same_id[later->id] = 0;
 }
 
-// A name that is there gets the later token, if the first one was dropped.
+// Indexes a token by its name, in place of a token of that name that was dropped.
 static void add_name(tokenizer *t, added_token *token) {
     uint64_t at = text_hash(token->name, strlen(token->name)) & t->added_mask;
     while (t->added_slots[at] && strcmp(t->added_slots[at]->name, token->name) != 0)
@@ -204,7 +204,7 @@ static drv_status read_all_added(loader *load, const json_t *list, const json_t 
         const bool own = i < n_own;
         DRV_TRY(read_added(load, i,
                 own ? json_array_get(list, i) : json_array_get(beside, i - n_own), !own, &token));
-        if (!token.n) continue; // ignored there too
+        if (!token.n) continue; // as in Hugging Face
         drop_same_id(tok, same_id, &token);
         if (replace_added(tok, &token)) continue;
         token.same = same_id[token.id];
@@ -218,7 +218,7 @@ static drv_status read_all_added(loader *load, const json_t *list, const json_t 
     return DRV_OK;
 }
 
-// Tells of tokens that tokenizer.json does not have: a model must have rows for them.
+// Logs the tokens that tokenizer.json does not have: a model must have rows for them.
 static void tell_beside(const loader *load) {
     if (load->n_beside == 0) return;
     log_info("%s: the files beside it add %d token%s that it does not have, as in transformers: \"%s\" has id %d%s",
@@ -226,7 +226,7 @@ static void tell_beside(const loader *load) {
             tokenizer_id(load->t, load->first_beside), load->n_beside > 1 ? ", and so on" : "");
 }
 
-// The tokens that were not dropped, and their names.
+// Removes the tokens that were dropped, and indexes the names of the others.
 static void keep_added(tokenizer *t) {
     int n = 0;
     for (int i = 0; i < t->n_added; i++)
@@ -270,7 +270,7 @@ void load_joins(loader *l) {
     if (!t->all_bytes || l->merges_bytes || t->ignore_merges) return;
     byte_joins *j = ARENA_NEW(l->a, byte_joins);
     for (int x = 0; x < 256; x++)
-        j->row[x][2] = UINT64_MAX; // a character stays whole
+        j->row[x][2] = UINT64_MAX; // do not cut inside a character
     for (int32_t entry = 0; entry < t->n_ids + t->n_aliases; entry++)
         for (int i = 0; i + 1 < t->entries[entry].n; i++) {
             const unsigned char x = t->entries[entry].p[i], y = t->entries[entry].p[i + 1];

@@ -1,8 +1,8 @@
 // Adds the tokens that the files beside tokenizer.json name, as AutoTokenizer of transformers 5
 // does (tokenization_utils_base.py, _from_pretrained; tokenization_utils_tokenizers.py, __init__):
-// first those of added_tokens_decoder, by their ids, then what has a role, then additional ones.
-// Where tokenizer_config.json has no added_tokens_decoder, the older files special_tokens_map.json
-// and added_tokens.json count, the former before the config.
+// first those of added_tokens_decoder, by id, then those with a role, then additional ones. If
+// tokenizer_config.json has no added_tokens_decoder, the older files special_tokens_map.json and
+// added_tokens.json are read, and the former overrides the config.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +11,12 @@
 
 typedef struct beside {
     loader *load;
-    json_t *known;              // texts of tokens that are there, or that have a number: {text: id}
-    json_t *by_text;            // what added_tokens_decoder, or the older files, say of a text
+    json_t *known;              // texts of tokens that exist, or that have an id: {text: id}
+    json_t *by_text;            // by text: its entry in added_tokens_decoder, or in the older files
     json_t *named;              // texts of tokens that have a role
     json_t *special;            // texts that are special where added_tokens.json names them
     json_t *found;              // the tokens to add
-    json_t *given;              // the values that they come from
+    json_t *given;              // the values from which they come
     json_t *more;               // tokens without a role
     const json_t *own_names[2]; // tokens whose roles are the model's own, as {name: token}
 } beside;
@@ -49,8 +49,8 @@ static json_t *whole_token(const json_t *value, bool special) {
     return token;
 }
 
-// A token that a role or a list of more tokens names. The same value again adds nothing; another
-// one for the same text goes before the first.
+// Adds a token that a role or a list of more tokens names, unless the same value was added before.
+// added_tokens_decoder or the older files override the value of a `standard` role.
 static void add_named(beside *b, const json_t *value, bool standard, bool special) {
     const char *text = loader_token_text(value);
     size_t i;
@@ -64,7 +64,7 @@ static void add_named(beside *b, const json_t *value, bool standard, bool specia
 }
 
 // --- which tokens
-static json_t *own_key(const beside *b, const char *key) { // the older file goes first
+static json_t *own_key(const beside *b, const char *key) { // the older file overrides the config
     json_t *older = b->load->has_decoder ? NULL : json_object_get(b->load->map, key);
     return older ? older : json_object_get(b->load->config, key);
 }
@@ -73,8 +73,8 @@ static bool has_some(const json_t *tokens) {
     return json_array_size(tokens) > 0 || json_object_size(tokens) > 0;
 }
 
-// Notes the text of a value that makes a token of added_tokens.json special: a text, or an object of
-// the older file. An object of the config is not one, since AutoTokenizer makes it a token later.
+// Records the text of a value that makes a token of added_tokens.json special: a text, or an object
+// of the older file. An object of the config does not, since AutoTokenizer makes it a token later.
 static void note_special(beside *b, const json_t *value, bool of_map) {
     const char *text = of_map || json_is_string(value) ? loader_token_text(value) : NULL;
     if (text) json_object_set_new(b->special, text, json_true());
@@ -89,8 +89,8 @@ static void find_special(beside *b, const json_t *extra, const json_t *extra_map
     json_array_foreach(extra_map, i, token) note_special(b, token, true);
 }
 
-// Finds the tokens that have no role: a list, and objects of {name: token}. The config's list goes
-// before the map's; only one called extra_special_tokens is joined with the map's.
+// Finds the tokens that have no role: a list, and objects of {name: token}. The config's list
+// replaces the map's, except that lists called extra_special_tokens are joined.
 static void find_more(beside *self) {
     const json_t *config = self->load->config,
                  *map = self->load->has_decoder ? NULL : self->load->map;
@@ -155,7 +155,7 @@ static void take_named(beside *b, const json_t *value, bool standard) {
 
 typedef struct numbered {
     int64_t id;
-    int order;     // place in the file
+    int order;     // index in the file
     json_t *token; // owned
 } numbered;
 
@@ -170,7 +170,7 @@ static void add_number(const beside *b, int64_t id, json_t *token, numbered *out
     ++*n;
 }
 
-// added_tokens_decoder: {"5": {"content": ...}}.
+// Reads added_tokens_decoder: {"5": {"content": ...}}.
 static drv_status read_decoder(const beside *b, const json_t *decoder, numbered *out, int *n) {
     const char *key;
     json_t *value;
@@ -185,8 +185,8 @@ static drv_status read_decoder(const beside *b, const json_t *decoder, numbered 
     return DRV_OK;
 }
 
-// added_tokens.json: {"<token>": 5}. Tokens of tokenizer.json come after them: they replace one
-// that has the same id.
+// Reads added_tokens.json: {"<token>": 5}. Tokens of tokenizer.json come after them, and replace
+// one with the same id.
 static void read_older(const beside *b, const json_t *own, const json_t *older, numbered *out,
         int *n) {
     const char *text;
@@ -208,7 +208,7 @@ static void read_older(const beside *b, const json_t *own, const json_t *older, 
     }
 }
 
-// All of them are added, also those that tokenizer.json has: the last one with a text counts.
+// Adds all tokens with ids, also those that tokenizer.json has; the last one with a text counts.
 static drv_status add_numbered(beside *self, const json_t *own) {
     const json_t *decoder = json_object_get(self->load->config, "added_tokens_decoder");
     json_t *older = NULL;

@@ -1,5 +1,5 @@
-// model.merges of tokenizer.json: a table of pairs of ids, and for byte-level vocabularies one of
-// pairs of bytes.
+// Loads model.merges of tokenizer.json into a table of pairs of ids, and for byte-level
+// vocabularies one of pairs of bytes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,17 +8,17 @@
 #include "tok/loader.h"
 
 typedef struct merge_entry {
-    size_t at;                // of both sides in the pool, one after the other
+    size_t at;                // offset in the pool of both sides, one after the other
     uint32_t n_left, n_right; // their bytes
     int32_t left, right, merged;
-    int32_t rank; // its place in the file
+    int32_t rank; // its index in the file
 } merge_entry;
 
 typedef struct merge_list {
     const tokenizer *t;
     merge_entry *p;
     int64_t n, cap;
-    int32_t n_read; // with those that no text can reach
+    int32_t n_read; // including merges that no text can reach
     str pool;
 } merge_list;
 
@@ -67,8 +67,8 @@ static drv_status add_merges(loader *load, const merge_list *list) {
         int at = 0;
         while (line->pair[at] != NO_PAIR && line->pair[at] != pair)
             if (++at == LINE_MERGES) at = 0, line = &tok->merges[++h & tok->merge_mask];
-        // The last of several merges of the same two ids (a merge that stands twice, or keys that
-        // share an id) counts, with its rank.
+        // If two ids have several merges (a repeated merge, or keys that share an id), the last one
+        // counts, with its rank.
         line->pair[at] = pair;
         line->to[at] =
                 (merge_to){load->ranks ? load->ranks[merge->rank] : merge->rank, merge->merged};
@@ -76,7 +76,7 @@ static drv_status add_merges(loader *load, const merge_list *list) {
     return DRV_OK;
 }
 
-// "a b" or ["a", "b"], as bytes of entries.
+// Reads a merge, "a b" or ["a", "b"].
 static drv_status read_merge(loader *load, int32_t rank, str side[2]) {
     json_cursor *cursor = &load->merges;
     bool ok = true, first = true;
@@ -102,7 +102,7 @@ static drv_status read_merge(loader *load, int32_t rank, str side[2]) {
     return loader_check_utf8(load, &side[1]);
 }
 
-// A merge of entries that stand for themselves: no text reaches it, but its tokens must be there.
+// Checks a merge of entries that stand for themselves: no text needs it, but its tokens must exist.
 static drv_status check_as_written(const loader *l, int32_t rank, const str side[2]) {
     str both = {0};
     str_add(&both, side[0].p, side[0].n);
@@ -152,7 +152,7 @@ static drv_status read_merges(loader *l, merge_list *list) {
     return status;
 }
 
-// By the ids of the bytes, once all merges are there: two bytes may share an id.
+// Fills the table of pairs of bytes from that of ids, once complete: two bytes may share an id.
 static void fill_byte_merges(loader *load) {
     tokenizer *t = load->t;
     t->byte_merges = ARENA_ARRAY(load->a, merge_to, 256 * 256);

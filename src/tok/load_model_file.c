@@ -1,4 +1,4 @@
-// A model file -> tokenizer. Vocabulary and merges go the way of those of tokenizer.json.
+// Loads a model file. Its vocabulary and merges are read in the form of tokenizer.json.
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,8 +38,8 @@ void loader_write_vocabulary(const str_view *tokens, const int32_t *ids, int64_t
     str_puts(out, "}");
 }
 
-// Merges that make tokens; `types`: normal pieces alone; NULL: all tokens. Tokens with the same
-// score have the same rank, and then the first place in a text decides.
+// Writes the merges that make tokens; with `types`, only those that make normal pieces. Tokens with
+// the same score have the same rank, so that the leftmost of them is merged first.
 static void put_merges(loader *load, const str_view *tokens, const float *scores,
         const uint8_t *types, int64_t n_tokens, str *out) {
     score_merge *list;
@@ -73,7 +73,7 @@ drv_status loader_read_vocabulary(loader *load, const str *vocab, const str *mer
     return load_merges(load);
 }
 
-// Takes `own`. What the files beside it say of tokens counts as it does beside tokenizer.json.
+// Loads the added tokens `own`, which it frees, and those of the files beside the model file.
 static drv_status load_tokens(loader *load, json_t *own) {
     json_t *beside = NULL, *none = json_array();
     drv_status status = load_beside(load, none, &beside);
@@ -84,7 +84,7 @@ static drv_status load_tokens(loader *load, json_t *own) {
     return status == DRV_OK ? load_roles(load) : status;
 }
 
-// BOS is put in front of a text, unless the config beside the file says otherwise.
+// Puts BOS in front of texts, unless the config beside the file says otherwise.
 static void put_bos(const loader *load, int32_t bos) {
     tokenizer *t = load->t;
     if (bos >= 0 && !json_is_false(json_object_get(load->config, "add_bos_token")))

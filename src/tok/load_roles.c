@@ -8,7 +8,7 @@
 
 static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
 
-// Takes a role that the file names; *decided: it does, or says that there is no such token.
+// Takes a role that the file names; sets *decided if the file names one or says that there is none.
 static drv_status take_role(loader *l, int file, token_role role, bool *decided) {
     const char *key = token_role_key(role);
     const json_t *value = json_object_get(file == 0 ? l->config : l->map, key);

@@ -1,4 +1,4 @@
-// The unigram model of tokenizer.json: a list of pieces with their scores, whose places are the ids.
+// Loads the unigram model of tokenizer.json: a list of pieces with scores, in the order of ids.
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static drv_status read_pieces(const loader *load, const json_t *list, unigram_pi
     size_t i;
     json_t *entry;
     str_view *pieces = ARENA_ARRAY(load->a, str_view, n_pieces + 1);
-    double *scores = ARENA_ARRAY(load->a, double, n_pieces + 1), least = INFINITY;
+    double *scores = ARENA_ARRAY(load->a, double, n_pieces + 1), least = (double)INFINITY;
     bool *found = ARENA_ARRAY(load->a, bool, n_pieces + 1);
     if (n_pieces == 0 || n_pieces > 1 << 24)
         return drv_fail(DRV_E_DATA,
@@ -46,7 +46,7 @@ static drv_status read_pieces(const loader *load, const json_t *list, unigram_pi
     return DRV_OK;
 }
 
-// Hugging Face fails where a text has a character that is no piece; here that is refused at once.
+// Reads the unknown id. Without it Hugging Face fails at unknown characters; the file is refused.
 static drv_status read_unknown(const loader *load, const json_t *model, unigram_pieces *pieces) {
     const json_t *id = json_object_get(model, "unk_id");
     const json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;

@@ -1,4 +1,4 @@
-// model.vocab of tokenizer.json: entries as the bytes that they stand for, looked up by hash.
+// Loads model.vocab of tokenizer.json: a hash table of the bytes for which entries stand.
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -6,7 +6,7 @@
 #include "tok/loader.h"
 #include "tok/unicode.h"
 
-// The entry of these bytes; as_written: among those that stand for themselves.
+// Returns the id of an entry by its bytes; -1: none. `as_written`: of one that stands for itself.
 static int32_t find_entry(const tokenizer *t, const void *p, size_t n, bool as_written) {
     uint64_t h = XXH3_64bits(p, n);
     for (const uint32_t tag = (uint32_t)(h >> 32);; h++) {
@@ -98,10 +98,10 @@ static drv_status check_id(const loader *l, const char *key, bool is_number, int
 }
 
 typedef struct vocab_entry {
-    size_t at, key_at; // of its bytes in the pool, and of its key if that is kept
+    size_t at, key_at; // offsets in the pool of its bytes, and of its key if that is kept
     int n, n_key;
     int32_t id;
-    bool as_written, again; // again: a later entry has the same key, and counts
+    bool as_written, again; // again: a later entry with the same key replaces it
 } vocab_entry;
 
 typedef struct vocab_list {
@@ -131,8 +131,8 @@ static drv_status read_vocab(loader *l, vocab_list *list, str *key) {
     return DRV_OK;
 }
 
-// Slots for the entries, by their places in the list. The last one of a key counts, as in Hugging
-// Face.
+// Makes the hash table of the entries' indices. Of entries with the same key the last counts, as in
+// Hugging Face.
 static void make_slots(loader *load, vocab_list *list) {
     tokenizer *tok = load->t;
     tok->word_mask = 64;
@@ -162,7 +162,7 @@ static void make_slots(loader *load, vocab_list *list) {
     }
 }
 
-// An id may have several keys: all of them are found in a text, and the first one is its text.
+// Fills the entries. An id may have several keys: all match texts, and it decodes to the first.
 static void fill_vocab(loader *load, const vocab_list *list) {
     tokenizer *tok = load->t;
     int32_t max_id = -1;

@@ -1,4 +1,4 @@
-// A model file -> tokenizer.json and tokenizer_config.json, as transformers converts Llama 2's.
+// Converts a model file to tokenizer.json and tokenizer_config.json, as transformers does.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "tok/tokenizer_internal.h"
 
 // --- what both have
-// `types`: merges that make normal pieces alone; NULL: all.
+// Returns the merges; with `types`, only those that make normal pieces.
 static json_t *merges_json(arena *a, const str_view *tokens, const float *scores,
         const uint8_t *types, int64_t n_tokens) {
     json_t *merges = json_array();
@@ -28,7 +28,7 @@ static json_t *merges_json(arena *a, const str_view *tokens, const float *scores
     return merges;
 }
 
-// Puts BOS in front of a text. Takes `bos`; NULL: there is none.
+// Returns the post-processor that puts BOS in front of a text. Takes over `bos`; NULL: none.
 static json_t *post_processor(json_t *bos, int32_t id) {
     if (!bos) return json_null();
     json_t *specials = json_object();
@@ -45,7 +45,7 @@ static json_t *post_processor(json_t *bos, int32_t id) {
     return processor;
 }
 
-// tokenizer_config.json. Takes the texts; NULL: there is no such token.
+// Returns tokenizer_config.json. Takes over the references to the texts; NULL: no such token.
 static json_t *config_json(json_t *bos, json_t *eos, json_t *pad, json_t *unknown) {
     json_t *const texts[] = {bos, eos, pad, unknown};
     static const char *const keys[] = {"bos_token", "eos_token", "pad_token", "unk_token"};
@@ -57,7 +57,7 @@ static json_t *config_json(json_t *bos, json_t *eos, json_t *pad, json_t *unknow
 }
 
 // --- sentencepiece
-// Says what tokenizer.json cannot express so that the ids are the same; NULL: it can.
+// Returns why tokenizer.json cannot give the same ids as the model; NULL: it can.
 static const char *reason_against(arena *a, const piece_model *m) {
     bool has_user_defined = false, has_unused = false;
     for (int32_t id = 0; id < m->n; id++) {
@@ -180,7 +180,7 @@ static json_t *ranks_config(const rank_family *family) {
             optional_text(family->pad), NULL);
 }
 
-// tokenizers numbers special tokens on from the vocabulary, whatever tokenizer.json says.
+// Returns whether ids have gaps: tokenizers always numbers special tokens on from the vocabulary.
 static bool has_gaps(const rank_file *ranks, const json_t *specials) {
     size_t i;
     json_t *token;
@@ -200,7 +200,7 @@ static drv_status write_json(const char *path, json_t *value) {
     return status;
 }
 
-// Takes both values.
+// Writes both files; takes over the references to both values.
 static drv_status write_both(arena *a, const char *folder, json_t *settings, json_t *config) {
     drv_status status = dir_make(folder);
     if (status == DRV_OK)

@@ -12,8 +12,8 @@ static bool is_ascii(const unsigned char *s, size_t n) {
     return all < 0x80;
 }
 
-// The text in NFC, where the tokenizer has it and the text may differ: *text and *n move to what is
-// returned, which is to be freed. NULL: they stay.
+// Composes the text if the tokenizer uses NFC and the text may change: *text and *n then refer to
+// the returned buffer, which the caller frees. NULL: they stay as they are.
 static void *compose(const tokenizer *t, const void **text, size_t *n) {
     utf8proc_uint8_t *composed = NULL;
     if (!t->nfc || is_ascii(*text, *n)) return NULL;

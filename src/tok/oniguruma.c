@@ -1,6 +1,6 @@
-// Groups, assertions and quantifiers of a split pattern, from Oniguruma's syntax to PCRE2's. Each
-// part is written where it stands; lengths are kept to refuse what the two repeat or look behind at
-// in different ways.
+// Translates groups, assertions and quantifiers of a split pattern from Oniguruma's syntax to
+// PCRE2's, in one pass. It tracks the lengths that parts match, to refuse repetitions and
+// lookbehinds that the two engines treat differently.
 #include "tok/oniguruma_internal.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ drv_status onig_enter(onig *tr) {
 static drv_status read_alternatives(onig *tr, length *out, bool *fixed);
 
 // --- groups
-// The options of (?im-im, tr->p at the first letter.
+// Reads the options of (?im-im; tr->p is at the first letter.
 static drv_status read_options(onig *tr) {
     const char *from = tr->p;
     bool on = true;
@@ -77,7 +77,7 @@ static drv_status read_assertion(onig *tr, const char *opening, length *out) {
     return DRV_OK;
 }
 
-// tr->p behind the "(".
+// Reads a group; tr->p is after the "(".
 static drv_status read_group(onig *tr, length *out, bool *assertion) {
     static const char *const assertions[] = {"(?=", "(?!", "(?<=", "(?<!"};
     const char *from = tr->p - 1;
@@ -129,7 +129,7 @@ static drv_status word_boundary(onig *tr, bool is_one) {
     return status;
 }
 
-// Writes an assertion, if one is here (tr->p at its sign or at the backslash).
+// Translates an assertion, if there is one at tr->p.
 static drv_status read_anchor(onig *tr, bool *is_one) {
     static const struct {
         const char *theirs, *ours;
@@ -149,7 +149,7 @@ static drv_status read_anchor(onig *tr, bool *is_one) {
 }
 
 // --- quantifiers
-// {n}, {n,}, {n,m} or {,m}, tr->p at the brace.
+// Reads {n}, {n,}, {n,m} or {,m}; tr->p is at the brace.
 static drv_status read_interval(onig *tr, int *min, int *max) {
     const char *from = tr->p++;
     int number[2] = {-1, -1}, k = 0;
@@ -185,7 +185,7 @@ static bool is_quantifier(char c) {
     return c && strchr("*+?{", c);
 }
 
-// The quantifier here, if there is one; what it repeats was written at `begin` of the output.
+// Translates the quantifier at tr->p, if any, of what begins at `begin` in the output.
 static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length *of) {
     const char *from = tr->p;
     if (!is_quantifier(*from)) return DRV_OK;
@@ -198,7 +198,7 @@ static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length
         DRV_TRY(read_interval(tr, &min, &max));
     else
         tr->p++;
-    // Loops around what may be empty end in different ways.
+    // The two engines leave a loop over an empty match at different times.
     if (of->min == 0 && max > 1) return onig_refuse(tr, from, "repeating what may be empty");
     if (interval)
         str_printf(tr->out, max == UNBOUNDED ? "{%d,}" : "{%d,%d}", min, max);
@@ -206,12 +206,12 @@ static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length
         str_add(tr->out, from, 1);
     *of = (length){of->min * min < UNBOUNDED ? of->min * min : UNBOUNDED,
             max == UNBOUNDED || (int64_t)of->max * max >= UNBOUNDED ? UNBOUNDED : of->max * max};
-    if (*tr->p == '?' && interval && min == max) { // a{2}? is (?:a{2})? there
+    if (*tr->p == '?' && interval && min == max) { // a{2}? is (?:a{2})? in Oniguruma
         put_before(tr->out, begin, "(?:");
         str_puts(tr->out, ")?");
         of->min = 0;
         tr->p++;
-    } else if (*tr->p == '+' && interval) { // a{1,3}+ is (?:a{1,3})+ there, and so a+
+    } else if (*tr->p == '+' && interval) { // a{1,3}+ is (?:a{1,3})+ in Oniguruma, and so a+
         if (once.min != 1 || once.max != 1 || min != 1)
             return onig_refuse(tr, from, "repeating a repetition of this kind");
         tr->out->n = end;
@@ -226,8 +226,8 @@ static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length
 }
 
 // --- rows and alternatives
-// Without regard to case Oniguruma takes one character for two letters (U+00DF for "ss", U+FB01 for
-// "fi"): all pairs of ASCII begin with s or f. What stands behind those must be seen to form none.
+// Refuses pairs of letters that Oniguruma under (?i) also matches with one character (U+00DF for
+// "ss", U+FB01 for "fi"). All begin with s or f; what follows these must be known to form no pair.
 static drv_status check_fold(const onig *tr, const char *from) {
     const char letter = (char)(*from | 0x20), next = *tr->p, low = (char)(next | 0x20);
     if (!tr->fold || (letter != 's' && letter != 'f')) return DRV_OK;
@@ -238,7 +238,7 @@ static drv_status check_fold(const onig *tr, const char *from) {
     return onig_refuse(tr, from, "without regard to case, what stands behind this letter");
 }
 
-// One part and its quantifier.
+// Translates one part and its quantifier.
 static drv_status read_part(onig *tr, length *out) {
     const char *from = tr->p;
     const size_t begin = tr->out->n;
@@ -271,7 +271,7 @@ static drv_status read_part(onig *tr, length *out) {
     return read_quantifier(tr, begin, assertion, out);
 }
 
-// Up to the end of the pattern or the ")" of the group. *fixed: each alternative has one length.
+// Translates up to the end of the pattern or group. *fixed: each alternative has one length.
 static drv_status read_alternatives(onig *tr, length *out, bool *fixed) {
     *fixed = true;
     for (bool first = true;; first = false) {

@@ -1,5 +1,5 @@
-// Characters and classes of characters: they become sets of code points, which PCRE2 gets as
-// ranges, or as its own properties where these are not more than Oniguruma's.
+// Translates characters and classes of characters. Classes become sets of code points, which PCRE2
+// gets as ranges, or as its own properties if these match no more than Oniguruma's.
 #include <stdlib.h>
 #include <string.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -8,12 +8,12 @@
 #include "tok/oniguruma_internal.h"
 #include "tok/unicode.h"
 
-// A class that is being read. `properties` are \p{...} whose union with the rest of the set is the
-// set, as PCRE2 writes them: ranges alone would be right too, but slow where they are hundreds.
+// A class that is being read. `properties` has the \p{...} that are part of the set, as PCRE2
+// writes them: ranges alone would be right too, but hundreds of them are slow.
 typedef struct onig_set {
     code_set *set;
     str properties;
-    bool ranges_only; // the properties do not tell: an intersection, or a class in the class
+    bool ranges_only; // ignore `properties`: an intersection, or a class in the class
 } onig_set;
 
 static bool is_letter(uint32_t cp) {
@@ -72,7 +72,7 @@ drv_status onig_escaped(onig *tr, uint32_t *cp) {
     return DRV_OK;
 }
 
-// Signs, spaces and the like have no other case and are part of none, in any version of Unicode.
+// Returns whether a character may have another case. Signs and spaces have none in any Unicode.
 static bool has_case(uint32_t cp) {
     const int c = cp_categories()[cp];
     return !(c >= CAT_PC && c <= CAT_SC) && !(c >= CAT_ZS && c <= CAT_ZP) &&
@@ -105,8 +105,8 @@ static drv_status pcre2_members(onig *tr, const char *properties, code_set *out)
     pcre2_match_data *hit = pcre2_match_data_create_from_pattern(re, NULL);
     unsigned char *text = mem_alloc(4 * BLOCK);
     for (uint32_t first = 0; first < N_CODE_POINTS; first += BLOCK) {
-        if (first >= 0xD800 && first <= 0xDFFF) continue; // whole blocks
-        // Planes 4 to 13 have no character, 15 and 16 are private use: one tells of all.
+        if (first >= 0xD800 && first <= 0xDFFF) continue; // surrogates fill whole blocks
+        // Planes 4 to 13 have no characters, 15 and 16 are for private use: one tells for all.
         const bool alike = (first >= 0x40000 && first < 0xE0000) || first >= 0xF0000;
         size_t n = 0;
         for (uint32_t cp = first; cp < first + (alike ? 1 : BLOCK); cp++)
@@ -143,7 +143,7 @@ static drv_status print_set(onig *tr, const onig_set *cls, bool negated) {
         }
     }
     if (tr->out->n == begin) code_set_print(cls->set, tr->out);
-    if (tr->out->n == begin) { // nothing: not any character
+    if (tr->out->n == begin) { // the empty set
         tr->out->n = begin - (negated ? 2 : 1);
         str_puts(tr->out, negated ? "(?s:." : "(?!");
         str_puts(tr->out, ")");
@@ -153,7 +153,7 @@ static drv_status print_set(onig *tr, const onig_set *cls, bool negated) {
     return DRV_OK;
 }
 
-// \p{NAME}; tr->p at its "p". Without the negation, which *negated gets.
+// Reads \p{NAME}; tr->p is at its "p". The set is that of NAME; *negated receives the negation.
 static drv_status read_property(onig *tr, onig_set *cls, bool *negated) {
     const char *from = tr->p - 1, *name = tr->p + 1;
     *negated = *tr->p == 'P';
@@ -175,7 +175,7 @@ static drv_status read_property(onig *tr, onig_set *cls, bool *negated) {
     return DRV_OK;
 }
 
-// A class of one escape, tr->p behind the backslash, without the negation.
+// Reads a class of one escape; tr->p is after the backslash. *negated receives the negation.
 static drv_status read_named(onig *tr, onig_set *cls, bool brackets, bool *negated) {
     const char letter = *tr->p;
     if (tr->fold) return onig_refuse(tr, tr->p - 1, "without regard to case, a class by name");
@@ -240,7 +240,7 @@ static drv_status read_char(onig *tr, uint32_t *cp) {
     return DRV_OK;
 }
 
-// One character or range inside brackets.
+// Adds one character or range inside brackets.
 static drv_status add_range(onig *tr, onig_set *cls) {
     const char *from = tr->p;
     uint32_t first, last;
@@ -263,7 +263,7 @@ static drv_status add_range(onig *tr, onig_set *cls) {
     return DRV_OK;
 }
 
-// The items up to "]" or "&&".
+// Reads the items up to "]" or "&&".
 static drv_status read_row(onig *tr, onig_set *cls) {
     const char *begin = tr->p;
     while (*tr->p && *tr->p != ']' && strncmp(tr->p, "&&", 2) != 0) {
@@ -280,7 +280,7 @@ static drv_status read_row(onig *tr, onig_set *cls) {
     return DRV_OK;
 }
 
-// [ ... ], tr->p at the bracket; without the negation.
+// Reads [ ... ]; tr->p is at the bracket. *negated receives the negation.
 static drv_status read_brackets(onig *tr, onig_set *cls, bool *negated) {
     const char *from = tr->p++;
     *negated = *tr->p == '^';

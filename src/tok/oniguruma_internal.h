@@ -7,9 +7,9 @@
 
 typedef struct onig {
     const char *where, *pattern;
-    const char *p; // what comes next; the pattern ends with a NUL
+    const char *p; // the next character; the pattern ends with a NUL
     arena *mem;    // of this translation
-    str *out;      // PCRE2
+    str *out;      // the pattern for PCRE2
     bool fold;     // (?i)
     bool dot_all;  // (?m)
     bool behind;   // inside a lookbehind
@@ -17,17 +17,17 @@ typedef struct onig {
     int n_classes; // so far
 } onig;
 
-// "... at byte N: `what` is not supported"; `from` is a place in the pattern.
+// Fails with "... byte N: `what` is not supported"; `from` points into the pattern.
 drv_status onig_refuse(const onig *tr, const char *from, const char *what);
 // Refuses nesting that is too deep, and patterns with too many classes.
 DRV_CHECKED drv_status onig_enter(onig *tr);
 
-// Reads the character that the escape after a backslash stands for (tr->p is behind the backslash);
-// DRV_E_DATA where it stands for something else.
+// Reads the character for which an escape stands; tr->p is after the backslash. DRV_E_DATA: the
+// escape is not one character.
 DRV_CHECKED drv_status onig_escaped(onig *tr, uint32_t *cp);
 // Returns whether the letter after a backslash names a class.
 bool onig_names_class(char letter);
-// Reads one class, tr->p at its "[", or at the backslash of \d and the like, or at ".": writes it.
+// Translates one class; tr->p is at its "[", at the backslash of \d and the like, or at ".".
 DRV_CHECKED drv_status onig_class(onig *tr);
-// Writes one character, under (?i) with its other cases. `from`: where it stands.
+// Writes one character, under (?i) with its other cases. `from`: its position, for messages.
 DRV_CHECKED drv_status onig_literal(onig *tr, const char *from, uint32_t cp);

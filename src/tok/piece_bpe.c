@@ -1,5 +1,5 @@
-// Merges the neighbours of the best score, the first of them, until no two are a piece: a heap
-// holds the pairs, and one whose symbols have changed since is passed over.
+// Merges the two adjacent symbols with the best score, the leftmost on a tie, until no two form a
+// piece. A heap holds the pairs; a pair whose symbols have changed since is skipped.
 #include "tok/piece_bpe.h"
 
 #include <stdlib.h>
@@ -10,20 +10,20 @@
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
-enum { MAX_DEPTH = 100 }; // of an unused piece that is made of others, as there
+enum { MAX_DEPTH = 100 }; // of splitting an unused piece, as in sentencepiece
 
 struct piece_bpe {
     const tokenizer *tok;
     const float *scores;  // by id
     const uint8_t *types; // piece_type, by id
     int32_t n;
-    int32_t *unused; // number of an unused piece among them, by id; -1: used
+    int32_t *unused; // by id: index of an unused piece among them; -1: used
     int32_t n_unused;
     int32_t unknown;
     bool byte_fallback, escapes_spaces;
 };
 
-// A piece of the text; one that was merged into the symbol before it has no bytes.
+// A symbol of the text; it has no bytes once it is merged into the symbol before it.
 typedef struct symbol {
     int64_t begin, n;
     int64_t before, after; // numbers of symbols; -1: none
@@ -31,7 +31,7 @@ typedef struct symbol {
 
 typedef struct pair {
     float score;
-    int64_t left, right, n; // symbols, and the bytes of both when they were put in
+    int64_t left, right, n; // symbols, and their bytes together when the pair was queued
 } pair;
 
 typedef struct merging {
@@ -41,7 +41,8 @@ typedef struct merging {
     int64_t n_symbols;
     pair *heap;
     int64_t n, cap;
-    int64_t *left_bytes; // by number of an unused piece: of the last pair that is it; 0: none so far
+    int64_t *left_bytes; // by index of an unused piece: bytes of its left half when it was last
+                         // merged; 0: never
 } merging;
 
 static bool is_in_texts(uint8_t type) {
@@ -55,7 +56,7 @@ static size_t first_bytes(str_view piece) { // of its first character
     return (size_t)(p - begin);
 }
 
-// Every character of the pieces, as one that is no piece hinders the merges of those that have it.
+// Returns whether some character of a piece is no piece itself, so that merges cannot make it.
 static bool has_hidden_characters(const piece_model *m, const token_index *index) {
     for (int32_t id = 0; id < m->n; id++) {
         const unsigned char *p = (const unsigned char *)m->pieces[id].p, *end = p + m->pieces[id].n;
@@ -96,7 +97,7 @@ piece_bpe *piece_bpe_make(arena *a, const piece_model *pieces, const tokenizer *
     return made;
 }
 
-// Returns the piece of these bytes; -1: none that texts have.
+// Returns the piece with these bytes; -1: none that texts may contain.
 static int32_t piece_of(const merging *m, int64_t begin, int64_t n) {
     const int32_t id = tokenizer_word(m->model->tok, m->text + begin, (size_t)n);
     return id >= 0 && id < m->model->n && is_in_texts(m->model->types[id]) ? id : -1;
@@ -165,8 +166,8 @@ static void merge_all(merging *m) {
     }
 }
 
-// An unused piece is taken apart as it was put together last, in whatever place of the text, but
-// not for ever; one character of that kind is unknown.
+// Writes a piece. An unused one is split as it was last merged anywhere in the text, at most
+// MAX_DEPTH levels deep; one that was never merged, a single character, is unknown.
 static void put_piece(const merging *m, int64_t begin, int64_t n, int depth, piece_ids *to) {
     const piece_bpe *model = m->model;
     const int32_t id = piece_of(m, begin, n), unused = id >= 0 ? model->unused[id] : -1;

@@ -1,15 +1,15 @@
-// Ids of the pieces that a model of sentencepiece has found in a text. What is unknown gives the
-// ids of its bytes, or the unknown id, once for neighbours.
+// Collects the ids of the pieces that a sentencepiece model finds in a text. An unknown piece gives
+// the ids of its bytes, or else the unknown id, once for adjacent unknown pieces.
 #pragma once
 #include "tok/tokenizer.h"
 
 typedef struct piece_ids {
     int32_t unknown;
-    const int32_t *byte_id; // of each byte; NULL: no byte fallback
-    bool escapes_spaces;    // a space of the text is U+2581 in pieces
+    const int32_t *byte_id; // id of each byte; NULL: no byte fallback
+    bool escapes_spaces;    // pieces write a space of the text as U+2581
     id_list *out;
-    offset_list *begins; // where in the text each id begins; NULL: nobody asks
-    int64_t first;       // of the ids of this text in `out`
+    offset_list *begins; // where in the text each id begins; NULL: not wanted
+    int64_t first;       // index in `out` of this text's first id
 } piece_ids;
 
 static inline void piece_ids_add(piece_ids *to, int32_t id, int64_t begin) {
@@ -29,7 +29,7 @@ static inline void piece_ids_add_bytes(piece_ids *to, const unsigned char *text,
     }
 }
 
-// Takes the bytes [begin, end) of the text, which are the piece `id`.
+// Adds the ids of the piece `id`, the bytes [begin, end) of the text.
 static inline void piece_ids_put(piece_ids *to, int32_t id, const unsigned char *text,
         int64_t begin, int64_t end) {
     const id_list *out = to->out;

@@ -1,4 +1,4 @@
-// Reads each field where it lies; fields that say how the model was trained are passed over.
+// Reads the fields in place, and skips those that say how the model was trained.
 #include "tok/piece_model.h"
 
 #include <math.h>
@@ -102,7 +102,7 @@ static drv_status take_bytes(const proto_reader *r, const proto_field *field, st
     return DRV_OK;
 }
 
-// Reads a message that is a field of another; `take` gets each of its fields.
+// Reads a message that is a field of another; calls `take` for each of its fields.
 static drv_status read_message(piece_reader *self, const proto_reader *r, const proto_field *field,
         drv_status (*take)(piece_reader *self, const proto_reader *r, const proto_field *field)) {
     DRV_TRY(expect_wire(r, field, WIRE_BYTES));

@@ -1,4 +1,4 @@
-// Walks the trie at each place of a text; nothing of it is trusted.
+// Walks the trie at each offset of a text. The file is not trusted, so every index is checked.
 #include "tok/piece_rules.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 struct piece_rules {
     const uint32_t *units; // of the trie
     size_t n_units;
-    str_view texts; // what its values point at
+    str_view texts; // at which its values point
     bool dummy_prefix, space_is_last, removes_spaces, escapes_spaces;
     str_view *whole; // user-defined pieces, which no rule changes: the longest first
     int n_whole;
@@ -53,7 +53,7 @@ static size_t longest_key(const piece_rules *rules, const unsigned char *s, size
     return found;
 }
 
-// Finds the shortest key, which a NUL ends; returns whether there is one.
+// Finds the shortest key that the text, up to a NUL, begins with; returns whether there is one.
 static bool shortest_key(const piece_rules *rules, const unsigned char *s, size_t n,
         uint32_t *value) {
     for (size_t i = 1; i <= n && s[i - 1]; i++)
@@ -68,7 +68,7 @@ static str_view replaced_by(const piece_rules *rules, uint32_t value) {
             strnlen(rules->texts.p + value, rules->texts.n - value)};
 }
 
-// Returns the bytes that a step takes.
+// Finds what replaces the beginning of the text; returns how many bytes it replaces.
 static size_t take_step(const piece_rules *rules, const unsigned char *s, size_t n, str_view *out) {
     uint32_t value = 0;
     for (int i = 0; i < rules->n_whole; i++) {
@@ -139,7 +139,7 @@ void piece_rules_apply(const piece_rules *rules, const void *text, size_t n_byte
 }
 
 // --- as tokenizers has it
-// Returns the bytes of what a reader takes for one character (UAX 29).
+// Returns the bytes of the first grapheme cluster (UAX 29).
 static size_t cluster_bytes(const unsigned char *s, size_t n) {
     const unsigned char *p = s, *end = s + n;
     utf8proc_int32_t state = 0, last = (utf8proc_int32_t)utf8_next(&p);

@@ -108,7 +108,7 @@ typedef struct rank_line {
     int32_t rank;
 } rank_line;
 
-// Cuts the next line off. False: it is none of this form.
+// Reads the next line. False: it does not have this form.
 static bool next_line(str_view *rest, rank_line *out) {
     const char *end = memchr(rest->p, '\n', rest->n);
     size_t n = end ? (size_t)(end - rest->p) : rest->n;
@@ -144,7 +144,7 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-// The number of ranks decides; a smaller file, by its name.
+// Finds the family by the number of ranks; of a smaller file, by its name.
 static drv_status find_family(const char *path, rank_file *file) {
     for (int i = 0; i < N_FAMILIES && !file->family; i++)
         if (file->n_ids == families[i].n_ranks) file->family = &families[i];
@@ -165,7 +165,7 @@ static int by_id(const void *x, const void *y) {
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-// Writes a token as byte-level vocabularies do.
+// Spells a token as byte-level vocabularies do.
 static str_view stand_ins(arena *a, const str *token) {
     str text = {0};
     for (size_t i = 0; i < token->n; i++) {

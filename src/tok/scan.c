@@ -1,5 +1,5 @@
-// Scanners for the split patterns of the model families: the end of the word that begins here.
-// ASCII goes eight bytes at a time, other characters by the table of classes.
+// Scanners for the split patterns of the model families. They read ASCII eight bytes at a time, and
+// look up other characters in the table of classes.
 #include <string.h>
 
 #include "tok/split.h"
@@ -53,7 +53,7 @@ static const uint8_t ascii_class[128] = {['\t'] = CP_SPACE,
         ['8'] = CP_NUMBER,
         ['9'] = CP_NUMBER};
 
-// Class of the character at p and where it ends.
+// Returns the class of the character at p, and in *next its end.
 static inline int class_at(bytes p, bytes *next, const uint8_t *cp) {
     if (*p < 0x80) {
         *next = p + 1;
@@ -63,7 +63,7 @@ static inline int class_at(bytes p, bytes *next, const uint8_t *cp) {
     return cp[utf8_next(next)];
 }
 
-// Bit 7 of each byte that is not an ASCII letter. Bytes of 0x80 and more are none.
+// Returns bit 7 of each byte that is not an ASCII letter; bytes of 0x80 and more are not.
 static inline uint64_t not_letters(uint64_t x) {
     const uint64_t low = (x | EVERY(0x20)) & EVERY(0x7F); // upper case folded
     const uint64_t from_a = low + EVERY(0x80 - 'a'), past_z = low + EVERY(0x7F - 'z');
@@ -96,7 +96,7 @@ static inline bytes run_of(int cls, bytes p, bytes end, const uint8_t *cp) {
     return p;
 }
 
-// The end of a run of white space that begins at p.
+// Returns the end of the run of white space that begins at p.
 static inline bytes spaces(bytes p, bytes end, const uint8_t *cp) {
     uint64_t x;
     while (end - p >= 8 && (memcpy(&x, p, 8), x == EVERY(' ')))
@@ -104,7 +104,7 @@ static inline bytes spaces(bytes p, bytes end, const uint8_t *cp) {
     return run_of(CP_SPACE, p, end, cp);
 }
 
-// \s+(?!\S)|\s+ : a run of spaces that a word follows gives its last one to it.
+// \s+(?!\S)|\s+ : a run of spaces before a word leaves its last one out.
 static inline bytes spaces_before(bytes p, bytes stop, bytes end) {
     if (stop == end) return stop;
     bytes last = stop - 1;
@@ -113,8 +113,8 @@ static inline bytes spaces_before(bytes p, bytes stop, bytes end) {
     return last > p ? last : stop;
 }
 
-// Length of an English contraction at p ("'s" ...), 0 if there is none. fold: also in capitals;
-// with (?i:) the long s U+017F folds to s.
+// Returns the length of an English contraction at p ("'s" ...), 0 if there is none. `fold`: also in
+// capitals; under (?i:) the long s U+017F folds to s.
 static size_t contraction(bytes p, bytes end, bool fold) {
     if (end - p < 2) return 0;
     int a = p[1], b = end - p > 2 ? p[2] : 0;
@@ -125,7 +125,7 @@ static size_t contraction(bytes p, bytes end, bool fold) {
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-// single: each number is a word, and what comes before one is a text of its own.
+// Returns a word's end. `single`: each number is a word, and the text before it is split alone.
 static inline bytes gpt2(bytes s, bytes end, const uint8_t *cp, bool single) {
     bytes first = s + (*s == ' ' && s + 1 < end), next;
     const int cls = class_at(first, &next, cp);

@@ -1,11 +1,11 @@
-// Words by Boolean algebra. The bytes of a block are classified into 64-bit masks, bit i for byte
-// i; a shift by one is "the byte before" or "the byte after", and a few operations give a mask of
-// all places where a word begins (as in gigatoken; M. Roed, 2026).
+// Finds words by Boolean algebra. The bytes of a block are classified into 64-bit masks, bit i for
+// byte i; a shift by one is "the byte before" or "the byte after", and a few operations give a mask
+// of all bytes at which a word begins (as in gigatoken; M. Roed, 2026).
 //
-// A block begins where a word begins and takes only what it can tell for certain: a place is
-// certain if the bytes that decide about it are ASCII and in the block. The next block begins at
-// the last certain place, so nothing is carried from block to block: neither pattern looks back
-// beyond the place where a word begins.
+// A block begins where a word begins, and gives only beginnings that are certain: the bytes that
+// decide about them are ASCII and in the block. The next block starts at the last of them, so
+// nothing is carried from block to block: neither pattern looks back beyond the beginning of a
+// word.
 #include "tok/scan_blocks.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ AVX2 INLINE uint64_t equal_avx2(__m256i low, __m256i high, char c) {
     return both(_mm256_cmpeq_epi8(low, all), _mm256_cmpeq_epi8(high, all));
 }
 
-// Bytes from `first` on, n of them: x - first <= n - 1, unsigned.
+// Returns the mask of bytes in [first, first + n): x - first <= n - 1, unsigned.
 AVX2 INLINE uint64_t range_avx2(__m256i low, __m256i high, char first, char n) {
     const __m256i from = _mm256_set1_epi8(first), last = _mm256_set1_epi8((char)(n - 1));
     low = _mm256_sub_epi8(low, from);
@@ -82,14 +82,14 @@ AVX2 static inline block_masks masks_avx2(const unsigned char *s) {
 }
 
 // --- the patterns
-// Length of "'s", "'t", "'re" ... at s, 0: none. fold: capitals too.
+// Returns the length of "'s", "'t", "'re" ... at s, 0: none. `fold`: capitals too.
 INLINE int contraction_at(const unsigned char *s, bool fold) {
     const int a = fold ? s[1] | 0x20 : s[1], b = fold ? s[2] | 0x20 : s[2];
     if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-// A contraction is a word where its apostrophe begins one; `starts` are corrected after it.
+// Makes contractions whose apostrophe begins a word into words, and corrects `starts` after them.
 INLINE uint64_t split_contractions(const unsigned char *s, uint64_t starts, uint64_t apostrophes,
         bool fold) {
     for (uint64_t rest = starts & apostrophes; rest; rest &= rest - 1) {
@@ -101,9 +101,9 @@ INLINE uint64_t split_contractions(const unsigned char *s, uint64_t starts, uint
     return starts;
 }
 
-// GPT-2: a run of letters, of digits or of others takes one space before it; of white space that a
-// word follows the last character stays behind. single: each digit is a word, and what comes before
-// it is a text of its own.
+// Returns the word starts of GPT-2's pattern: a run of letters, of digits or of others takes one
+// space before it; white space before a word is cut before its last character. `single`: each digit
+// is a word, and what comes before it is a text of its own.
 INLINE uint64_t starts_gpt2(const block_masks *m, bool single) {
     const uint64_t white = m->blank | m->line_end, wordy = ~white & (single ? ~m->digit : ~0ull);
     const uint64_t spaced = m->space << 1; // after a space
@@ -112,7 +112,7 @@ INLINE uint64_t starts_gpt2(const block_masks *m, bool single) {
     return (runs & ~spaced) | digits | (white & (~(white << 1) | wordy >> 1));
 }
 
-// The bits of `runs` in those of its runs that end right before a bit of `before`.
+// Returns those runs of ones in `runs` that end right before a bit of `before`.
 INLINE uint64_t runs_before(uint64_t runs, uint64_t before) {
     uint64_t found = runs & before >> 1;
     for (int k = 1; k < BLOCK; k *= 2) {
@@ -122,9 +122,9 @@ INLINE uint64_t runs_before(uint64_t runs, uint64_t before) {
     return found;
 }
 
-// Llama 3: see split_kind. Line ends after a run of others belong to it. Of other white space, all
-// up to the last line end is a word; of the blanks after it, as with GPT-2, the last stays behind.
-// Letters take one blank, or one other that stands alone; digits go three by three.
+// Returns the word starts of Llama 3's pattern (split_kind). Line ends after a run of others belong
+// to it. Other white space is a word up to its last line end; the blanks after that are cut as in
+// GPT-2. Letters take one blank, or one other that stands alone; digits go three by three.
 INLINE uint64_t starts_llama3(const block_masks *m) {
     const uint64_t white = m->blank | m->line_end;
     const uint64_t first_other = m->other & ~(m->other << 1) & ~(m->space << 1);
@@ -141,15 +141,14 @@ INLINE uint64_t starts_llama3(const block_masks *m) {
            (tail & (~(m->blank << 1) | ~white >> 1));
 }
 
-// Places before the blanks that the block ends with: what follows them is not known.
+// Returns the number of bytes before the blanks that end the block: what follows these is unknown.
 INLINE int before_last_blanks(uint64_t blank, int n) {
     const uint64_t others = ~blank & (n < BLOCK ? (1ull << n) - 1 : ~0ull);
     return others ? BLOCK - __builtin_clzll(others) : 0;
 }
 
 // --- places
-// Writes the places of the starts, and some after them that mean nothing: there is room for those
-// of a block.
+// Writes the addresses of the starts, and junk after them: there is room for those of a block.
 AVX2 static inline void put_avx2(const unsigned char *s, uint64_t starts,
         const unsigned char **bounds) {
     const unsigned char **end = bounds + __builtin_popcountll(starts);
@@ -160,8 +159,8 @@ AVX2 static inline void put_avx2(const unsigned char *s, uint64_t starts,
     }
 }
 
-// Eight bytes of the text at a time, whether words begin there or not: how often the loop runs is
-// always the same, so the processor does not guess wrong where it ends.
+// Writes the addresses of eight bytes at a time, whether words begin there or not: the number of
+// iterations is constant, so the processor never mispredicts the end of the loop.
 AVX512 static inline void put_avx512(const unsigned char *s, uint64_t starts,
         const unsigned char **bounds) {
     const __m512i step = _mm512_set1_epi64(8);

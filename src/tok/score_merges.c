@@ -1,5 +1,5 @@
-// Cuts each token of a vocabulary in all places; hashes of parts come from hashes of beginnings, so
-// a long token costs its length, not the square.
+// Splits each token of a vocabulary at every offset. The hashes of the parts come from those of
+// prefixes, so that a token costs time in its length, not in the square of it.
 #include "tok/score_merges.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static bool begins_character(char c) {
     return ((unsigned char)c & 0xC0) != 0x80;
 }
 
-// `left`, `power`: room for the token's length + 1.
+// Lists the merges that make one token. `left`, `power`: room for its length + 1.
 static void cut(const token_index *index, int32_t whole, uint64_t *left, uint64_t *power,
         merge_list *list) {
     const str_view token = index->tokens[whole];
@@ -99,10 +99,10 @@ static void cut(const token_index *index, int32_t whole, uint64_t *left, uint64_
         qsort(list->p + begin, (size_t)(list->n - begin), sizeof *list->p, by_parts);
 }
 
-typedef struct ranked { // a merge with all that decides its place
+typedef struct ranked { // a merge with the keys by which it is sorted
     score_merge merge;
     float score;
-    int64_t order; // keeps equal ones in order
+    int64_t order; // makes the sort stable
 } ranked;
 
 static int by_score(const void *x, const void *y) {

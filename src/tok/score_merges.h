@@ -1,6 +1,6 @@
-// Merges from the scores of a sentencepiece vocabulary, as transformers makes them
-// (generate_merges): every way to cut a token in two tokens is a merge, ordered by the score of the
-// whole, then by the lengths of the parts in characters, the largest first.
+// Derives merges from the scores of a sentencepiece vocabulary, as transformers does
+// (generate_merges): every way to split a token into two tokens is a merge. Merges are ordered by
+// the score of the whole, then by the lengths of the parts in characters, largest first.
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
@@ -10,11 +10,11 @@ typedef struct score_merge {
     int32_t n_left, n_right;    // characters
 } score_merge;
 
-// `tokens` are different from each other. The list lives in `a`.
+// Lists the merges, in `a`. All `tokens` must be distinct.
 void score_merges(arena *a, const str_view *tokens, const float *scores, int64_t n_tokens,
         score_merge **out, int64_t *n_out);
 
-// An index from text to token; of two equal tokens it has the first. Lives in the arena.
+// An index from text to token, in an arena; of equal tokens it has the first.
 typedef struct token_index {
     const str_view *tokens;
     uint64_t *hashes; // of the tokens

@@ -1,4 +1,4 @@
-// Cutting a text into words by the rules of a pre-tokenizer.
+// Splits a text into words by the rules of a pre-tokenizer.
 #include "tok/split.h"
 
 #include <string.h>
@@ -56,11 +56,11 @@ void split_rule_free(split_rule *r) {
 void split_rule_speed_up(split_rule *r) {
     cpu_level level;
     if (cpu_level_chosen(&level) != DRV_OK)
-        level = CPU_REF; // DROVER_CPU is wrong: who computes says so
+        level = CPU_REF; // DROVER_CPU is invalid: the kernels report it
     r->blocks = scan_blocks_for(r->kind, level);
 }
 
-// Compiled code has a small stack of its own; what does not fit there is interpreted.
+// Matches with compiled code, or interprets if that runs out of its small stack.
 static bool match(const pcre2_code *re, const unsigned char *s, size_t n, size_t from,
         pcre2_match_data *m, pcre2_match_context *limits) {
     int code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK, m, limits);
@@ -70,7 +70,7 @@ static bool match(const pcre2_code *re, const unsigned char *s, size_t n, size_t
     return code > 0;
 }
 
-// No limits: PCRE2 would give up on a text that takes long, and other words would come of it.
+// Lifts PCRE2's limits: it would give up on a slow text, and the words would differ.
 static pcre2_match_context *no_limits(void) {
     pcre2_match_context *c = pcre2_match_context_create(NULL);
     DRV_MEMORY(c, "a table or a state of some KiB");
@@ -80,14 +80,14 @@ static pcre2_match_context *no_limits(void) {
     return c;
 }
 
-// Matches and what lies between them are words (behaviour "Isolated"). An empty match cuts too, but
-// right behind a match none counts (find_iter of the Rust crate onig 6.5).
+// Makes words of the matches and of the text between them (behaviour "Isolated"). An empty match
+// cuts too, but not right after a match (find_iter of the Rust crate onig 6.5).
 static int regex_batch(const split_rule *rule, split_cursor *text, const unsigned char **bounds) {
     pcre2_match_data *hits = pcre2_match_data_create_from_pattern(rule->regex, NULL);
     pcre2_match_context *limits = no_limits();
     const unsigned char *begin = text->begin;
     const size_t n_text = (size_t)(text->end - begin);
-    size_t done = (size_t)(text->next - begin), from = done; // words are out up to, look from
+    size_t done = (size_t)(text->next - begin), from = done; // last word's end, search offset
     int k = 0;
     while (k + 2 <= SPLIT_BATCH && done < n_text) {
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(hits);
@@ -134,7 +134,7 @@ int split_batch(const split_rule *r, split_cursor *t, const unsigned char **boun
     int k = 0;
     while (k < SPLIT_BATCH && t->next < t->end) {
         if (r->blocks) k = r->blocks(t, bounds, k);
-        if (r->blocks && k > SPLIT_BATCH - SPLIT_BLOCK) break; // no room for those of a block
+        if (r->blocks && k > SPLIT_BATCH - SPLIT_BLOCK) break; // no room for the words of a block
         const int stop =
                 r->blocks && k + WORDS_BETWEEN < SPLIT_BATCH ? k + WORDS_BETWEEN : SPLIT_BATCH;
         const unsigned char *s = t->next;

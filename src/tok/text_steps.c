@@ -1,4 +1,4 @@
-// Each step reads what the one before it has made.
+// Applies each step to the result of the one before it.
 #include "tok/text_steps.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "tok/unicode.h"
 
-typedef struct made { // a text on its way, and the origins of its bytes
+typedef struct made { // an intermediate text, and the origins of its bytes
     str text;
     offset_list origins;
 } made;

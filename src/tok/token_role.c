@@ -1,4 +1,4 @@
-// The names of special tokens, and what they say about their roles.
+// The names of special tokens, and the roles that they imply.
 #include "tok/token_role.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// tokenizer.json -> tokenizer.
+// Loads a tokenizer from tokenizer.json.
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,9 +101,9 @@ static drv_status load_normalizer(loader *load, const json_t *object) {
     return loader_refuse(load, "normalizer", type);
 }
 
-// Checks the order of pre-tokenizers: one after ByteLevel would cut the characters that stand for
-// bytes, and once U+2581 stands for spaces the pattern would see those: here both are put off, so
-// only what sees neither is right.
+// Checks the order of pre-tokenizers. After ByteLevel one would see the stand-ins for bytes, and
+// after U+2581 replaces spaces it would see U+2581. Here both replacements come later, so only a
+// pattern that sees neither is right.
 static drv_status check_order(const loader *l, split_kind kind, const char *type) {
     if (l->t->byte_level) return loader_refuse(l, "after ByteLevel, pre_tokenizer", type);
     if (l->t->space_mark && kind != SPLIT_DIGITS)
@@ -140,7 +140,7 @@ static drv_status load_metaspace(loader *load, const json_t *object) {
     else if (strcmp(scheme, "first") == 0)
         load->t->prefix = PREFIX_FIRST;
     for (int i = 0; i < load->t->steps.n && load->t->prefix == PREFIX_FIRST; i++)
-        if (load->t->steps.step[i].kind <= STEP_STRIP_LEFT) // there a text may begin later
+        if (load->t->steps.step[i].kind <= STEP_STRIP_LEFT) // the text may begin later after these
             return loader_refuse(load, "after Precompiled or Strip, Metaspace prepend_scheme",
                     scheme);
     if (load->t->prefix == PREFIX_NONE && strcmp(scheme, "never") != 0)
@@ -205,7 +205,7 @@ static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
     return loader_refuse(load, "pre_tokenizer", type);
 }
 
-// The ids of a special token of the template, before or after the text.
+// Adds the ids of a special token of the template, before or after the text.
 static drv_status add_special(loader *l, const json_t *template, const json_t *special,
         bool after) {
     tokenizer *t = l->t;
@@ -269,8 +269,8 @@ static drv_status load_post_processor(loader *l, const json_t *o) {
     return loader_refuse(l, "post_processor", type);
 }
 
-// Encoding there cuts and pads by these, where transformers and whoever reads documents turn them
-// off: documents are whole.
+// Warns of truncation and padding. tokenizers applies them when it encodes; transformers turns them
+// off, and so does drover, since it encodes whole documents.
 static void tell_length(const loader *l, const json_t *root) {
     const bool cut = json_is_object(json_object_get(root, "truncation")),
                pad = json_is_object(json_object_get(root, "padding"));
@@ -329,15 +329,15 @@ static drv_status load_decoder(loader *load, const json_t *object) {
     return DRV_OK;
 }
 
-// A vocabulary is written in an alphabet of its own; without a decoder that undoes it, so are texts.
+// Loads the decoders. Unless one undoes it, texts decode to the vocabulary's own alphabet.
 static drv_status load_decoders(loader *l, const json_t *o) {
     l->t->decodes_keys = l->t->byte_level || l->t->space_mark;
     l->t->joins_by_space = !o || json_is_null(o);
     return l->t->joins_by_space ? DRV_OK : load_decoder(l, o);
 }
 
-// Hugging Face fails where a text needs a token that is not there; here it is refused at once, if a
-// text can need it at all.
+// Loads the unknown token. If it is missing, Hugging Face fails at a text that needs it; here the
+// file is refused, if a text can need it at all.
 static drv_status load_unknown(loader *l, const json_t *model) {
     tokenizer *t = l->t;
     const char *name = json_string_value(json_object_get(model, "unk_token"));
@@ -393,7 +393,7 @@ static drv_status load_all(loader *load, const json_t *root) {
     for (int i = 0; i < tok->n_rules; i++)
         split_rule_speed_up(&tok->rule[i]);
     tok->can_cut = tok->n_rules == 0;      // then load_joins decides
-    for (int i = 0; i < tok->n_rules; i++) // digits alone do not part a letter from a space
+    for (int i = 0; i < tok->n_rules; i++) // digits alone do not separate a letter from a space
         tok->can_cut |= tok->rule[i].kind != SPLIT_DIGITS;
     for (int i = 0; i < tok->n_rules; i++)
         tok->can_cut &= tok->rule[i].kind != SPLIT_REGEX;
@@ -409,8 +409,8 @@ static drv_status load_all(loader *load, const json_t *root) {
     return load_roles(load);
 }
 
-// The tree of the file without model.vocab and model.merges, which are megabytes: they are
-// read in place.
+// Reads the tree of the file without model.vocab and model.merges, which are megabytes and are read
+// in place.
 static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
     json_cursor cursor = {.p = (const char *)file->p, .end = (const char *)file->p + file->n};
     const char *cut[4] = {cursor.end, cursor.end, cursor.end,
@@ -443,7 +443,7 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
     return s;
 }
 
-// Refuses a folder that has another file in its place, and says how tokenizer.json is made of it.
+// Refuses a folder without tokenizer.json; says how to make one from vocab.json if that is there.
 static drv_status refuse_folder(arena *a, const char *folder) {
     const bool has = file_exists(path_join(a, folder, "vocab.json"));
     return drv_fail(DRV_E_IO, "\"%s\" has no tokenizer.json%s", folder,

@@ -45,14 +45,14 @@ static size_t mark_at(const unsigned char *s, size_t n) {
     return n >= 3 && memcmp(s, SPACE_MARK, 3) == 0 ? 3 : 1;
 }
 
-// Bytes that were copied from `from`.
+// Records bytes that were copied from s.
 static void put_same(trace *tr, trace_buffer *b, const unsigned char *s, size_t n, bool marks) {
     for (size_t i = 0; i < n; i += marks ? mark_at(s + i, n - i) : 1)
         put(b, origin_of(tr, s + i));
 }
 
-// Bytes that composing has changed: what lies between the ends that are the same comes from where
-// the change begins.
+// Records bytes that composing has changed: what lies between the common prefix and the common
+// suffix comes from where the change begins.
 static void put_composed(trace *tr, trace_buffer *b, const unsigned char *s, size_t n,
         const str *composed, bool marks) {
     const unsigned char *p = (const unsigned char *)composed->p;
@@ -68,7 +68,7 @@ static void put_composed(trace *tr, trace_buffer *b, const unsigned char *s, siz
     put_same(tr, b, s + n - tail, tail, marks);
 }
 
-// Bytes that the steps have made; nothing is composed beside them.
+// Records bytes that the steps have made, which are never combined with NFC.
 static void put_stepped(trace *tr, trace_buffer *b, const unsigned char *part, size_t n_part) {
     const tokenizer *tok = tr->t;
     const bool marks = tok->space_mark && !tok->metaspace;
@@ -83,8 +83,8 @@ static void put_stepped(trace *tr, trace_buffer *b, const unsigned char *part, s
     offset_list_free(&origins);
 }
 
-// No character composes with an ASCII one that comes after it, so a text falls into parts that
-// begin with one, each composed alone.
+// No character composes with an ASCII one after it, so the text is composed in parts that each
+// begin with one.
 void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str *normal) {
     const tokenizer *tok = tr->t;
     trace_buffer *buffer = &tr->normal;
@@ -141,7 +141,7 @@ void trace_id(trace *tr, const unsigned char *s) {
     add(tr, origin_of(tr, s));
 }
 
-// Bytes of a word that an id stands for, which begin at s or end there (`backward`); 0: not known.
+// Returns the number of bytes for which an id stands at s, or before s if `backward`; 0: unknown.
 static size_t bytes_of(const tokenizer *t, int32_t id, const unsigned char *s, size_t room,
         bool backward) {
     const token_bytes *entry = id >= 0 && id < t->n_vocab ? &t->entries[id] : NULL;
@@ -153,7 +153,7 @@ static size_t bytes_of(const tokenizer *t, int32_t id, const unsigned char *s, s
                                                                                 : 0;
 }
 
-// Forward from the front, and backward from the end for what comes after the last unknown token.
+// Goes forward from the front, and backward from the end for the ids after the last unknown token.
 void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,
         const int32_t *ids, int64_t n) {
     const unsigned char *front = word, *back = word_end;

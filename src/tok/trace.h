@@ -1,34 +1,33 @@
-// Traces where in a text its ids begin, noted while it is encoded (encode.c). What is normalised or
-// spaced on the way lies in buffers of the encoder; a trace knows the place in the text of each of
-// their bytes.
+// Traces where in a text its ids begin, while encode.c encodes it. Normalised and spaced texts lie
+// in buffers of the encoder; a trace maps each byte of these buffers to its offset in the text.
 #pragma once
 #include "tok/split.h"
 #include "tok/tokenizer_internal.h"
 
-typedef struct trace_buffer { // bytes made of a part of the text
-    const unsigned char *p;   // NULL: none; the text itself is at hand
-    int64_t *origin;          // [n + 1] where in the text each byte comes from
+typedef struct trace_buffer { // bytes derived from a part of the text
+    const unsigned char *p;   // NULL: unused, since the text itself is encoded
+    int64_t *origin;          // [n + 1] offset in the text from which each byte comes
     size_t n, filled, cap;
 } trace_buffer;
 
 typedef struct trace { // single owner; begins as {t, text, begins}, ends with trace_free
     const tokenizer *t;
     const unsigned char *text;
-    offset_list *begins; // of the ids so far, the caller's
+    offset_list *begins; // of the ids so far; owned by the caller
     trace_buffer normal, spaced;
 } trace;
 
 void trace_free(trace *tr);
-// Notes that a part of the text was normalised; `normal` NULL: it is encoded unchanged.
+// Records that a part of the text was normalised; `normal` NULL: it is encoded unchanged.
 void trace_normal(trace *tr, const unsigned char *part, size_t n_part, const str *normal);
-// Notes that words come to lie in a buffer `p`, where a space stands for U+2581: each of them, the
-// bytes s[0, n) (`prefixed`: one more in front stands for nothing in the text), and at last the
-// buffer, whose text ended at `end`.
+// Record that words are copied to a buffer in which a space stands for U+2581: begin, put for each
+// word s[0, n) (`prefixed`: after a space that is not in the text), then end with the buffer `p`
+// and the end of the text that was copied.
 void trace_spaced_begin(trace *tr);
 void trace_spaced_put(trace *tr, const unsigned char *s, size_t n, bool prefixed);
 void trace_spaced_end(trace *tr, const unsigned char *end, const str *p);
-// Notes one id that begins at s.
+// Records one id that begins at s.
 void trace_id(trace *tr, const unsigned char *s);
-// Notes the ids of one word, its bytes word .. word_end.
+// Records the ids of one word, its bytes word .. word_end.
 void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,
         const int32_t *ids, int64_t n);

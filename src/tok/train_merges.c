@@ -17,7 +17,7 @@ typedef struct word { // symbols at symbols[first .. first + n)
 typedef struct pair_info {
     uint64_t pair; // left << 32 | right
     int64_t count;
-    int32_t *words; // that may hold it
+    int32_t *words; // that may contain it
     int32_t n_words, cap_words;
     int64_t touched; // number of the last merge that made it more frequent
 } pair_info;
@@ -79,7 +79,7 @@ static void push(merging *m, queued q) {
     queue_push(m->heap, m->n_heap++, q);
 }
 
-// Adds to a pair's count; the word is noted when it gains the pair.
+// Adds to a pair's count; records the word if it gains the pair.
 static void change(merging *m, int32_t a, int32_t b, int64_t by, int32_t w) {
     const int32_t index = pair_index(m, a, b);
     pair_info *p = &m->pairs[index];
@@ -95,7 +95,7 @@ static void change(merging *m, int32_t a, int32_t b, int64_t by, int32_t w) {
     m->touched[m->n_touched++] = index;
 }
 
-// A pair is queued with its count when that has grown; one that has shrunk is noticed when it is
+// Queues the pairs whose counts have grown. A count that has shrunk is noticed when its pair is
 // taken from the queue.
 static void queue_touched(merging *m) {
     for (int64_t i = 0; i < m->n_touched; i++) {
@@ -160,11 +160,11 @@ static int32_t *name_slot(merging *m, const bpe_merges *out, const char *p, size
     }
 }
 
-// The symbol of two together: a new one unless there is one of that text.
+// Returns the symbol of two joined: the one that has their text already, or a new one.
 static int32_t join(merging *m, bpe_merges *out, int32_t a, int32_t b) {
     const bpe_symbol x = out->symbols[a], y = out->symbols[b];
     const size_t at = out->text.n;
-    str_reserve(&out->text, x.n + y.n); // what is added lies in the same text
+    str_reserve(&out->text, x.n + y.n); // the bytes appended come from the same text
     str_add(&out->text, out->text.p + x.at, x.n);
     str_add(&out->text, out->text.p + y.at, y.n);
     int32_t *slot = name_slot(m, out, out->text.p + at, x.n + y.n);
@@ -213,7 +213,7 @@ static int32_t next_pair(merging *m, int64_t min_frequency) {
     return -1;
 }
 
-// The pair becomes a symbol wherever it stands.
+// Replaces the pair by one symbol wherever it occurs.
 static void merge_pair(merging *m, bpe_merges *out, int32_t index) {
     pair_info *p = &m->pairs[index];
     const int32_t left = (int32_t)(p->pair >> 32), right = (int32_t)p->pair;

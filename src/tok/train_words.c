@@ -1,4 +1,4 @@
-// Counting words in tables that spill as sorted files.
+// Counts words in tables that are spilled as sorted files.
 #include "tok/train_words.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 
-typedef struct count_table { // open addressing: slots hold indexes of `words` + 1
+typedef struct count_table { // open addressing: slots hold index + 1 in `words`
     counted_word *words;
     uint32_t *slots;
     int64_t n, cap;
@@ -23,7 +23,7 @@ struct word_counter {
     count_table *tables; // by thread
     int n_tables;
     int64_t memory, bytes_per_word, bytes_per_byte;
-    FILE **runs; // spilled: words in bytewise order
+    FILE **runs; // spilled files: words in bytewise order
     int n_runs, cap_runs;
 };
 
@@ -152,7 +152,7 @@ static drv_status spill(word_counter *c) {
     return DRV_OK;
 }
 
-// Bytes that the tables take, with the room that growing by doubling may want.
+// Returns the bytes of all tables, which may double as they grow.
 static int64_t tables_bytes(const word_counter *c) {
     int64_t sum = 0;
     for (int i = 0; i < c->n_tables; i++) {
@@ -202,7 +202,7 @@ HEAP_DEFINE(heads, head_ref, head_before)
 
 typedef void (*each_word)(void *ctx, const str *word, int64_t count);
 
-// Hands out each distinct word of the spilled files once, with the sum of its counts.
+// Calls `each` once for each distinct word of the spilled files, with the sum of its counts.
 static drv_status merge_runs(word_counter *counter, each_word each, void *ctx) {
     run_head *heads = mem_alloc((size_t)counter->n_runs * sizeof *heads);
     head_ref *heap = mem_alloc((size_t)counter->n_runs * sizeof *heap);
@@ -244,9 +244,9 @@ static drv_status merge_runs(word_counter *counter, each_word each, void *ctx) {
     return status;
 }
 
-enum { MAX_RARE = 1 << 16 }; // counts above are never left out
+enum { MAX_RARE = 1 << 16 }; // words that occur this often are never left out
 
-typedef struct sizes { // what words need, by how often they occur
+typedef struct sizes { // memory that words need, by how often they occur
     const word_counter *c;
     int64_t words[MAX_RARE + 1], bytes[MAX_RARE + 1];
 } sizes;
@@ -271,7 +271,7 @@ static void take_word(void *ctx, const str *word, int64_t times) {
     str_add(&out->text, word->p, word->n);
 }
 
-// Words that occur less often than out->least do not fit.
+// Chooses out->least so that the words that occur so often fit; counts those that occur less often.
 static void choose(sizes *z, word_counts *out) {
     int64_t sum = 0;
     out->least = MAX_RARE;
@@ -282,7 +282,7 @@ static void choose(sizes *z, word_counts *out) {
         out->left_out += z->words[i];
 }
 
-// From the spilled files: once for what fits, once for the words.
+// Reads the spilled files twice: to find what fits, and to take the words.
 static drv_status finish_spilled(word_counter *c, sizes *z, word_counts *out) {
     DRV_TRY(spill(c));
     DRV_TRY(merge_runs(c, size_word, z));
@@ -290,7 +290,7 @@ static drv_status finish_spilled(word_counter *c, sizes *z, word_counts *out) {
     return merge_runs(c, take_word, out);
 }
 
-// From the tables alone: all words go into the first one, which becomes the result.
+// Uses the tables alone: all words go into the first one, which becomes the result.
 static void finish_in_memory(word_counter *c, sizes *z, word_counts *out) {
     count_table *all = &c->tables[0];
     for (int i = 1; i < c->n_tables; i++) {

@@ -37,7 +37,7 @@ static const struct {
 static uint8_t classes[0x110000], categories[0x110000];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// tools/unicode_classes.py holds this against Hugging Face.
+// tools/unicode_classes.py compares this with Hugging Face.
 static uint8_t class_of(int category) {
     if (category <= CAT_LO) return CP_LETTER;
     if (category >= CAT_ND && category <= CAT_NO) return CP_NUMBER;
@@ -65,7 +65,7 @@ const uint8_t *cp_categories(void) {
     return categories;
 }
 
-// Length of the well-formed character at s (Unicode 15, table 3-7), at most n bytes; 0: none.
+// Returns the length of the well-formed character at s (Unicode 15, table 3-7), at most n; 0: none.
 static size_t character(const unsigned char *s, size_t n) {
     const unsigned char c = s[0];
     if (c < 0x80) return 1;

@@ -1,5 +1,5 @@
 // Code points and their classes, for tokenizers. The classes are those of Hugging Face's regular
-// expressions: libraries know different versions of Unicode.
+// expressions, since libraries have different versions of Unicode.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,21 +44,21 @@ typedef enum cp_category {
 
 // Decodes one code point of valid UTF-8 and moves *p past it.
 uint32_t utf8_next(const unsigned char **p);
-// Appends to out (at least 4 bytes); returns the length.
+// Writes a code point as UTF-8 to out (at least 4 bytes); returns the length.
 int utf8_put(uint32_t cp, unsigned char *out);
 // Returns the classes of all code points, 0 to 0x10FFFF.
 const uint8_t *cp_table(void);
 // Returns the general categories (cp_category) of all code points. Surrogates, which no text has,
 // have that of their neighbours.
 const uint8_t *cp_categories(void);
-// White space as Python's str.strip and the \s of its re know it.
+// Returns whether Python's str.strip and the \s of its re treat a code point as white space.
 static inline bool cp_is_python_space(uint32_t cp) {
     return (cp_table()[cp] & CP_SPACE) || (cp >= 0x1c && cp <= 0x1f);
 }
 
-// The \w of Rust's regular expressions: letters, marks, decimal digits, connectors, joiners.
+// Returns whether Rust's \w matches: letters, marks, decimal digits, connectors, joiners.
 bool cp_is_word(uint32_t cp);
 
-// Length of the longest valid prefix of s[0..n).
+// Returns the length of the longest valid prefix of s[0..n).
 size_t utf8_valid_prefix(const unsigned char *s, size_t n);
 bool utf8_valid(const void *s, size_t n);

@@ -1,4 +1,4 @@
-// The pieces are a trie whose edges lie in a hash table.
+// Stores the pieces as a trie whose edges lie in a hash table.
 #include "tok/unigram.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct unigram {
     edge *edges;
     uint64_t mask;
     int32_t *ids;         // by node; -1: no piece ends there
-    unigram_pieces given; // but for what is used to build the trie
+    unigram_pieces given; // except what is only used to build the trie
 };
 
 // --- the trie
@@ -79,7 +79,7 @@ unigram *unigram_make(arena *a, const unigram_pieces *given) {
 }
 
 // --- encoding
-typedef struct best_path { // of the text up to a byte
+typedef struct best_path { // the best split of the text up to a byte
     int64_t begin;         // of its last piece; -1: none so far
     double score;
     int32_t id;
@@ -99,8 +99,8 @@ static size_t character_bytes(const unsigned char *s) {
     return (size_t)(next - s);
 }
 
-// In single precision sums must not grow: those from `begin` on, as far as some are known, count
-// from there, once the first is large.
+// Keeps sums in single precision small: once the first, at `begin`, is large, subtracts it from
+// those up to `last`.
 static void begin_anew(best_path *best, size_t begin, size_t last) {
     static const float most = 100000;
     const float so_far = (float)best[begin].score;
@@ -135,7 +135,7 @@ static void find_paths(const unigram *model, const unsigned char *text, size_t n
     }
 }
 
-// Returns the piece of these bytes; -1: none.
+// Returns the piece with these bytes; -1: none.
 static int32_t piece_of(const unigram *u, const unsigned char *s, int64_t n) {
     int32_t node = 0;
     for (int64_t i = 0; i < n && node >= 0; i++)
@@ -143,7 +143,7 @@ static int32_t piece_of(const unigram *u, const unsigned char *s, int64_t n) {
     return node >= 0 ? u->ids[node] : -1;
 }
 
-// Unknown neighbours that count as one piece; some of its bytes may be no tokens.
+// Writes adjacent unknown characters, which count as one piece; their bytes may lack tokens.
 static void put_run(const unigram *u, const unsigned char *text, int64_t begin, int64_t end,
         piece_ids *to) {
     static const unsigned char mark[] = SPACE_MARK;
@@ -162,7 +162,7 @@ static void put_run(const unigram *u, const unsigned char *text, int64_t begin, 
         piece_ids_add(to, u->given.unknown, begin);
 }
 
-// Turns the path to the end round: best[i].begin becomes the end of the piece after i. Returns the
+// Reverses the best path: best[i].begin becomes the end of the piece that begins at i. Returns the
 // end of the first one.
 static int64_t turn_round(best_path *best, size_t n_bytes) {
     int64_t next = (int64_t)n_bytes;

@@ -1,12 +1,12 @@
-// Ids of words that were seen before, or by merging.
+// Returns the ids of words: from the cache if they were seen before, otherwise by merging.
 #include "tok/word_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-// Long words, and what the table has no room for, by their hash; their ids and bytes lie in a pool.
-// When the pool is full, everything is forgotten. Still longer words are merged each time.
+// Long words, and those that do not fit the shared table, by hash; their ids and bytes lie in a
+// pool. When the pool is full, the table is cleared. Words over LONG_BYTES are merged each time.
 enum { MIN_LONGS = 1 << 10, LONG_BYTES = 1024, POOL_BYTES = 16 << 20 };
 typedef struct long_word {
     uint64_t hash;
@@ -89,7 +89,7 @@ static uint64_t long_hash(const unsigned char *s, size_t n) {
     return n <= LONG_BYTES ? XXH3_64bits(s, n) : 0;
 }
 
-// A word that the table does not have. first: its slot there; hash 0: nor is it among the long ones.
+// Appends the ids of a word that the table lacks; caches them there or, unless hash is 0, by hash.
 static void encode_long(word_cache *c, const unsigned char *s, size_t n, uint64_t hash,
         const word_key *key, word_slot *first, id_list *out) {
     const long_word *known = hash ? long_slot(c, hash, s, n) : NULL;
@@ -107,8 +107,8 @@ static void encode_long(word_cache *c, const unsigned char *s, size_t n, uint64_
 }
 
 // --- short words
-// The bytes of the 16 that lie at a word of n which belong to it, and n where the key has it. A
-// word of 16 or more has no key: it gets one that no word has.
+// Masks that keep the n bytes of a word out of the 16 at its address, and put n where the key has
+// it. A word of 16 or more bytes has no key: it gets one that no word has.
 #define SOME_BYTES(n) ((1ull << (n) % 8 * 8) - 1)
 #define KEY_MASK(n)                                                                                \
     { {(n) < 8 ? SOME_BYTES(n) : UINT64_MAX, (n) > 8 ? SOME_BYTES(n) : 0}, (uint64_t)(n) << 56, 0 }
@@ -118,7 +118,7 @@ static const struct key_mask {
         KEY_MASK(5), KEY_MASK(6), KEY_MASK(7), KEY_MASK(8), KEY_MASK(9), KEY_MASK(10), KEY_MASK(11),
         KEY_MASK(12), KEY_MASK(13), KEY_MASK(14), KEY_MASK(15), {{0, 0}, 16ull << 56, 0}};
 
-// A word with 16 bytes that may be read.
+// Makes the key of a word from the 16 bytes at its address.
 static inline void make_key(const unsigned char *s, size_t n, word_key *key) {
     const struct key_mask *mask = &key_masks[n <= WORD_KEY_BYTES ? n : WORD_KEY_BYTES + 1];
     uint64_t part[2];
@@ -127,14 +127,14 @@ static inline void make_key(const unsigned char *s, size_t n, word_key *key) {
     key->part[1] = (part[1] & mask->part[1]) | mask->length;
 }
 
-// The keys of a batch of words, before they are looked up.
+// The keys of a batch of words, ready to be looked up.
 typedef struct prepared {
     word_key key[SPLIT_BATCH];
-    word_slot *slot[SPLIT_BATCH];    // where it is looked for first
+    word_slot *slot[SPLIT_BATCH];    // at which the search begins
     uint64_t long_hash[SPLIT_BATCH]; // of the words that are too long for a key, in their order
 } prepared;
 
-// Works out where to look for the words; their slots are prefetched.
+// Computes the keys and slots of the words, and prefetches the slots.
 static void prepare(const word_cache *cache, const unsigned char *const *bounds, int n_words,
         const unsigned char *end, prepared *batch) {
     word_slot *const first = cache->table->slots;

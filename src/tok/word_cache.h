@@ -1,6 +1,6 @@
-// Words seen so far -> their ids, so that a word is merged once. Words repeat: in English text 99 of
-// 100 have been seen before. Short words share the table of the tokenizer; what does not fit
-// there is kept by each thread for itself.
+// Caches the ids of words, so that a word is merged once: in English text 99 of 100 words have been
+// seen before. Short words share the table of the tokenizer; each thread keeps for itself the words
+// that do not fit there.
 #pragma once
 #include "tok/word_merge.h"
 #include "tok/split.h"

@@ -1,4 +1,4 @@
-// Merging one word: short ones by searching, long ones by a heap.
+// Merges one word: a short one by linear search, a long one with a heap.
 #include "tok/word_merge.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/heap.h"
 #include "tok/unicode.h"
 
-enum { SHORT_WORD = 24 }; // symbols up to which the lowest rank is searched one by one
+enum { SHORT_WORD = 24 }; // symbols up to which the lowest rank is found by linear search
 
 typedef struct piece { // a symbol of a long word, in a doubly linked list
     int32_t id, prev, next;
@@ -42,7 +42,7 @@ void merger_free(merger *m) {
 typedef struct symbol_writer {
     int32_t *p;
     int64_t n;
-    bool unknown; // one is still to be written: with fuse_unk its neighbours join it
+    bool unknown; // an unknown token is pending: with fuse_unk its neighbours join it
 } symbol_writer;
 
 static inline void write_known(const tokenizer *t, symbol_writer *w, int32_t id) {
@@ -51,8 +51,8 @@ static inline void write_known(const tokenizer *t, symbol_writer *w, int32_t id)
     w->p[w->n++] = id;
 }
 
-// A character without an id: the tokens of its bytes, else the unknown token, else nothing. As in
-// Hugging Face's merge_word, an unknown token still to be written comes after such bytes.
+// Writes a character without an id: the tokens of its bytes, else the unknown token, else nothing.
+// As in Hugging Face's merge_word, an unknown token that is pending comes after such bytes.
 static void write_unknown(const tokenizer *t, symbol_writer *w, const unsigned char *s, size_t n) {
     bool fallback = true;
     for (size_t i = 0; i < n; i++)
@@ -67,7 +67,7 @@ static void write_unknown(const tokenizer *t, symbol_writer *w, const unsigned c
     w->unknown = true;
 }
 
-// The first symbols of a word: bytes, or characters with byte fallback.
+// Writes the first symbols of a word: bytes, or characters with byte fallback.
 static int64_t first_symbols(merger *self, const unsigned char *word, size_t n_bytes) {
     const tokenizer *tok = self->t;
     MEM_GROW(self->symbols, (int64_t)n_bytes * 3, self->cap_symbols); // a space may be three bytes
@@ -107,7 +107,7 @@ static int64_t first_symbols(merger *self, const unsigned char *word, size_t n_b
     return symbols.n;
 }
 
-// A short word: its symbols side by side, beside each its merge with the next.
+// Merges a short word: an array of symbols, and one of the merge of each with the next.
 static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *symbol, int64_t n) {
     merge_to with_next[SHORT_WORD];
     for (int64_t i = 0; i + 1 < n; i++)

@@ -1,5 +1,5 @@
-// BPE's merges of one word (arXiv:1508.07909, algorithm 1, with a ready list of merges): the pair
-// of lowest rank first, the leftmost of equals, as Hugging Face merges.
+// Applies BPE's merges to one word (arXiv:1508.07909, algorithm 1, with a given list of merges):
+// the pair of lowest rank first, the leftmost on a tie, as Hugging Face does.
 #pragma once
 #include "tok/tokenizer_internal.h"
 

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/round.h"
 
-enum { MANY_IDS = 1 << 20 }; // of all words of more than WORD_IDS ids
+enum { MANY_IDS = 1 << 20 }; // ids for all words that have more than WORD_IDS
 _Static_assert(WORD_MANY_IDS % WORD_IDS == 0, "they are copied by so many");
 
 bool word_table_open(word_table *t) {
@@ -33,7 +33,7 @@ bool word_table_is_full(word_table *t) {
     return atomic_load_explicit(&t->n_used, memory_order_relaxed) > WORD_SLOTS / 4 * 3;
 }
 
-// The slots of a set, from the first one on: then the other one of its cache line.
+// Returns slot `way` of a set, counted from `first`: 1 is the other one of its cache line.
 static word_slot *slot_of_set(word_slot *first, unsigned way) {
     return (word_slot *)((uintptr_t)first ^ way * sizeof *first);
 }
@@ -53,14 +53,14 @@ int word_table_find(const word_table *t, word_slot *first, const word_key *key, 
         if (!(high & WORD_MANY)) return (int)(word_slot_put(s, to) - to);
         const uint64_t at = atomic_load_explicit(&s->ids[0], memory_order_relaxed),
                        n = atomic_load_explicit(&s->ids[1], memory_order_relaxed);
-        for (uint64_t i = 0; i < n; i += WORD_IDS) // lengths that the compiler knows
+        for (uint64_t i = 0; i < n; i += WORD_IDS) // copies of constant size
             memcpy(to + i, t->many + at + i, WORD_IDS * sizeof *to);
         return (int)n;
     }
     return -1;
 }
 
-// Packs ids into the room that a slot has for them. False: no room for many.
+// Packs ids into the two words that a slot has for them. False: `many` has no room.
 static bool pack_ids(word_table *t, const int32_t *ids, int n, uint64_t packed[2]) {
     if (n <= WORD_IDS) {
         int32_t few[WORD_IDS] = {0};
@@ -69,7 +69,7 @@ static bool pack_ids(word_table *t, const int32_t *ids, int n, uint64_t packed[2
         packed[0] |= (uint64_t)n << 24;
         return true;
     }
-    const uint64_t room = (uint64_t)round_up(n, WORD_IDS); // the reader takes all of it
+    const uint64_t room = (uint64_t)round_up(n, WORD_IDS); // readers copy all of it
     packed[0] = atomic_fetch_add_explicit(&t->n_many, room, memory_order_relaxed);
     packed[1] = (uint64_t)n;
     if (packed[0] + WORD_MANY_IDS > MANY_IDS) return false;

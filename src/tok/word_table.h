@@ -1,6 +1,6 @@
-// The words that all threads have seen, with their ids, for words of at most 15 bytes. Lock free: a
-// slot is written once and stays until the table is cleared, so a reader that finds a key finds its
-// ids whole.
+// The words that all threads have seen, with their ids, for words of at most 15 bytes. Lock-free: a
+// slot is written once and stays until the table is cleared, so a reader that finds a key finds all
+// of its ids.
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -8,18 +8,18 @@
 
 enum {
     WORD_KEY_BYTES = 15,
-    WORD_IDS = 4,       // that lie in the slot itself
-    WORD_MANY_IDS = 16, // most ids of a word in the table: more than 4 lie beside it
+    WORD_IDS = 4,       // ids that fit in the slot itself
+    WORD_MANY_IDS = 16, // most ids of a word in the table; more than 4 lie in `many`
 };
 
-// A word is its own key: the bytes, zeros, the length in the last byte.
+// The key of a word: its bytes, zeros, and its length in the last byte.
 typedef struct word_key {
     uint64_t part[2];
 } word_key;
 
-// The ids of up to 4: 24 bits each, their number, 1 to 4, in the top byte of the first. A word of
-// more has MANY in its key, so that who looks for few does not find it, and here the place among
-// table->many and the number of ids.
+// A word and its ids. Up to 4 ids lie in the slot: 24 bits each, with their number in the top byte
+// of the first. A word with more has WORD_MANY in its key, so that a look-up for few ids does not
+// find it, and here its index in table->many and the number of its ids.
 typedef struct word_slot {
     _Atomic uint64_t key[2]; // key[1]: 0 empty, UINT64_MAX being written
     _Atomic uint64_t ids[2];
@@ -27,20 +27,20 @@ typedef struct word_slot {
 #define WORD_MANY (1ull << 63)
 
 typedef struct word_table {
-    word_slot *slots; // 4 of one set lie in 128 aligned bytes, 2 of them in a cache line
+    word_slot *slots; // the 4 slots of a set lie in 128 aligned bytes, 2 in each cache line
     int32_t *many;    // ids of words that have more than 4
     _Atomic uint64_t n_used, n_many;
 } word_table;
 
-bool word_table_open(word_table *t); // false: out of memory. 36 MiB, touched as they are needed
+bool word_table_open(word_table *t); // false: out of memory. Reserves 36 MiB of untouched pages
 void word_table_close(word_table *t);
 void word_table_clear(word_table *t); // no other thread may use it meanwhile
 bool word_table_is_full(word_table *t);
 
 enum { WORD_WAYS = 4, WORD_SLOT_BITS = 20, WORD_SLOTS = 1 << WORD_SLOT_BITS };
 
-// Returns the slot, of one set, where a word is looked for first. Every bit of the key is in the
-// upper half of the product of 128 bits or, xored to it, in the lower one (as in wyhash).
+// Returns the slot at which the search in a set begins. The halves of the 128-bit product are
+// xored, so that every bit of the key counts (as in wyhash).
 static inline uint64_t word_place(const word_key *k) {
     __extension__ typedef unsigned __int128 u128;
     const u128 product =
@@ -56,7 +56,7 @@ static inline bool word_slot_has(const word_slot *s, const word_key *key) {
     return (high | low) == 0;
 }
 
-// Writes 4 ids, of which the first are those of the word, and returns the end of these.
+// Writes 4 ids, of which only the first belong to the word, and returns the end of those.
 static inline int32_t *word_slot_put(const word_slot *s, int32_t *to) {
     const uint64_t ids[2] = {atomic_load_explicit(&s->ids[0], memory_order_relaxed),
             atomic_load_explicit(&s->ids[1], memory_order_relaxed)};
@@ -66,9 +66,9 @@ static inline int32_t *word_slot_put(const word_slot *s, int32_t *to) {
     return to + (uint8_t)(ids[0] >> 24);
 }
 
-// Looks in the whole set. Writes the ids of the word, and maybe some after them, to[WORD_MANY_IDS];
-// returns their number. 0: the word is not there; -1: nor is there room for it.
+// Searches the whole set. Writes the ids of the word, and maybe junk after them, to
+// to[WORD_MANY_IDS]; returns their number. 0: the word is not there; -1: nor is there room for it.
 int word_table_find(const word_table *t, word_slot *first, const word_key *key, int32_t *to);
-// 1 to WORD_MANY_IDS ids. False: there is no room.
+// Adds a word with 1 to WORD_MANY_IDS ids. False: there is no room.
 bool word_table_add(word_table *t, word_slot *first, const word_key *key, const int32_t *ids,
         int n);

@@ -137,28 +137,18 @@ const op_row op_row_reduce_shard = {
 
 // add_shard(g, s[open, blocks, length], micro_batch i32[1]) -> s': adds the gradients of all ranks
 // (with `groups`, of those of its group) for micro-batch `micro_batch` to this rank's shard of the
-// sums, in place. `blocks` counts the
-// reduction blocks of the row on all ranks, `row_blocks` those on this one. Data rank i of n has
-// micro-batches i, i + n, i + 2 n, ...: the sums are formed in the order in which a single rank
-// would run them, in groups of `in_accum_group`. Sums that wait for their neighbour in the tree are
-// `open` (ir/shard.h). `async`: the sums are complete later, for which await_shard waits, and there
-// is an output r beside s': memory for what comes from other ranks, and for open sums.
-static int64_t received_elements(const node *n) {
-    const int64_t row_blocks = row_blocks_of(&n->attrs), ranks = n->attrs.mesh.ranks,
-                  scratch = SHARD_MAX_OPEN * SHARD_SUM_ELEMENTS * (int64_t)sizeof(double);
-    return row_blocks * ranks * shard_in_group(n, tensor_elements(n->in[0]) / row_blocks) +
-           scratch / dtype_bytes(n->in[0]->dt);
-}
-
+// sums, in place. `blocks` counts the reduction blocks of the row on all ranks, `row_blocks` those
+// on this one. Data rank i of n has micro-batches i, i + n, i + 2 n, ...: the sums are formed in
+// the order in which a single rank would run them, in groups of `in_accum_group`. Sums that wait
+// for their neighbour in the tree are `open` (ir/shard.h).
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0], *s = n->in[1];
     const op_attrs *attrs = &n->attrs;
     const int row_blocks = row_blocks_of(attrs);
-    *n_out = attrs->mesh.async ? 2 : 1;
+    *n_out = 1;
     out[0] = spec_in_place(n, 1);
     const char *bad = check_state(n, g);
     if (bad) return bad;
-    if (attrs->mesh.async) out[1] = spec_1d(g->dt, received_elements(n));
     if (attrs->sum.data_ranks < 1 || attrs->mesh.ranks % attrs->sum.data_ranks)
         return "data ranks must divide ranks";
     if (attrs->sum.in_accum_group < 1) return "an accumulation group must have micro-batches";
@@ -204,40 +194,9 @@ const op_row op_row_add_shard = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async), ATTR(mesh, groups), ATTR(sum, row_blocks),
-                ATTR(sum, data_ranks), ATTR(sum, in_accum_group)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, groups), ATTR(sum, row_blocks), ATTR(sum, data_ranks),
+                ATTR(sum, in_accum_group)),
         .examples = {add_example, add_first_example, add_later_example},
-};
-
-// await_shard(s, g, r) -> s: waits until an asynchronous add_shard has written the sums s. Until
-// then g and r, which it reads and writes, keep their memory.
-static const char *await_shape(const node *n, tensor_spec *out, int *n_out) {
-    *n_out = 1;
-    out[0] = spec_in_place(n, 0);
-    return NULL;
-}
-
-static double await_touched(const node *n) {
-    (void)n;
-    return 0;
-}
-
-static void await_example(example *e) {
-    const int64_t dim[] = {1, 1, 51};
-    tensor *in[] = {example_accumulator(e, "s", 3, dim), example_given(e, "g", 3, 17),
-            example_given(e, "r", 3, 17)};
-    graph_add(e->g, OP_await_shard, 3, in, NULL);
-}
-
-const op_row op_row_await_shard = {
-        .name = "await_shard",
-        .goes_with = 1,
-        .min_in = 3,
-        .max_in = 3,
-        .shape = await_shape,
-        .touched = await_touched,
-        .differentiated = true,
-        .examples = {await_example},
 };
 
 // join_shards(s[.., blocks, length]) -> g[length]: adds the open sums of each reduction block, then

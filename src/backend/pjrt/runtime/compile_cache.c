@@ -140,6 +140,33 @@ static drv_status save(const compile_cache *cache, const device_client *c, const
     return status;
 }
 
+// XLA's compiler for CUDA tries out kernels on the device and keeps what it found in a folder, a
+// file for each, which it writes whole; it leaves it to others that the folder is for one version,
+// device and set of flags (xla_gpu_per_fusion_autotune_cache_dir; openxla/xla, autotuner). So a
+// program that has changed a little gets the kernels that it had. The flag is not part of a
+// program's key: the cache may be moved.
+static drv_status compile_tuned(const compile_cache *cache, const device_client *c,
+        const char *text, size_t n, const compile_options *options, const str *encoded,
+        device_program *program) {
+    if (!strstr(c->plugin->name, "cuda")) return compile(c, text, n, options, program);
+    uint64_t key[2];
+    key_of(cache, c, "", 0, encoded, key);
+    arena *a = arena_new("tuning");
+    const char **flags = ARENA_ARRAY(a, const char *, options->n_flags + 1),
+               *dir = arena_printf(a, "%s/%016llx%016llx.tuning", cache->dir,
+                       (unsigned long long)key[0], (unsigned long long)key[1]);
+    compile_options tuned = *options;
+    if (dir_make(dir) == DRV_OK) { // else saving the program says why
+        flags[0] = arena_printf(a, "xla_gpu_per_fusion_autotune_cache_dir=%s", dir);
+        memcpy(flags + 1, options->flags, sizeof *flags * (size_t)options->n_flags);
+        tuned.flags = flags;
+        tuned.n_flags++;
+    }
+    const drv_status status = compile(c, text, n, &tuned, program);
+    arena_free(a);
+    return status;
+}
+
 drv_status compile_cached(compile_cache *cache, const device_client *c, const char *text, size_t n,
         const compile_options *options, device_program *program, bool *from_cache) {
     str encoded = {0};
@@ -149,12 +176,13 @@ drv_status compile_cached(compile_cache *cache, const device_client *c, const ch
     arena *a = arena_new("compile cache");
     program_about about = {.n_devices = options->n_replicas};
     key_of(cache, c, text, n, &encoded, about.key);
-    str_free(&encoded);
     const char *path = arena_printf(a, "%s/%016llx%016llx.pjrt", cache->dir,
             (unsigned long long)about.key[0], (unsigned long long)about.key[1]);
     *from_cache = load(c, path, about.key, program);
     const double start = clock_s();
-    drv_status status = *from_cache ? DRV_OK : compile(c, text, n, options, program);
+    drv_status status =
+            *from_cache ? DRV_OK : compile_tuned(cache, c, text, n, options, &encoded, program);
+    str_free(&encoded);
     about.compile_s = clock_s() - start;
     if (status == DRV_OK && !*from_cache && save(cache, c, path, program, about) != DRV_OK &&
             !atomic_exchange(&cache->failed, true))

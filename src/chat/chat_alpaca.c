@@ -1,9 +1,9 @@
 // The built-in template.
 #include "chat/chat_model.h"
 
-// The text that Alpaca's models were trained on (github.com/tatsu-lab/stanford_alpaca), with a line
-// of its own for the answer as torchtune and axolotl have it; more than one turn repeats
-// instruction and response.
+// The prompt with which Alpaca's models were trained (github.com/tatsu-lab/stanford_alpaca). The
+// answer begins on its own line, as in torchtune and axolotl; further turns repeat instruction and
+// response.
 static const char alpaca[] =
         "{%- set said = namespace(system='', done=false) -%}{%- for m in messages -%}"
         "{%- if m.role == 'system' -%}{%- set said.system = m.content -%}"

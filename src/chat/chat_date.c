@@ -1,11 +1,11 @@
-// The time that templates are told: given, of the environment, or now.
+// The time that templates see: the one given, that of the environment, or now.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "chat/chat_template.h"
 
-// Takes all of `text`, and the day is in the calendar.
+// Parses all of `text`. False: it does not match, or the calendar has no such day.
 static bool parse(const char *text, const char *format, struct tm *out) {
     *out = (struct tm){0};
     const char *end = strptime(text, format, out);
@@ -14,7 +14,7 @@ static bool parse(const char *text, const char *format, struct tm *out) {
     normal.tm_isdst = 0;
     timegm(&normal);
     const bool same = normal.tm_mday == out->tm_mday && normal.tm_mon == out->tm_mon;
-    *out = normal; // which knows the day of the week and of the year too
+    *out = normal; // which also has the day of the week and of the year
     return same;
 }
 

@@ -1,4 +1,4 @@
-// The forms, and the files that say them.
+// Defines the chat forms, and writes their files.
 #include "chat/chat_form.h"
 
 #include <string.h>

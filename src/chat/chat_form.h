@@ -1,5 +1,5 @@
-// Forms of conversations for a tokenizer that is trained from nothing: the special tokens that mark
-// turns, and the chat template that writes them.
+// Chat formats for a tokenizer that is trained from scratch: the special tokens that mark turns,
+// and the chat template that writes them.
 #pragma once
 #include "chat/chat_template.h"
 
@@ -9,11 +9,11 @@ typedef struct chat_form {
     const char *name;
     const char *template;
     const char *markers[MAX_CHAT_MARKERS]; // special tokens of the template, NULL after the last
-    const char *turn_end;                  // the one of them that ends a turn
-    const char *bos, *eos; // begin and end a text; bos NULL: texts have no beginning of their own
+    const char *turn_end;                  // the marker that ends a turn
+    const char *bos, *eos;                 // begin and end a text; bos NULL: nothing begins it
 } chat_form;
 
-// Finds a form by its name; NULL: there is none.
+// Returns the form with a name; NULL: there is none.
 const chat_form *chat_form_of(const char *name);
 #define CHAT_FORM_NAMES "chatml or llama3"
 

@@ -8,7 +8,7 @@
 
 enum { MAX_SPECIALS = 64 };
 
-// A token is a text, or an object with its text as content.
+// Returns the text of a token: a string, or the content of an object.
 static const char *token_text(const json_t *v) {
     return json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
 }
@@ -22,7 +22,7 @@ static void add_specials(arena *a, const json_t *config, chat_model *out) {
         int i = 0;
         while (i < out->n_specials && strcmp(out->specials[i].role, key) != 0)
             i++;
-        if (i < out->n_specials) continue; // the first file that names it
+        if (i < out->n_specials) continue; // the first file that names it counts
         out->specials[out->n_specials++] =
                 (special_text){arena_strdup(a, key), arena_strdup(a, text)};
     }
@@ -35,7 +35,7 @@ static void take(chat_model *out, const char *path, const char *source, size_t n
     out->n_source = n;
 }
 
-// The template of that name, of a list of {name, template} or an object of texts; NULL: none.
+// Returns a template by name, from a list of {name, template} or an object of texts; NULL: none.
 static const char *named_template(const json_t *v, const char *name) {
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *one = json_array_get(v, i);
@@ -59,7 +59,7 @@ static drv_status template_of(arena *a, const char *path, const json_t *v, bool 
     return DRV_OK;
 }
 
-// The templates in files, which stand in for those of tokenizer_config.json.
+// Takes the templates in files, which override those of tokenizer_config.json.
 static drv_status take_files(arena *a, const char *folder, bool tools, chat_model *out) {
     const char *usual = path_join(a, folder, "chat_template.jinja"),
                *tool_use = path_join(a, folder, TOOL_TEMPLATE_FILE);
@@ -85,7 +85,7 @@ drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model 
     drv_status status = DRV_OK;
     for (int i = 0; i < 2 && status == DRV_OK; i++)
         if (file_exists(paths[i])) status = json_read_file(paths[i], &configs[i]);
-    // A config that says all of added tokens has the older file beside it for nothing.
+    // If the config defines all added tokens, the older file is ignored.
     if (!json_object_get(configs[0], "added_tokens_decoder")) add_specials(a, configs[1], out);
     add_specials(a, configs[0], out);
     if (status == DRV_OK) status = take_files(a, folder, tools, out);

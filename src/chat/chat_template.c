@@ -1,5 +1,5 @@
-// Does what transformers does around a template: gives it the names that it sees, and makes
-// messages plain.
+// Does what transformers does around a template: defines the names that it sees, and removes nulls
+// from messages.
 #include "chat/chat_template.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct chat_template {
     bool reads_parts; // content may be a list
 };
 
-// Returns whether a template asks what kind of content a message has, or goes through its parts.
+// Returns whether a template checks the type of a message's content, or iterates over its parts.
 static bool reads_parts(const char *source, size_t n) {
     static const char *const signs[] = {"is string", "is iterable", "is sequence", "in content",
             "in message.content", "in message['content']", "in message[\"content\"]",
@@ -55,7 +55,7 @@ bool chat_template_asks_date(const chat_template *t) {
     return t->asks_date;
 }
 
-// A copy of a message without its nulls; its reasoning is there under every name that templates use.
+// Copies a message without nulls, with its reasoning under every name that templates use.
 static json_t *plain_message(const json_t *message) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_t *reasoning = NULL, *out = json_object(), *v;
@@ -115,7 +115,7 @@ static drv_status run(jinja_context *c, const chat_template *t, const chat_input
     c->scope = &inner; // what the template sets hides the names it was given
     DRV_TRY(add_names(c, in));
     drv_status status = jinja_run(c, &t->body);
-    if (status == DRV_OK) status = jinja_charge(c, 0); // what the last comparison took
+    if (status == DRV_OK) status = jinja_charge(c, 0); // counts the steps of the last comparison
     if (status == DRV_OK) return DRV_OK;
     if (c->raised)
         return drv_context(status, "%s:%d: the template refuses the conversation", t->name,

@@ -1,4 +1,4 @@
-// Conversations as the text that a model was trained on: a chat template (Jinja) and what
+// Renders conversations as the text on which a model was trained: a chat template (Jinja) and what
 // transformers does around it (tokenizer.apply_chat_template of transformers 5; Jinja 3.1,
 // jinja.palletsprojects.com/templates).
 #pragma once
@@ -19,8 +19,8 @@ DRV_CHECKED drv_status chat_template_open(arena *a, const char *name, const char
 const char *chat_template_name(const chat_template *t);
 // Returns whether the template marks the assistant's text by {% generation %} blocks.
 bool chat_template_marks(const chat_template *t);
-// Returns whether it checks the type of a message's content, or iterates over its parts; any other
-// template takes content for a text.
+// Returns whether the template checks the type of a message's content, or iterates over its parts;
+// any other template expects content to be text.
 bool chat_template_reads_parts(const chat_template *t);
 
 typedef struct special_text { // a special token that the template sees under its role
@@ -52,9 +52,9 @@ typedef struct chat_output {
 DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
         chat_output *out);
 
-// Reads the time that templates see: `text` as 2026-11-22 or 2026-11-22T10:30:00; NULL: that
-// of SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) where it is set, else
-// now. DRV_E_USAGE: the text is not a date.
+// Reads the time that templates see: `text` as 2026-11-22 or 2026-11-22T10:30:00; if NULL,
+// SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) if it is set, else the
+// clock. DRV_E_USAGE: not a date.
 DRV_CHECKED drv_status chat_date(const char *text, struct tm *out);
-// Returns whether the template asks for the time, so that what it writes differs from day to day.
+// Returns whether the template asks for the time, so that its output differs from day to day.
 bool chat_template_asks_date(const chat_template *t);

@@ -1,7 +1,7 @@
-// Upper and lower case as Python's str has them: Unicode's full mappings (SpecialCasing.txt), where
-// a character may become two or three and a sigma at the end of a word has a form of its own.
-// libutf8proc maps one character to one; what it lacks is a table of tools/case_mappings.py, whose
-// --check holds all of this against Python.
+// Changes case as Python's str does, with Unicode's full mappings (SpecialCasing.txt): a character
+// may become two or three, and a sigma at the end of a word has its own form. libutf8proc maps one
+// character to one; the table of the rest is made by tools/case_mappings.py, whose --check compares
+// all of this with Python.
 #include <stdlib.h>
 #include <utf8proc.h>
 
@@ -14,7 +14,7 @@ typedef struct case_mapping {
 
 typedef enum case_class {
     CASE_IS_UPPER, // by property, without the category Lu
-    CASE_IS_LOWER, // the same, Ll
+    CASE_IS_LOWER, // likewise, without Ll
     CASE_IS_IGNORABLE,
 } case_class;
 
@@ -62,7 +62,7 @@ static bool is_cased(int32_t c) {
     return is_upper(c) || is_lower(c) || utf8proc_category(c) == UTF8PROC_CATEGORY_LT;
 }
 
-// Accents, apostrophes and the like, which do not end a word before or after a sigma.
+// Returns whether a character, such as an accent, does not end a word before or after a sigma.
 static bool is_ignorable(int32_t c) {
     const utf8proc_category_t category = utf8proc_category(c);
     return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_ME ||
@@ -93,9 +93,9 @@ static void put_mapped(str *out, int32_t c, int to) {
                                    : utf8proc_tolower(c));
 }
 
-// Unicode's Final_Sigma for the one at `at`: a cased letter stands before it, none after it,
-// ignorable characters aside. Each is passed over once for the sigmas on its two sides, so a text
-// takes linear time.
+// Returns Unicode's Final_Sigma for the sigma at `at`: a cased letter stands before it and none
+// after it, not counting ignorable characters. These are skipped once for the sigma on either side,
+// so a text takes linear time.
 static bool sigma_is_final(const value *text, size_t at) {
     int32_t c = 0;
     size_t length;

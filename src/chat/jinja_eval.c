@@ -95,7 +95,7 @@ drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out) {
     return DRV_OK;
 }
 
-// Runs a body with its text caught in *out.
+// Runs a body and captures its text in *out.
 drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out) {
     str text = {0}, *outer = c->out;
     c->out = &text;
@@ -164,7 +164,7 @@ drv_status jinja_call(jinja_context *c, const value *callee, const call_args *ar
     const value_function *f = callee->function;
     drv_status status = f->macro ? call_macro(c, f, args, out) : f->native(c, f, args, out);
     c->depth--;
-    const value *self = &f->self; // of a method: what a safe text gives is safe
+    const value *self = &f->self; // methods of a safe text return safe texts
     if (status == DRV_OK && f->native && self->kind == VALUE_STRING && out->kind == VALUE_STRING)
         out->s.safe = self->s.safe;
     return status;

@@ -10,7 +10,7 @@ enum { JINJA_MAX_OUTPUT = VALUE_MAX_TEXT, JINJA_MAX_MEMORY = 64 << 20 };
 
 typedef struct scope scope;
 typedef struct loop_state loop_state;
-struct scope { // names of a template, a loop's turn or a macro
+struct scope { // names of a template, a loop iteration or a macro
     value_dict names;
     scope *outer;
 };
@@ -23,7 +23,7 @@ typedef enum loop_control { RUN_ON, RUN_BREAK, RUN_CONTINUE } loop_control;
 
 typedef struct jinja_context {
     value_memory m;
-    str *out; // where text goes: the output, or what a macro or block is caught in
+    str *out; // where text goes: `output`, or the buffer of a macro or block
     str *output;
     scope *scope, *globals;
     loop_control control;
@@ -48,22 +48,22 @@ typedef drv_status (*native_function)(jinja_context *c, const value_function *f,
 struct value_function {
     const char *name;
     native_function native;
-    value self; // of a method, or what a function carries with it
+    value self; // of a method; or a value bound to the function
     const stmt *macro;
     scope *outer;     // where a macro was defined
     loop_state *loop; // of the variable `loop`
 };
 
-// DRV_E_DATA: a function, generator or range, which have no text worth printing.
+// Checks that v can be printed. DRV_E_DATA: a function, generator or range has no useful text.
 DRV_CHECKED drv_status jinja_printable(const value *v);
 // Counts steps, so that no template runs for ever. DRV_E_DATA: the limit is exceeded.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
-// Counts the steps of a filter or method that goes through a text once.
+// Returns the steps of a filter or method that reads a text once.
 static inline int64_t jinja_text_steps(const value *v) {
     return v->kind == VALUE_STRING ? (int64_t)(v->s.n / 128) : 0;
 }
 DRV_CHECKED drv_status jinja_eval(jinja_context *c, const expr *e, value *out);
-// The parts of jinja_eval.
+// Evaluate one kind of expression each, for jinja_eval.
 DRV_CHECKED drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_unary(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out);
@@ -71,10 +71,10 @@ DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
 DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over);
-// loop.name; *found false: there is none. DRV_E_DATA: Jinja has it, but it is not supported.
+// Reads loop.name; sets *found to false if Jinja has no such name. DRV_E_DATA: not supported.
 DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *c, loop_state *loop, const value *name,
         bool *found, value *out);
-// Runs a body with its text caught in *out.
+// Runs a body and captures its text in *out.
 DRV_CHECKED drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out);
 DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out);
 // Assigns v to a name, a tuple of names or an attribute of a namespace, in the current scope.
@@ -85,22 +85,22 @@ DRV_CHECKED drv_status jinja_attribute(jinja_context *c, const value *self, cons
         value *out);
 DRV_CHECKED drv_status jinja_item(jinja_context *c, const value *self, const value *index,
         value *out);
-// Lists every item that iterating over a value gives; *out begins empty ({0}) and may share the
-// value's array. DRV_E_DATA: it cannot be iterated over.
+// Lists the items of a value that can be iterated over; *out begins empty ({0}) and may share the
+// value's array. DRV_E_DATA: the value cannot be iterated over.
 DRV_CHECKED drv_status jinja_items(jinja_context *c, const value *self, value_list *out);
-// markupsafe's escape: HTML's five characters, unless the text is safe. *out is.
+// Escapes HTML's five characters, unless the text is safe, as markupsafe does. *out is safe.
 DRV_CHECKED drv_status jinja_escape(jinja_context *c, const value *text, value *out);
 // Takes the next item of a generator; false: there is none left.
 bool generator_next(const value *generator, value *out);
 DRV_CHECKED drv_status jinja_contains(jinja_context *c, const value *self, const value *item,
         bool *out);
 DRV_CHECKED drv_status jinja_new_function(jinja_context *c, const value_function *f, value *out);
-// Makes a string value of what was collected in `text`, which is freed.
+// Makes a string value of the text collected in `text`, and frees that.
 DRV_CHECKED drv_status jinja_take(jinja_context *c, str *text, value *out);
-// DRV_E_DATA: v is undefined (Python fails as well when it is used).
+// Checks that v is defined. DRV_E_DATA: it is not (using it fails in Python too).
 DRV_CHECKED drv_status jinja_defined(const value *v);
 
-// Python's format % values (one dict: also by name), and format.format(...), a method.
+// Format as Python's format % values, and as its method format.format(...).
 DRV_CHECKED drv_status jinja_format_percent(jinja_context *c, const value *format,
         const call_args *args, value *out);
 DRV_CHECKED drv_status jinja_format_braces(jinja_context *c, const value_function *f,
@@ -114,8 +114,8 @@ DRV_CHECKED drv_status jinja_method(jinja_context *c, const value *v, const valu
         bool *found, value *out);
 DRV_CHECKED drv_status jinja_add_globals(jinja_context *c);
 
-// Returns the argument of a position or name; NULL: not given.
+// Returns an argument by its position or name; NULL: not given.
 const value *call_arg(const call_args *args, int position, const char *name);
-// Fails on more than `most` arguments, and on names that are not among `names` (separated by spaces).
+// Fails unless there are `least` to `most` arguments, named as in `names` (separated by spaces).
 DRV_CHECKED drv_status call_check(const call_args *args, const char *what, int least, int most,
         const char *names);

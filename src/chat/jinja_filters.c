@@ -1,5 +1,5 @@
-// Filters (v | name): Jinja 2's, as far as chat templates use them. Here those of single values,
-// and the look-up by name; jinja_filters_lists.c, _order.c and _text.c have the others.
+// The filters of Jinja 2 (v | name) that chat templates use: those of single values, and the
+// look-up by name; jinja_filters_lists.c, _order.c and _text.c have the others.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ drv_status filter_whole(const value *v, const char *what, int64_t *inout) {
 
 enum { NUMBER_BYTES = 80 };
 
-// Copies the text of a number without the underscores between its digits; false: it has none, or
-// more than a number can be long.
+// Copies the text of a number without the underscores between its digits; false: it is empty, or
+// too long for a number.
 static bool number_text(const value *of, int (*is_digit)(int), char text[NUMBER_BYTES]) {
     size_t n = 0;
     if (of->s.n == 0 || of->s.n >= NUMBER_BYTES) return false;
@@ -39,8 +39,8 @@ static bool number_text(const value *of, int (*is_digit)(int), char text[NUMBER_
     return true;
 }
 
-// Reads what Python's float() takes, infinity and nan among it: 0x10 and nan(1) are C's. Beyond the
-// largest number it is infinite.
+// Reads a number as Python's float() does, infinity and nan included, but not C's 0x10 and nan(1).
+// A number that is too large becomes infinite.
 static bool is_real(const char *text, double *out) {
     char *end;
     *out = strtod(text, &end);
@@ -110,7 +110,7 @@ static const filter_row filters_of_values[] = {
         {0},
 };
 
-// NULL: there is none.
+// Returns a filter by name; NULL: there is none.
 static const filter_row *filter_named(const value *name) {
     const filter_row *const tables[] = {filters_of_values, filters_of_lists, filters_of_order,
             filters_of_text};

@@ -1,10 +1,10 @@
-// The tables of filters, each at the end of the file that has them, and what filters share.
+// Tables of filters, each at the end of the file that has them, and functions that filters share.
 #pragma once
 #include "chat/jinja_text_internal.h"
 
 // Fails when there are arguments.
 DRV_CHECKED drv_status filter_no_args(const call_args *args, const char *what);
-// Reads a whole number, if v is given and not none.
+// Reads a whole number, unless v is NULL or none.
 DRV_CHECKED drv_status filter_whole(const value *v, const char *what, int64_t *inout);
 
 // Finds an attribute by a dotted path, as map, selectattr, sort and join take it.

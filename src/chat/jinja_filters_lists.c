@@ -1,4 +1,4 @@
-// Filters of lists and mappings: items picked, mapped, cut and joined.
+// Filters of lists and mappings, which pick, map and join their items.
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static drv_status filter_reverse(jinja_context *c, const value *v, const call_ar
     return jinja_filter(c, &name, &list, &(call_args){&nothing, 1, NULL, 0}, out);
 }
 
-// As filter_by_path; `otherwise` (NULL: none) stands where a part of the path is undefined.
+// Does what filter_by_path does; `otherwise` (NULL: none) replaces an undefined part of the path.
 static drv_status by_path_or(jinja_context *c, const value *self, const value *path,
         const value *otherwise, value *out) {
     *out = *self;
@@ -123,7 +123,7 @@ static drv_status filter_join(jinja_context *c, const value *v, const call_args 
     return status;
 }
 
-// The arguments after the first n, for a filter or test that the last of those names.
+// Returns the arguments after the first n, for a filter or test that the n-th of them names.
 static call_args args_after(const call_args *args, int n) {
     return (call_args){args->v + n, args->n - n, args->keywords, args->n_keywords};
 }
@@ -137,7 +137,7 @@ static drv_status filter_map(jinja_context *c, const value *self, const call_arg
     const value *attribute = named ? NULL : call_arg(args, 0, "attribute"),
                 *otherwise = named ? NULL : call_arg(args, 1, "default");
     if (!named && !attribute) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
-    if (value_true(self)) DRV_TRY(jinja_items(c, self, &items)); // none, say, is empty here
+    if (value_true(self)) DRV_TRY(jinja_items(c, self, &items)); // a false value counts as empty
     DRV_TRY(value_new_generator(&c->m, out));
     const call_args rest = named ? args_after(args, 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {

@@ -1,9 +1,9 @@
-// Filters that compare items: sorted, unlike, grouped, the least and the greatest.
+// Filters that compare items: dictsort, sort, unique.
 #include <string.h>
 
 #include "chat/jinja_filters_internal.h"
 
-// Stable merge sort, since comparing may fail. keys[i] belongs to items[i].
+// Sorts by merging, stably, since a comparison may fail. keys[i] belongs to items[i].
 static drv_status merge_sort(jinja_context *c, value *keys, value *items, value *key_room,
         value *room, int64_t n_items, bool reverse) {
     if (n_items < 2) return DRV_OK;
@@ -36,7 +36,7 @@ static drv_status lowered(jinja_context *c, value *key) {
     return jinja_take(c, &text, key);
 }
 
-// The key that an item is sorted by: of "role,content" a list of both.
+// Finds the key by which an item is sorted: for "role,content" a list of both.
 static drv_status sort_key(jinja_context *c, const value *item, const value *attribute,
         bool case_sensitive, value *out) {
     const char *comma = attribute && attribute->kind == VALUE_STRING && attribute->s.n

@@ -1,11 +1,11 @@
-// Filters of text: letters, spaces, replacing, formats, JSON.
+// Filters of text: case, spaces, replacing, formats, JSON.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chat/jinja_filters_internal.h"
 
-// Prints v, as a filter of text sees it.
+// Makes v the text that a filter of text sees.
 static drv_status as_text(jinja_context *c, const value *v, value *out) {
     if (v->kind == VALUE_STRING) {
         *out = *v;
@@ -53,8 +53,8 @@ static drv_status filter_capitalize(jinja_context *c, const value *v, const call
     return change_case(c, v, args, CASE_CAPITAL, out);
 }
 
-// Returns whether a word of the filter title begins after this character; those of str.title
-// differ.
+// Returns whether a word begins after this character for the filter title; str.title has other
+// rules.
 static bool before_word(const value *text, size_t at, size_t *length) {
     const int32_t c = text_char_at(text->s.p + at, text->s.n - at, length);
     return text_is_space(c) || (c < 0x80 && strchr("-([{<", c));

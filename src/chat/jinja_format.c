@@ -1,6 +1,6 @@
 // Python's "%s" % values, and "{}".format(values): docs.python.org/3/library/stdtypes.html
-// (printf-style String Formatting) and library/string.html (Format String Syntax), without what no
-// chat template uses: names, signs, thousands, bases and exponents are refused.
+// (printf-style String Formatting) and library/string.html (Format String Syntax). What no chat
+// template uses is refused: names, signs, thousands, bases and exponents.
 #include <math.h>
 #include <string.h>
 
@@ -106,7 +106,7 @@ static drv_status percent_all(const value *format, const call_args *args, str *o
         DRV_TRY(spec.kind == 's' || spec.kind == 'r' ? put_printed(v, &spec, out)
                                                      : put_number(v, &spec, out));
     }
-    // Python takes one list or dict for a mapping, of which nothing need be shown.
+    // Python treats a single list or dict as a mapping, which may stay unused.
     const value_kind kind = args->n == 1 ? args->v[0].kind : VALUE_NONE;
     if (next < args->n && kind != VALUE_DICT && kind != VALUE_LIST && kind != VALUE_UNDEFINED)
         return drv_fail(DRV_E_DATA, "format has more values than places");
@@ -122,7 +122,7 @@ drv_status jinja_format_percent(jinja_context *c, const value *format, const cal
     return status;
 }
 
-// After "{": the field up to "}". It is empty, a number or a name.
+// Formats the field after "{", up to "}", which is empty, a number or a name.
 static drv_status put_field(const char **cursor, const char *end, const call_args *args, int *next,
         str *out) {
     const int n_positional = args->n - args->n_keywords;

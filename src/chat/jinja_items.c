@@ -60,7 +60,7 @@ drv_status jinja_item(jinja_context *c, const value *self, const value *index, v
     return index->kind == VALUE_STRING ? jinja_attribute(c, self, index, out) : DRV_OK;
 }
 
-// Python's slice.indices: first, how many, and the step, of n items.
+// Computes the first index, the count and the step of a slice, as Python's slice.indices does.
 static drv_status slice_range(const value part[3], int64_t length, int64_t *first, int64_t *count,
         int64_t *step) {
     int64_t bound[3] = {0, 0, 1};
@@ -155,9 +155,9 @@ drv_status jinja_items(jinja_context *c, const value *self, value_list *out) {
     case VALUE_LIST:
         DRV_TRY(jinja_charge(c, self->list->n));
         *out = *self->list;
-        out->cap = out->n; // what is added goes elsewhere
+        out->cap = out->n; // adding an item copies the array
         return DRV_OK;
-    case VALUE_GENERATOR: // can be gone through once
+    case VALUE_GENERATOR: // can be iterated over once
         DRV_TRY(jinja_charge(c, self->list->n));
         *out = *self->list;
         out->cap = out->n;

@@ -1,11 +1,11 @@
-// Values from JSON and as JSON: json.dumps as transformers' tojson calls it.
+// Converts values from JSON and to JSON, as json.dumps when transformers' tojson calls it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chat/jinja_value.h"
 
-// The code point of n bytes of UTF-8 as \uXXXX, or two of them.
+// Appends a code point, n bytes of UTF-8, as \uXXXX or as a surrogate pair.
 static void escape_point(const char *p, size_t n, str *out) {
     uint32_t code = (unsigned char)p[0] & (0xFFu >> (n + 1));
     for (size_t i = 1; i < n; i++)
@@ -141,13 +141,13 @@ static drv_status from_object(value_memory *m, const json_t *json, int depth, va
         value k, item;
         DRV_TRY(value_copy_string(m, key, strlen(key), &k));
         DRV_TRY(value_from_json(m, v, depth + 1, &item));
-        DRV_TRY(value_list_add(m, &out->dict->keys, k)); // JSON objects have no key twice
+        DRV_TRY(value_list_add(m, &out->dict->keys, k)); // a JSON object has each key once
         DRV_TRY(value_list_add(m, &out->dict->values, item));
     }
     return DRV_OK;
 }
 
-// Reals beyond doubles are infinite in Python; a whole number has any size there.
+// Converts a number out of range: as in Python, a real is infinite and a whole number is exact.
 static drv_status from_odd_number(value_memory *memory, const char *text, value *out) {
     if (text[strspn(text, "-0123456789")] != 0) {
         *out = value_float(strtod(text, NULL));

@@ -7,10 +7,10 @@
 
 typedef struct lexer {
     value_memory *m;
-    const char *name, *begin, *p, *end; // p: where it is
+    const char *name, *begin, *p, *end; // p: the next character
     const char *counted;                // lines were counted up to here
     int line;
-    bool line_starting; // what came before ended a line (or is the beginning)
+    bool line_starting; // the character before p ended a line, or p begins the template
     token *t;
     int n, cap;
 } lexer;
@@ -52,7 +52,7 @@ static bool begins(const lexer *l, const char *p, const char *text) {
     return (size_t)(l->end - p) >= n && memcmp(p, text, n) == 0;
 }
 
-// Text before a tag, without what the tag strips: all white space before "{%-", and the
+// Adds the text before a tag, without what the tag strips: all white space before "{%-", and the
 // blanks of its own line before "{%" and "{#".
 static drv_status add_text(lexer *l, const char *p, const char *tag, bool print) {
     const char *end = tag, sign = tag + 2 < l->end ? tag[2] : 0;
@@ -69,7 +69,7 @@ static drv_status add_text(lexer *l, const char *p, const char *tag, bool print)
     return add(l, TOKEN_TEXT, p, (size_t)(end - p), value_none());
 }
 
-// After the end of a tag: "-%}" takes all white space, "%}" one end of line (not "}}").
+// Skips what the end of a tag strips: "-%}" all white space, "%}" one end of line (not "}}").
 static void after_tag(lexer *l, char sign, bool print) {
     const char *from = l->p;
     if (sign == '-')
@@ -97,7 +97,7 @@ static int hex(const char *p, int n, const char *end) {
     return v;
 }
 
-// One escape of Python's; the cursor stands after the backslash. Unknown ones stay as they are.
+// Decodes one of Python's escapes; *cursor is after the backslash. Unknown ones stay as they are.
 static drv_status unescape(lexer *lex, const char **cursor, const char *end, str *out) {
     static const char letters[] = "abfnrtv\\'\"", codes[] = "\a\b\f\n\r\t\v\\'\"";
     const char letter = **cursor, *known = letter ? strchr(letters, letter) : NULL;
@@ -174,7 +174,7 @@ static drv_status lex_number(lexer *lex) {
         else if (!is_digit(*next_char) && *next_char != '_' && *next_char != '+' &&
                  *next_char != '-' && !(prefixed && is_letter(*next_char)))
             break;
-        if (*next_char == '_') { // one, between digits
+        if (*next_char == '_') { // a single one, between digits
             const bool after = next_char > begin && (is_digit(next_char[-1]) || prefixed);
             if (!after || next_char[-1] == '_' ||
                     !(is_digit(next) || (prefixed && is_letter(next))) || next == '_')
@@ -225,7 +225,7 @@ static drv_status lex_operator(lexer *l) {
     return add(l, TOKEN_OPERATOR, l->p - 1, 1, value_none());
 }
 
-// The tokens of a tag up to its end; p stands after "{{" or "{%" and its sign.
+// Splits a tag into tokens, up to its end; p is after "{{" or "{%" and its sign.
 static drv_status lex_tag(lexer *lex, bool print) {
     enum { MAX_OPEN = 256 };
     const char *close = print ? "}}" : "%}", *tag = lex->p;
@@ -277,8 +277,8 @@ static const char *skip_spaces(const lexer *l, const char *p) {
     return p;
 }
 
-// "{% WORD %}" with signs at p: where it ends; NULL: it is something else. *sign: the one before
-// "%}".
+// Returns the end of "{% WORD %}", with signs or without, at p; NULL: something else is there.
+// *sign: the one before "%}".
 static const char *lone_word(const lexer *l, const char *p, const char *word, char *sign) {
     if (!begins(l, p, "{%")) return NULL;
     p += 2;
@@ -341,7 +341,7 @@ static drv_status lex_all(lexer *lex) {
     return add(lex, TOKEN_END, lex->end, 0, value_none());
 }
 
-// Ends of lines become \n, and the last one is dropped.
+// Copies the source with \n as the end of each line, and without the last one.
 static drv_status normalise(value_memory *memory, const char *name, const char *source,
         size_t n_source, value *out) {
     void *copy;

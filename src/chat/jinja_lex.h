@@ -1,6 +1,6 @@
-// The source of a template as tokens: Jinja 2's lexer with trim_blocks and lstrip_blocks on and
-// keep_trailing_newline off, as transformers sets them (jinja.palletsprojects.com, "Whitespace
-// Control").
+// Splits the source of a template into tokens as Jinja 2's lexer does with trim_blocks and
+// lstrip_blocks on and keep_trailing_newline off, as transformers sets them
+// (jinja.palletsprojects.com, "Whitespace Control").
 #pragma once
 #include "chat/jinja_value.h"
 
@@ -19,7 +19,7 @@ typedef enum token_kind {
 
 typedef struct token {
     token_kind kind;
-    const char *p; // of the source
+    const char *p; // in the source
     size_t n;
     int line; // from 1
     value constant;
@@ -30,7 +30,7 @@ typedef struct token_list {
     int n;
 } token_list;
 
-// `name` begins the messages (file of the template). The tokens live in m->a, as does the source
-// that they point into.
+// Splits a source. `name`, the template's file, begins messages. The tokens and the copy of the
+// source to which they point live in m->a.
 DRV_CHECKED drv_status jinja_lex(value_memory *m, const char *name, const char *source, size_t n,
         token_list *out);

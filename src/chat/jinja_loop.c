@@ -1,16 +1,16 @@
-// {% for %}: its turns, the variable `loop`, and the items that its condition chooses, which are
-// chosen as late as Jinja does: a condition may ask what the turns before it have set.
+// Runs {% for %}: its iterations, the variable `loop`, and its condition, which chooses items as
+// late as in Jinja, since it may depend on what earlier iterations have set.
 #include <string.h>
 
 #include "chat/jinja_eval_internal.h"
 
 struct loop_state {
     const stmt *node;
-    value_list all;    // what is gone through
-    int64_t n_asked;   // of them, those for which the condition was asked
+    value_list all;    // the items to iterate over
+    int64_t n_asked;   // items for which the condition was evaluated
     value_list chosen; // without a condition: all
-    int64_t index;     // of the turn, from 0
-    scope *asking;     // where the condition sees the item; NULL: there is none
+    int64_t index;     // of the iteration, from 0
+    scope *asking;     // scope of the condition; NULL: there is no condition
 };
 
 // Chooses items until there are n; *there false: there are fewer.
@@ -33,7 +33,7 @@ static drv_status choose(jinja_context *c, loop_state *loop, int64_t n, bool *th
 
 // --- the variable `loop`
 
-// Answers the names of `loop` that need the items to come.
+// Evaluates the attributes of `loop` that depend on later items.
 static drv_status ahead(jinja_context *c, loop_state *loop, const value *name, value *out) {
     bool there;
     if (value_is(name, "last") || value_is(name, "nextitem")) {
@@ -79,7 +79,7 @@ drv_status jinja_loop_attribute(jinja_context *c, loop_state *loop, const value 
 
 // --- turns
 
-// In a scope of its own, which is the current one.
+// Runs the iterations in a scope of their own, which is the current one.
 static drv_status run_turns(jinja_context *c, loop_state *loop) {
     const stmt *node = loop->node;
     bool there;
@@ -88,7 +88,7 @@ static drv_status run_turns(jinja_context *c, loop_state *loop) {
     DRV_TRY(choose(c, loop, 1, &there));
     if (!there) return jinja_run(c, &node->otherwise);
     while (there) {
-        c->scope->names.keys.n = c->scope->names.values.n = 0; // gone with the turn
+        c->scope->names.keys.n = c->scope->names.values.n = 0; // gone with the iteration
         DRV_TRY(value_dict_set(&c->m, &c->scope->names, value_text("loop"), self));
         DRV_TRY(jinja_assign(c, node->target, loop->chosen.v[loop->index]));
         DRV_TRY(jinja_run(c, &node->body));

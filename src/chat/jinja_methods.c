@@ -1,5 +1,5 @@
-// Methods: those of Python that change nothing. Here those of lists and dicts, the look-up by name,
-// and the arguments of calls; jinja_methods_text.c has those of strings.
+// The methods of Python that change nothing: those of lists and dicts, the look-up by name, and the
+// arguments of calls; jinja_methods_text.c has those of strings.
 #include <string.h>
 
 #include "chat/jinja_methods_internal.h"
@@ -95,7 +95,7 @@ static const method_row methods_of_containers[] = {
         {0},
 };
 
-// Methods that would change a value: transformers' sandbox refuses them too.
+// Methods that would change a value, which transformers' sandbox refuses too.
 static const struct {
     value_kind kind;
     const char *names;

@@ -1,4 +1,4 @@
-// Methods of strings: those of Python, as far as chat templates use them.
+// The methods of Python's strings that chat templates use.
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -221,7 +221,7 @@ static drv_status str_join(jinja_context *c, const value_function *f, const call
     return jinja_take(c, &text, out);
 }
 
-// find, rfind: the code point where a text begins, or -1.
+// Runs find and rfind: returns the code point at which a text begins, or -1.
 static drv_status str_find(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     const value *v = &f->self, *what = &args->v[0];

@@ -47,7 +47,7 @@ static drv_status whole_arithmetic(char op, int64_t left, int64_t right, value *
         over = __builtin_mul_overflow(left, right, &result);
         break;
     case 'f':
-    case '%': // Python rounds down: the rest has the divisor's sign
+    case '%': // Python rounds down: the remainder has the divisor's sign
         over = left == INT64_MIN && right == -1;
         if (over) break;
         result = left / right - (left % right != 0 && (left % right < 0) != (right < 0));
@@ -99,7 +99,7 @@ static drv_status join_lists(jinja_context *c, const value_list *a, const value_
     return DRV_OK;
 }
 
-// Joins two strings; if one of them is safe, the other is made so.
+// Joins two strings; if one of them is safe, escapes the other.
 static drv_status join_strings(jinja_context *c, const value *a, const value *b, value *out) {
     void *p;
     const bool safe = a->s.safe || b->s.safe;
@@ -138,7 +138,7 @@ static drv_status repeat(jinja_context *c, const value *v, int64_t times, value 
     return DRV_OK;
 }
 
-// "%s and %d" % (a, b)
+// Evaluates "%s and %d" % (a, b).
 static drv_status format_string(jinja_context *c, const value *format, const value *v, value *out) {
     const call_args all = {v->kind == VALUE_LIST && v->list->form == LIST_TUPLE ? v->list->v : v,
             v->kind == VALUE_LIST && v->list->form == LIST_TUPLE ? (int)v->list->n : 1, NULL, 0};
@@ -158,7 +158,7 @@ drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out) {
         return jinja_take(c, &text, out);
     }
     DRV_TRY(jinja_defined(&left));
-    // A format takes what is undefined for a value that prints as nothing.
+    // A format prints an undefined value as nothing.
     if (node->op == '%' && left.kind == VALUE_STRING) return format_string(c, &left, &right, out);
     DRV_TRY(jinja_defined(&right));
     const bool whole = left.kind != VALUE_FLOAT && right.kind != VALUE_FLOAT;

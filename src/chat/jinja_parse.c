@@ -1,4 +1,4 @@
-// Statements: tags and the text between them, by recursive descent.
+// Parses statements: tags and the text between them, by recursive descent.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static drv_status end_of_block(parser *p) {
     return DRV_OK;
 }
 
-// Names, a tuple of them (also nested), or an attribute of a namespace.
+// Parses a name, a tuple of names (also nested), or an attribute of a namespace.
 static drv_status parse_target(parser *in, bool attribute, expr **out) {
     expr_list items = {0};
     DRV_TRY(parser_go_deeper(in));
@@ -48,7 +48,7 @@ static drv_status parse_target(parser *in, bool attribute, expr **out) {
     return DRV_OK;
 }
 
-// A body up to and including {% WORD %}.
+// Parses a body up to and including {% WORD %}.
 static drv_status parse_until(parser *p, const char *word, stmt_list *out) {
     const char *const ends[] = {word, NULL};
     DRV_TRY(parse_body(p, ends, out));
@@ -109,7 +109,7 @@ static drv_status parse_set(parser *p, stmt *s) {
     return parse_until(p, "endset", &s->body);
 }
 
-// (a, b=1), after the parenthesis.
+// Parses (a, b=1), from after the parenthesis.
 static drv_status parse_parameters(parser *p, macro_parameters *out) {
     value_list names = {0};
     expr_list defaults = {0};
@@ -187,8 +187,8 @@ static bool ends_here(const parser *p, const char *const *ends) {
     return false;
 }
 
-// Statements up to a tag that begins with one of `ends` (NULL: to the end of the template); its
-// word is next.
+// Parses statements up to a tag that begins with one of `ends` (NULL: to the end of the template),
+// and stops before that word.
 static drv_status parse_body(parser *in, const char *const *ends, stmt_list *out) {
     int cap = 0;
     *out = (stmt_list){0};

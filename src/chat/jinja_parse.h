@@ -1,4 +1,4 @@
-// Tokens -> the tree of a template. What the language has and chat templates do not use (include,
+// Parses tokens into the tree of a template. What Jinja has and chat templates do not use (include,
 // import, extends, block, autoescape, do) is refused by name and line.
 #pragma once
 #include "chat/jinja_lex.h"
@@ -47,10 +47,10 @@ typedef enum stmt_kind {
     STMT_IF,         // value, body, otherwise
     STMT_FOR,        // target in value if condition: body, otherwise
     STMT_SET,        // target = value
-    STMT_SET_BLOCK,  // target = what body prints, through value (a filter) when there is one
+    STMT_SET_BLOCK,  // target = what body prints, through the filter `value` if there is one
     STMT_MACRO,      // name, parameters, body
-    STMT_FILTER,     // what body prints, through value (a filter without its a)
-    STMT_GENERATION, // body, whose place in the output is noted
+    STMT_FILTER,     // what body prints, through the filter `value`, whose a is NULL
+    STMT_GENERATION, // body, whose place in the output is recorded
     STMT_BREAK,
     STMT_CONTINUE,
 } stmt_kind;
@@ -75,6 +75,6 @@ struct stmt {
     macro_parameters parameters;
 };
 
-// *marks: the template has {% generation %} somewhere.
+// Parses a template. *marks: it has a {% generation %} block.
 DRV_CHECKED drv_status jinja_parse(value_memory *m, const char *name, const token_list *tokens,
         stmt_list *out, bool *marks);

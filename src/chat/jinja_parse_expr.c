@@ -1,5 +1,6 @@
-// Expressions. Precedence is that of Jinja 2's own parser (jinja2/parser.py), from loose to tight:
-// if-else, or, and, not, comparison, + -, ~, * / // %, unary, **, postfix, filters and tests.
+// Parses expressions. Precedence is that of Jinja 2's own parser (jinja2/parser.py), loose to
+// tight: if-else, or, and, not, comparison, + -, ~, * / // %, **, unary, postfix, filters and
+// tests.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ static drv_status parse_unary(parser *p, bool filters, expr **out);
 
 // --- primary expressions
 
-// (a, b, k=c), after the parenthesis.
+// Parses (a, b, k=c), from after the parenthesis.
 static drv_status parse_arguments(parser *in, expr *call) {
     expr_list args = {0};
     value_list names = {0};
@@ -38,7 +39,7 @@ static drv_status parse_arguments(parser *in, expr *call) {
     return DRV_OK;
 }
 
-// The items of a list or tuple up to and including `close`.
+// Parses the items of a list or tuple up to and including `close`.
 static drv_status parse_items(parser *p, const char *close, expr_list *items, bool *comma) {
     *comma = false;
     while (!parser_accept_operator(p, close)) {
@@ -78,7 +79,7 @@ static drv_status parse_strings(parser *p, expr **out) {
     (*out)->constant = p->t->constant;
     p->t++;
     if (p->t->kind != TOKEN_STRING) return DRV_OK;
-    str joined = {0}; // neighbours are one string
+    str joined = {0}; // adjacent strings are one
     str_add(&joined, (*out)->constant.s.p, (*out)->constant.s.n);
     for (; p->t->kind == TOKEN_STRING; p->t++)
         str_add(&joined, p->t->constant.s.p, p->t->constant.s.n);
@@ -139,7 +140,7 @@ static drv_status constant_none(parser *p, expr **out) {
     return DRV_OK;
 }
 
-// a[b] or a[b:c:d], after the bracket.
+// Parses a[b] or a[b:c:d], from after the bracket.
 static drv_status parse_subscript(parser *in, expr *left, expr **out) {
     expr_list parts = {0};
     bool slice = false;
@@ -204,7 +205,7 @@ static drv_status parse_postfix(parser *in, expr **inout) {
     }
 }
 
-// A dotted name, with arguments if there are any: of a filter or a test.
+// Parses the name of a filter or test of `a`.
 static drv_status parse_named(parser *p, expr_kind kind, expr *a, expr **out) {
     DRV_TRY(parser_new_expr(p, kind, out));
     (*out)->a = a;
@@ -216,7 +217,7 @@ drv_status jinja_parse_filter(parser *p, expr *a, expr **out) {
     return parser_accept_operator(p, "(") ? parse_arguments(p, *out) : DRV_OK;
 }
 
-// a is [not] name, name(args) or name arg.
+// Parses a is [not] name, name(args) or name arg, from after "is".
 static drv_status parse_test(parser *in, expr **inout) {
     const bool negated = parser_accept_word(in, "not");
     expr *test;
@@ -283,7 +284,7 @@ typedef struct binary_level {
     } operators[4];
 } binary_level;
 
-// From loose to tight; after the last come the unary ones.
+// From loose to tight; unary operators are tighter than all of them.
 static const binary_level binary_levels[] = {{{{"+", '+'}, {"-", '-'}}}, {{{"~", '~'}}},
         {{{"*", '*'}, {"/", '/'}, {"//", 'f'}, {"%", '%'}}}, {{{"**", 'p'}}}};
 enum { N_LEVELS = sizeof binary_levels / sizeof *binary_levels };
@@ -399,7 +400,7 @@ drv_status jinja_parse_expr(parser *p, expr **out) {
     return DRV_OK;
 }
 
-// a, b, c without parentheses is a tuple.
+// Parses an expression, or a tuple a, b, c without parentheses.
 drv_status jinja_parse_tuple(parser *p, bool conditional, expr **out) {
     expr_list items = {0};
     expr *e;

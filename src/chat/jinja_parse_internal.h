@@ -7,8 +7,8 @@ typedef struct parser {
     value_memory *m;
     const char *name;
     const token *t;
-    int depth, loops, macros; // that surround what is parsed
-    bool marks;               // there was a generation block
+    int depth, loops, macros; // that enclose the token t
+    bool marks;               // there was a {% generation %} block
 } parser;
 
 typedef struct expr_list { // grows while it is parsed
@@ -16,7 +16,7 @@ typedef struct expr_list { // grows while it is parsed
     int n, cap;
 } expr_list;
 
-// Fails with the place, what was expected and what was found.
+// Fails with the line, what was expected and what was found.
 drv_status parser_fail(const parser *p, const char *what);
 bool parser_at_word(const parser *p, const char *text);
 bool parser_at_operator(const parser *p, const char *text);
@@ -27,11 +27,11 @@ DRV_CHECKED drv_status parser_expect_name(parser *p, value *out);
 DRV_CHECKED drv_status parser_new_expr(parser *p, expr_kind kind, expr **out);
 DRV_CHECKED drv_status parser_add_expr(parser *p, expr_list *l, expr *e);
 void parser_set_args(expr *e, const expr_list *l);
-// p->depth-- when done. DRV_E_DATA where the stack would not suffice.
+// Increments p->depth, which the caller decrements. DRV_E_DATA: too deep for the stack.
 DRV_CHECKED drv_status parser_go_deeper(parser *p);
 
 DRV_CHECKED drv_status jinja_parse_expr(parser *p, expr **out);
-// a, b, c without parentheses is a tuple; `conditional`: its items may be "x if y else z".
+// Parses an expression, or a tuple a, b, c; `conditional`: with items like "x if y else z".
 DRV_CHECKED drv_status jinja_parse_tuple(parser *p, bool conditional, expr **out);
-// name(args) of a filter applied to a (NULL: to the text of a block).
+// Parses name(args) as a filter of a (NULL: of the text of a block).
 DRV_CHECKED drv_status jinja_parse_filter(parser *p, expr *a, expr **out);

@@ -1,10 +1,10 @@
-// The place in the tokens that both halves of the parser move on: looking, accepting, failing with
-// the place; and the tree's nodes.
+// Functions that both halves of the parser share: they look at tokens, accept them, fail with their
+// line, and make the nodes of the tree.
 #include <string.h>
 
 #include "chat/jinja_parse_internal.h"
 
-enum { MAX_NESTING = 120 }; // of expressions and statements: the stack has bounds
+enum { MAX_NESTING = 120 }; // of expressions and statements: the stack is bounded
 
 drv_status parser_fail(const parser *p, const char *what) {
     const token *t = p->t;

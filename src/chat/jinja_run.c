@@ -1,4 +1,4 @@
-// Statements: what a template does, in order, with the scopes of its names.
+// Runs the statements of a template in order, with the scopes of its names.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static drv_status print(jinja_context *c, const value *v) {
     return DRV_OK;
 }
 
-// value is a chain of filters whose innermost has no operand: the text is.
+// Applies a chain of filters to a text, which is the operand of the innermost.
 static drv_status filter_text(jinja_context *c, const expr *e, value text, value *out) {
     call_args args;
     value v = text;

@@ -22,7 +22,7 @@ typedef enum test_kind {
     IS_ITERABLE,
     IS_SEQUENCE,
     IS_ODD,
-    IS_EVEN, // without argument
+    IS_EVEN, // up to here without an argument
     IS_EQUAL,
     IS_UNEQUAL,
     IS_LESS,
@@ -30,7 +30,7 @@ typedef enum test_kind {
     IS_MORE,
     IS_AT_LEAST,
     IS_IN,
-    IS_SAME, // with one
+    IS_SAME, // with one argument
 } test_kind;
 
 static const struct {
@@ -129,7 +129,7 @@ static bool is_of_kind(const value *self, test_kind kind) {
     }
 }
 
-// Python's `is`; texts and numbers have no identity that a template could rely on.
+// Returns Python's `a is b`; compares texts and numbers, whose identity is not reliable, by value.
 static bool is_same(const value *a, const value *b) {
     if (a->kind != b->kind) return false;
     if (a->kind == VALUE_LIST) return a->list == b->list;
@@ -194,7 +194,7 @@ static drv_status strftime_now(jinja_context *c, const value_function *function,
     if (args->v[0].kind != VALUE_STRING || args->v[0].s.n >= sizeof format)
         return drv_fail(DRV_E_DATA, "strftime_now expects a short format, found %s",
                 value_type_name(&args->v[0]));
-    // Python's clock here has no zone, so %Z and %z are nothing; %f, microseconds, C does not have.
+    // As in Python without a time zone, %Z and %z print nothing; C lacks %f, microseconds.
     size_t n_format = 0;
     for (size_t i = 0; i < args->v[0].s.n; i++) {
         const char *p = args->v[0].s.p + i;
@@ -216,7 +216,7 @@ static drv_status strftime_now(jinja_context *c, const value_function *function,
     return value_copy_string(&c->m, text, n, out);
 }
 
-// dict(pairs or mapping, k=v) and namespace of the same.
+// Makes a dict of dict(pairs or mapping, k=v), or a namespace of the same.
 static drv_status make_dict(jinja_context *c, const value_function *self, const call_args *args,
         value *out) {
     const int n_positional = args->n - args->n_keywords;
@@ -224,7 +224,7 @@ static drv_status make_dict(jinja_context *c, const value_function *self, const 
     DRV_TRY(value_new_dict(&c->m, out));
     const value *from = n_positional ? &args->v[0] : NULL;
     value pairs = value_none();
-    if (from && from->kind == VALUE_GENERATOR) { // gone through once
+    if (from && from->kind == VALUE_GENERATOR) { // can be iterated over once
         pairs = *from;
         pairs.kind = VALUE_LIST;
         from = &pairs;
@@ -280,8 +280,8 @@ static drv_status range(jinja_context *c, const value_function *self, const call
     return DRV_OK;
 }
 
-// Refuses a function that Jinja has and no chat template wants: it is defined, and fails when it is
-// called.
+// Refuses a function that Jinja has and no chat template needs: the name is defined, and a call
+// fails.
 static drv_status refuse(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     (void)c, (void)args, (void)out;

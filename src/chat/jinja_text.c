@@ -1,4 +1,4 @@
-// Work on strings that methods and filters share: code points, white space, letters, replacing.
+// String functions that methods and filters share: code points, white space, searching, replacing.
 #include <string.h>
 #include <utf8proc.h>
 
@@ -14,7 +14,7 @@ bool text_is_space(utf8proc_int32_t c) {
 utf8proc_int32_t text_char_at(const char *p, size_t n, size_t *length) {
     utf8proc_int32_t c = 0;
     *length = 1;
-    if (n && (unsigned char)*p < 0x80) return *p; // a trim may be of megabytes
+    if (n && (unsigned char)*p < 0x80) return *p; // fast: a trim may read megabytes
     const utf8proc_ssize_t k =
             utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &c);
     *length = k > 0 ? (size_t)k : 1;
@@ -82,7 +82,7 @@ drv_status text_replace(jinja_context *c, const value *self, const value *from, 
         rest = hit + from->s.n;
         if (from->s.n) continue;
         if (rest == end) break;
-        size_t k; // nothing is found before each character, and at the end
+        size_t k; // the empty text is found before each character, and at the end
         text_char_at(rest, (size_t)(end - rest), &k);
         str_add(&text, rest, k);
         rest += k;

@@ -1,4 +1,4 @@
-// Values of the template language: making, comparing and printing them as Python does.
+// Makes, compares and prints the values of the template language as Python does.
 #include "chat/jinja_value.h"
 
 #include <math.h>
@@ -213,7 +213,7 @@ drv_status value_compare(value_memory *m, const value *a, const value *b, int *o
     return compare(m, a, b, 0, out);
 }
 
-// The shortest decimal that reads back as f, in Python's form: 0.1, 100000.0, 1e-05, 1e+16.
+// Prints the shortest decimal that reads back as f, in Python's form: 0.1, 100000.0, 1e-05, 1e+16.
 static void print_float(double f, str *out) {
     if (!isfinite(f)) {
         str_puts(out, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
@@ -295,7 +295,7 @@ static void repr_dict(const value_dict *d, int depth, str *out) {
 }
 
 static void repr(const value *self, int depth, str *out) {
-    if (out->n > VALUE_MAX_TEXT) return; // cut off, as its reader sees by its length
+    if (out->n > VALUE_MAX_TEXT) return; // cut off, which the caller sees by the length
     if (depth > VALUE_MAX_DEPTH) {
         str_puts(out, "...");
         return;

@@ -10,14 +10,14 @@
 #include "base/str.h"
 
 typedef enum value_kind {
-    VALUE_UNDEFINED, // a name that is not there: prints as nothing, is false, has no attributes
+    VALUE_UNDEFINED, // a missing name: prints as nothing, is false, has no attributes
     VALUE_NONE,
     VALUE_BOOL,
     VALUE_INT,
     VALUE_FLOAT,
     VALUE_STRING,
     VALUE_LIST,      // tuples too
-    VALUE_GENERATOR, // what map, select and the like give: its list is what is left of it
+    VALUE_GENERATOR, // the result of map, select and the like: its list has the items left
     VALUE_DICT,
     VALUE_NAMESPACE, // namespace(): a dict whose attributes can be set
     VALUE_FUNCTION,
@@ -35,7 +35,7 @@ struct value {
         bool b;
         int64_t i;
         double f;
-        struct { // UTF-8, not terminated; also the name of what is undefined
+        struct { // UTF-8, not terminated; also the name of an undefined value
             const char *p;
             size_t n;
             bool safe; // markupsafe's Markup: what is added to it is escaped
@@ -46,8 +46,7 @@ struct value {
     };
 };
 
-// The type that Python would have in the list's place; the latter four can be iterated over, and
-// little else.
+// The Python type that a list stands for; the last four can be iterated over, and little else.
 typedef enum list_form {
     LIST_PLAIN,
     LIST_TUPLE,
@@ -78,16 +77,16 @@ typedef struct value_memory {
     int64_t steps, max_steps; // of work
 } value_memory;
 
-enum { VALUE_MAX_TEXT = 16 << 20 }; // bytes: a value that prints as more is cut off after them
+enum { VALUE_MAX_TEXT = 16 << 20 }; // bytes; a value that prints as more is cut off
 
 // DRV_E_DATA: the template exceeds its limit.
 DRV_CHECKED drv_status value_alloc(value_memory *m, size_t bytes, void **out);
 DRV_CHECKED drv_status value_list_add(value_memory *m, value_list *l, value v);
-// DRV_E_DATA: a list or dict as the key.
+// DRV_E_DATA: the key is a list or dict.
 DRV_CHECKED drv_status value_dict_set(value_memory *m, value_dict *d, value key, value v);
 const value *value_dict_get(const value_dict *d, const value *key); // NULL: absent
 DRV_CHECKED drv_status value_new_list(value_memory *m, value *out);
-DRV_CHECKED drv_status value_new_generator(value_memory *m, value *out); // its list is filled next
+DRV_CHECKED drv_status value_new_generator(value_memory *m, value *out); // fill its list next
 DRV_CHECKED drv_status value_new_dict(value_memory *m, value *out);
 DRV_CHECKED drv_status value_copy_string(value_memory *m, const char *p, size_t n, value *out);
 
@@ -116,29 +115,29 @@ double value_real(const value *v); // of a number
 
 const char *value_type_name(const value *v); // as Python names it
 bool value_true(const value *v);
-// Counts a step per value inside; m NULL: what is compared holds none. Where the steps are spent
-// the answer is false, and the next charge fails.
+// Returns whether two values are equal; counts a step per value in them (m NULL: they have none).
+// When the steps are used up it returns false, and the next charge fails.
 bool value_equal(value_memory *m, const value *a, const value *b);
-// *out < 0, 0, > 0. DRV_E_DATA: the two have no order.
+// Sets *out < 0, 0 or > 0. DRV_E_DATA: the two cannot be ordered.
 DRV_CHECKED drv_status value_compare(value_memory *m, const value *a, const value *b, int *out);
-// Python's str(v) and repr(v), up to VALUE_MAX_TEXT bytes of *out and a little: a value may hold
-// another many times over, so its text can be far longer than its memory.
+// Append Python's str(v) and repr(v), until *out has slightly more than VALUE_MAX_TEXT bytes: a
+// value may contain another many times, so its text can be far longer than its memory.
 void value_print(const value *v, str *out);
 void value_repr(const value *v, str *out);
 
 typedef struct tojson_opts {
     int64_t indent;    // -1: all on one line
-    value indent_text; // of a level, in place of so many spaces, where it is a string
+    value indent_text; // if a string: indents a level, in place of spaces
     value item_separator, key_separator;
     bool sort_keys, ascii;
 } tojson_opts;
-// json.dumps(self, ensure_ascii=opts->ascii). DRV_E_DATA: it holds what JSON cannot.
+// Appends json.dumps(self, ensure_ascii=opts->ascii). DRV_E_DATA: JSON cannot express self.
 DRV_CHECKED drv_status value_tojson(const value *self, const tojson_opts *opts, int depth,
         str *out);
 DRV_CHECKED drv_status value_from_json(value_memory *memory, const json_t *json, int depth,
         value *out);
 
-enum { VALUE_MAX_DEPTH = 100 }; // of values inside values: what is deeper is cut off, or refused
+enum { VALUE_MAX_DEPTH = 100 }; // of nested values; deeper ones are cut off, or refused
 
 // Code points, which Python counts and indexes.
 int64_t text_length(const char *p, size_t n);

@@ -10,7 +10,7 @@
 #include "base/str.h"
 
 enum {
-    FIRST_WINDOW = 1 << 20,  // bytes of a file that are read first; most headers are longer
+    FIRST_WINDOW = 1 << 20,  // bytes of a file that are read first; few headers fit
     MAX_HEADER = 1 << 28,    // bytes; the largest vocabularies with their merges take 20 MB
     MAX_KEY = (1 << 16) - 1, // bytes, by the format
     MAX_NAME = 63,           // bytes of a tensor's name, by ggml
@@ -48,7 +48,7 @@ typedef struct reader {
     const char *path;
     const unsigned char *p; // the first n bytes of the file
     size_t n, at;
-    bool ran_out; // more than n bytes were asked for
+    bool ran_out; // more than n bytes were needed
 } reader;
 
 static drv_status truncated(reader *r) {
@@ -77,7 +77,7 @@ static drv_status take_text(reader *r, gguf_text *out) {
     return skip(r, n);
 }
 
-// A key or a tensor's name: printable ASCII, so that messages can show it.
+// Reads a key or a tensor's name: printable ASCII, so that messages can show it.
 static drv_status take_name(arena *a, reader *r, const char *what, size_t most, const char **out) {
     const size_t at = r->at;
     uint64_t n = 0;
@@ -143,7 +143,7 @@ static drv_status parse_value(arena *a, reader *in, gguf_value *out) {
     return DRV_OK;
 }
 
-// Lists grow as they are read: a count that lies costs no memory.
+// Reads the metadata. The list grows as it is read, so a wrong count costs no memory.
 static drv_status parse_values(arena *a, reader *in, uint64_t n_listed, gguf_file *file) {
     gguf_value *list = NULL, value;
     int count = 0, cap = 0;
@@ -192,7 +192,7 @@ static drv_status take_shape(reader *r, gguf_tensor *t) {
     return DRV_OK;
 }
 
-// `expected`: where its data must begin, after those of the tensor before it.
+// Reads an entry of the tensor list. `expected`: where its data must begin, after the one before.
 static drv_status parse_tensor(arena *a, reader *in, gguf_tensor *tensor, int64_t expected) {
     uint32_t type = 0;
     uint64_t offset = 0;
@@ -253,7 +253,7 @@ static drv_status parse_tensors(arena *a, reader *in, uint64_t n_listed, int64_t
     return status;
 }
 
-// Data begin after the list: now that its end is known, so are their places in the file.
+// Sets the tensors' offsets in the file: data begin after the list, whose end is now known.
 static drv_status place_tensors(const reader *r, int64_t alignment, gguf_file *f) {
     const int64_t begin = aligned((int64_t)r->at, alignment);
     for (int i = 0; i < f->n_tensors; i++) {
@@ -328,7 +328,7 @@ static drv_status read_at(int fd, const char *path, int64_t offset, int64_t n, v
     return DRV_OK;
 }
 
-// Reads the beginning of the file, more of it while the header reaches beyond what was read.
+// Reads the beginning of the file, and more of it while the header is longer than what was read.
 static drv_status parse_file(arena *a, gguf_file *f) {
     int64_t window = FIRST_WINDOW;
     for (;; window *= 4) {

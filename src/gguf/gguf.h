@@ -34,14 +34,14 @@ typedef enum gguf_type { // numbers of the format
     N_GGUF_TYPES,
 } gguf_type;
 const char *gguf_type_name(gguf_type type); // "u32"
-int gguf_type_bytes(gguf_type type);        // of an element; 0: texts and arrays differ
+int gguf_type_bytes(gguf_type type);        // of an element; 0: texts and arrays vary
 
 typedef struct gguf_value { // one entry of the metadata
     const char *key;
     gguf_type type; // of the value, or of each element of an array
     bool is_array;
-    int64_t n;              // elements; 1 where it is not an array
-    const unsigned char *p; // the first element; not aligned
+    int64_t n;              // elements; 1 if it is no array
+    const unsigned char *p; // the first element, unaligned
 } gguf_value;
 
 typedef str_view gguf_text; // in the metadata
@@ -52,13 +52,13 @@ typedef struct gguf_tensor {
     const char *name;
     const quant_type *type;
     int n_dims;
-    int64_t dim[MAX_GGUF_DIMS]; // dim[0] runs fastest: the columns of a matrix
+    int64_t dim[MAX_GGUF_DIMS]; // dim[0] is contiguous: the columns of a matrix
     int64_t elements;
     int64_t offset, bytes; // in the file
 } gguf_tensor;
 
-// The metadata are held in memory; data are read by pread, so that a model larger than memory costs
-// nothing, and one that others shorten is an error instead of a signal. Immutable after opening.
+// The metadata are held in memory; data are read by pread, so that a model may be larger than
+// memory, and a file that shrinks is an error instead of a signal. Immutable after opening.
 typedef struct gguf_file {
     const char *path;
     int fd;                      // -1: the file is in memory
@@ -71,30 +71,30 @@ typedef struct gguf_file {
     name_map by_key, by_name;
 } gguf_file;
 
-// Reads the header of a file. DRV_E_DATA: what is wrong, with its place.
+// Reads the header of a file. DRV_E_DATA says what is wrong, and where.
 DRV_CHECKED drv_status gguf_open(arena *a, const char *path, gguf_file *out);
-// The same for bytes in memory, which must outlive the result.
+// Does the same for bytes in memory, which must outlive the result.
 DRV_CHECKED drv_status gguf_parse(arena *a, const char *path, const void *p, size_t n,
         gguf_file *out);
 void gguf_close(gguf_file *f);
-// Returns whether the file begins as a GGUF file does; false also when it cannot be read.
+// Returns whether the file begins as a GGUF file does; false also if it cannot be read.
 bool gguf_is_gguf(const char *path);
 
 const gguf_value *gguf_find(const gguf_file *f, const char *key);          // NULL: absent
 const gguf_tensor *gguf_find_tensor(const gguf_file *f, const char *name); // NULL: absent
 
-// Read values by key and type; one that is absent leaves *out as it is. DRV_E_DATA: another type,
-// or a number that does not fit.
+// Read values by key; leave *out as it is if the key is absent. DRV_E_DATA: the value has another
+// type, or does not fit.
 DRV_CHECKED drv_status gguf_get_i64(const gguf_file *f, const char *key, int64_t *out);
 DRV_CHECKED drv_status gguf_get_f64(const gguf_file *f, const char *key, double *out);
 DRV_CHECKED drv_status gguf_get_bool(const gguf_file *f, const char *key, bool *out);
-// Returns the number that people wrote where the file has an fp32: the shortest decimal that rounds
-// to it.
+// Returns the decimal that was probably meant by an fp32 in the file: the shortest that rounds to
+// it.
 double gguf_meant(float x);
-// Makes a copy in `a`. DRV_E_DATA: it is not valid UTF-8 or has a NUL.
+// Copies a text to `a`. DRV_E_DATA: it is not valid UTF-8, or has a NUL.
 DRV_CHECKED drv_status gguf_get_text(arena *a, const gguf_file *f, const char *key,
         const char **out);
-// Read arrays, in `a`; *n = 0 where the key is absent. Texts are valid UTF-8.
+// Read arrays into `a`; *n = 0 if the key is absent. Texts are valid UTF-8, in the metadata.
 DRV_CHECKED drv_status gguf_get_texts(arena *a, const gguf_file *f, const char *key,
         gguf_text **out, int64_t *n);
 // Read a list of f32, or of i32.
@@ -103,14 +103,14 @@ DRV_CHECKED drv_status gguf_get_f32s(arena *a, const gguf_file *f, const char *k
 DRV_CHECKED drv_status gguf_get_i32s(arena *a, const gguf_file *f, const char *key, int32_t **out,
         int64_t *n);
 
-// Return a matrix's columns and rows: a vector is one row.
+// Return a matrix's columns and rows; a vector is one row.
 int64_t gguf_cols(const gguf_tensor *t);
 int64_t gguf_rows(const gguf_tensor *t);
 // Returns the bytes of a row.
 int64_t gguf_row_bytes(const gguf_tensor *t);
-// Reads rows [first, first + n) as they lie in the file. DRV_E_IO: the file is shorter by now.
+// Reads rows [first, first + n) in the file's type. DRV_E_IO: the file has become shorter.
 DRV_CHECKED drv_status gguf_read_raw(const gguf_file *f, const gguf_tensor *t, int64_t first,
         int64_t n, void *out);
-// The same as fp32. DRV_E_DATA: its type is one that is not read.
+// Reads them as fp32. DRV_E_DATA: drover does not read their type.
 DRV_CHECKED drv_status gguf_read_f32(const gguf_file *f, const gguf_tensor *t, int64_t first,
         int64_t n, float *out);

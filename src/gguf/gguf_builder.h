@@ -1,6 +1,6 @@
-// The header of a GGUF file (version 3) in memory: metadata and tensor list. The caller writes it,
-// then the data of the tensors in the order in which they were added, each padded with zeros to
-// GGUF_ALIGNMENT.
+// Builds the header of a GGUF file (version 3) in memory: metadata and tensor list. The caller
+// writes it to the file, then the data of the tensors in the order in which they were added, each
+// padded with zeros to GGUF_ALIGNMENT.
 #pragma once
 #include "base/str.h"
 #include "gguf/gguf.h"
@@ -8,7 +8,7 @@
 enum { GGUF_ALIGNMENT = 32 };
 
 typedef struct gguf_builder { // zero-initialise; gguf_builder_free when done
-    str values, tensors;      // as they will lie in the file
+    str values, tensors;      // as they lie in the file
     uint64_t n_values, n_tensors;
     int64_t data_bytes; // of the tensors so far, padding included
 } gguf_builder;
@@ -22,11 +22,11 @@ void gguf_put_text(gguf_builder *b, const char *key, const char *text);
 // str_add to `values`.
 void gguf_put_array(gguf_builder *b, const char *key, gguf_type type, uint64_t n);
 void gguf_add_text(gguf_builder *b, const char *p, size_t n);
-// dim[0] runs fastest and is a multiple of the type's block. Returns the bytes of its data, without
-// padding.
+// Adds a tensor to the list; dim[0] is contiguous, and a multiple of the type's block. Returns the
+// bytes of its data, without padding.
 int64_t gguf_put_tensor(gguf_builder *b, const char *name, quant_id type, const int64_t *dim,
         int n_dims);
-// Appends the header, padding included: the data follow.
+// Appends the header, padded so that the data can follow.
 void gguf_builder_header(const gguf_builder *b, str *out);
 void gguf_builder_free(gguf_builder *b);
 // Returns the bytes of padding after `bytes` of data.

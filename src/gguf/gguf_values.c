@@ -1,4 +1,4 @@
-// Values of a GGUF file's metadata by key and type.
+// Reads values of a GGUF file's metadata by key and type.
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static bool is_one(const gguf_value *v, gguf_type type) {
     return !v->is_array && v->type == type;
 }
 
-// Element i, a whole number. False: it is of another type, or does not fit.
+// Reads element i as a whole number. False: it has another type, or does not fit.
 static bool read_whole(const gguf_value *v, int64_t i, int64_t *out) {
     const int bytes = gguf_type_bytes(v->type);
     const bool is_signed = v->type == GGUF_I8 || v->type == GGUF_I16 || v->type == GGUF_I32;

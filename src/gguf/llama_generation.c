@@ -1,4 +1,4 @@
-// A table of the numbers that both have, and what the way there and back changes.
+// Converts the settings that both formats have, and lists what a conversion loses.
 #include "gguf/llama_generation.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 static const struct {
     const char *gguf, *hf;
-    bool whole, draws; // counts only where tokens are drawn
+    bool whole, draws; // draws: has an effect only if tokens are sampled
 } samplings[] = {{"general.sampling.temp", "temperature", false, true},
         {"general.sampling.top_k", "top_k", true, true},
         {"general.sampling.top_p", "top_p", false, true},
@@ -83,7 +83,7 @@ void llama_generation_put(const json_t *generation, gguf_builder *out) {
 }
 
 // --- there and back
-// Numbers as fp32 has them; lists in any order, a value alone as a list of one; false as nothing.
+// Returns whether a list, or a single value, has `value`. Numbers are compared as fp32.
 static bool holds(const json_t *list, const json_t *value) {
     if (json_is_number(list) && json_is_number(value))
         return (float)json_number_value(list) == (float)json_number_value(value);
@@ -99,13 +99,14 @@ static bool holds_all(const json_t *list, const json_t *values) {
     return true;
 }
 
+// Returns whether a value is kept: a list may change its order, and false may be left out.
 static bool is_kept(const json_t *before, const json_t *after) {
     if (json_is_null(before)) return true;
     if (!after || json_is_null(after)) return json_is_false(before);
     return holds_all(after, before) && holds_all(before, after);
 }
 
-// Keys that say nothing of how tokens are chosen.
+// Returns whether a key does not affect how tokens are chosen.
 static bool is_default(const char *key, const json_t *v) {
     return key[0] == '_' || strcmp(key, "transformers_version") == 0 ||
            (strcmp(key, "use_cache") == 0 && json_is_true(v));

@@ -1,5 +1,5 @@
-// Metadata of a GGUF file -> the shape of a model -> config.json. Keys and their defaults are those
-// of llama.cpp's loader (llama-model.cpp, models/llama.cpp).
+// Reads the shape of a model from the metadata of a GGUF file, and makes its config.json. Keys and
+// defaults are those of llama.cpp's loader (llama-model.cpp, models/llama.cpp).
 #include "gguf/llama_meta.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "gguf/llama_names.h"
 
-// A key of the architecture: "llama.block_count". Overwritten 4 calls later in this thread.
+// Returns a key of the architecture: "llama.block_count". Overwritten 4 calls later in this thread.
 static const char *arch_key(const char *arch, const char *name) {
     static _Thread_local char ring[4][96];
     static _Thread_local int next;
@@ -19,7 +19,7 @@ static const char *arch_key(const char *arch, const char *name) {
 }
 
 // --- what is of no family
-// "llama" or ...; in `a`.
+// Lists the architectures, "llama" or ..., in `a`.
 static const char *architectures(arena *a) {
     const char *names = "";
     for (int i = 0; i < n_model_families; i++)
@@ -48,7 +48,7 @@ static drv_status check_kind(arena *a, const gguf_file *file, const char **arch,
     if (!*arch)
         return drv_fail(DRV_E_DATA, "%s: general.architecture is missing, expected %s", file->path,
                 architectures(a));
-    // Files of today call a Mistral "llama".
+    // Current files call a Mistral "llama".
     *family = model_family_of_gguf(strcmp(*arch, "mistral") == 0 ? "llama" : *arch, false);
     if (*family) return DRV_OK;
     return drv_fail(DRV_E_DATA,
@@ -56,7 +56,7 @@ static drv_status check_kind(arena *a, const gguf_file *file, const char **arch,
             *arch, architectures(a));
 }
 
-// Numbers that would change the graph, with the value that leaves it as it is.
+// Refuses numbers that would change the graph, unless they have the value that does not.
 static drv_status check_absent(const gguf_file *file, const char *arch) {
     static const struct {
         const char *name, *what;
@@ -119,7 +119,7 @@ static drv_status need(const gguf_file *f, const char *key, int64_t most, int64_
             (long long)most);
 }
 
-// Files by llama.cpp have none for these architectures; those by ckpt export do.
+// Reads the window. llama.cpp writes none for these architectures; ckpt export does.
 static drv_status read_window(const gguf_file *f, const char *arch, llama_meta *m) {
     const char *key = arch_key(arch, "attention.sliding_window");
     m->window = 0;
@@ -225,7 +225,7 @@ static drv_status read_tokens(const gguf_file *f, llama_meta *m) {
     return DRV_OK;
 }
 
-// One row of the embedding for each token; rows may be more, as padding.
+// Checks that each token has a row in the embedding, which may have more rows, as padding.
 static drv_status check_tokens(const gguf_file *f, int64_t n_rows) {
     const gguf_value *tokens = gguf_find(f, "tokenizer.ggml.tokens");
     if (!tokens) return DRV_OK;
@@ -305,7 +305,7 @@ static void put_family(const llama_meta *m, json_t *o) {
     json_object_set_new(o, "model_type", json_string(m->family->model_type));
     if (!m->family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
     if (m->window) json_object_set_new(o, "sliding_window", json_integer(m->window));
-    if (m->family->no_rope_layer_interval) // no key of GGUF tells it
+    if (m->family->no_rope_layer_interval) // GGUF has no key for it
         json_object_set_new(o, "no_rope_layer_interval",
                 json_integer(m->family->no_rope_layer_interval));
     if (m->family->window != WINDOW_SWITCHED) return;

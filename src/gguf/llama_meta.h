@@ -13,24 +13,23 @@ typedef struct llama_meta {
     const model_family *family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_dim;
     int64_t context; // tokens
-    int64_t window;  // of the last ones that a token sees at most; 0: any number
+    int64_t window;  // a token sees at most the last so many; 0: all
     double rms_norm_eps, rope_theta;
     llama3_rope rope;
-    bool tied;                  // there is no output.weight
+    bool tied;                  // no output.weight: it is that of the embedding
     int64_t bos, pad;           // ids; -1: none
-    int64_t eos[MAX_LLAMA_EOS]; // the tokenizer's first; others that end a turn follow
+    int64_t eos[MAX_LLAMA_EOS]; // the tokenizer's first, then others that end a turn
     int n_eos;
 } llama_meta;
 
-// DRV_E_DATA: a key is missing or out of range, or the file is of no family: another architecture,
-// or something that none of them has, by its key.
+// Reads the metadata. DRV_E_DATA: a key is missing or out of range, or the model is of no family:
+// its architecture is unknown, or a key says something that none of them has.
 DRV_CHECKED drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out);
-// Ids of special tokens that are beyond the vocabulary are warned of, once, and left out.
+// Reads the id of a special token; warns of one beyond the vocabulary, and leaves it out.
 drv_status llama_meta_token(const gguf_file *f, const char *key, int64_t n_tokens, int64_t *id);
 
-// config.json as transformers reads it; `torch_dtype` as torch calls it. The caller owns the value.
+// Makes config.json for transformers; `torch_dtype` is torch's name. The caller owns the value.
 json_t *llama_config_json(const llama_meta *m, const char *torch_dtype);
-// Ids as both configs have them: a number, a list of several, null for none. The caller owns the
-// value.
+// Make ids as in both configs: a number, a list of several, or null. The caller owns the value.
 json_t *llama_id_json(int64_t id);
 json_t *llama_eos_json(const llama_meta *m);

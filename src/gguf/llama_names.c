@@ -1,4 +1,4 @@
-// The table of names; from there, both directions.
+// The table of names, and look-ups in both directions.
 #include "gguf/llama_names.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ bool llama_name_interleaves(const llama_name *row, const model_family *family) {
     return (row->rows == ROWS_OF_QUERY || row->rows == ROWS_OF_KEY) && family->gguf_interleaves;
 }
 
-// Returns whether `name` is `pattern` with a number, written without leading zeros, for its "%d".
+// Returns whether `name` is `pattern` with a number, without leading zeros, in place of "%d".
 static bool matches(const char *name, const char *pattern, int *layer) {
     const char *mark = strstr(pattern, "%d");
     *layer = -1;

@@ -1,4 +1,4 @@
-// llama3's rotary scaling <-> the divisors that GGUF stores.
+// Converts between llama3's rotary scaling and the divisors that GGUF stores.
 #include "gguf/llama_rope.h"
 
 #include <math.h>
@@ -7,12 +7,12 @@
 #include "base/arena.h"
 #include "gguf/gguf.h"
 
-// Positions per turn of frequency i.
+// Returns the positions per turn of frequency i.
 static double wavelength(double theta, int64_t head_dim, int64_t i) {
     return 2 * acos(-1) * pow(theta, 2.0 * (double)i / (double)head_dim);
 }
 
-// The share of a frequency that stays as it was: 1 for short wavelengths, 0 for long ones.
+// Returns the share of a frequency that is kept: 1 for short wavelengths, 0 for long ones.
 static double kept(const llama3_rope *r, double wave) {
     const double turns = (double)r->original_context / wave;
     if (turns > r->high_freq_factor) return 1;
@@ -34,7 +34,7 @@ typedef struct divisors {
     double theta, largest;
 } divisors;
 
-// Writers compute wavelengths in fp32.
+// Returns whether a scaling gives the divisors, whose writers compute wavelengths in fp32.
 static bool fits(const divisors *d, const llama3_rope *r) {
     enum { STACK = 1024 }; // frequencies
     float expected[STACK];
@@ -47,8 +47,8 @@ static bool fits(const divisors *d, const llama3_rope *r) {
     return true;
 }
 
-// Low and high frequency factor 1 and 4, as every release of Llama has them, and a context that is
-// the hint, or without one a power of two.
+// Tries frequency factors 1 and 4, as in every release of Llama, and as context the hint, or
+// without one each power of two.
 static bool usual(const divisors *d, int64_t hint, llama3_rope *r) {
     *r = (llama3_rope){d->largest, 1, 4, hint > 0 ? hint : 8192};
     if (fits(d, r)) return true;
@@ -58,7 +58,7 @@ static bool usual(const divisors *d, int64_t hint, llama3_rope *r) {
     return false;
 }
 
-// Frequencies between the limits: the first and the last, and the share that they keep.
+// Finds the first and last frequency between the limits, and their kept shares; returns how many.
 static int between(const divisors *d, int64_t index[2], double share[2]) {
     int n = 0;
     for (int64_t i = 0; i < d->n; i++) {
@@ -72,8 +72,8 @@ static int between(const divisors *d, int64_t index[2], double share[2]) {
     return n;
 }
 
-// kept = context / (wave * (high - low)) - low / (high - low): a line over 1 / wave, of which two
-// points are known, or one and high = 4 * low.
+// Solves kept = context / (wave * (high - low)) - low / (high - low), a line over 1 / wave, of
+// which two points are known, or one and high = 4 * low.
 static bool solve(const divisors *known, int64_t hint, llama3_rope *out) {
     int64_t index[2];
     double share[2], slope, offset;
@@ -103,8 +103,8 @@ static bool solve(const divisors *known, int64_t hint, llama3_rope *out) {
     return false;
 }
 
-// One frequency lies between the limits: it tells the high factor for any context, and the context
-// lies between its wavelength and the next.
+// Tries contexts between the wavelength of the only frequency between the limits and the next one;
+// for each the frequency gives the high factor.
 static bool one_between(const divisors *d, llama3_rope *r) {
     enum { STEPS = 256 };
     int64_t index[2];
@@ -121,7 +121,7 @@ static bool one_between(const divisors *d, llama3_rope *r) {
     return false;
 }
 
-// No frequency lies between the limits: any context does that parts the two kinds.
+// Tries contexts that separate the two kinds of frequencies, if none is between the limits.
 static bool gap(const divisors *d, llama3_rope *r) {
     for (int64_t i = 0; i + 1 < d->n; i++) {
         const double context = wavelength(d->theta, 2 * d->n, i + 1);

@@ -1,5 +1,5 @@
-// llama3 scaling of the rotary frequencies, as rope_scaling of config.json has it (arXiv:2407.21783
-// and the 3.1 release), and as GGUF has it: one divisor for each frequency, in rope_freqs.weight.
+// llama3 scaling of the rotary frequencies, as in rope_scaling of config.json (arXiv:2407.21783 and
+// the 3.1 release), and as in GGUF: one divisor for each frequency, in rope_freqs.weight.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,11 +10,11 @@ typedef struct llama3_rope {
 } llama3_rope;
 
 // Computes the divisors of head_dim / 2 frequencies: 1 for short wavelengths, `factor` for long
-// ones, and between in steps of the rotation.
+// ones, and values between, interpolated by the number of turns, for the rest.
 void llama3_rope_divisors(const llama3_rope *r, double theta, int64_t head_dim, float *out);
 
-// Recovers the scaling that has these divisors. They tell it up to a common scale of
-// original_context and the two frequency factors, so `context_hint` (tokens; 0: none) or else
-// low_freq_factor 1 decides. False: no llama3 scaling has them.
+// Recovers the scaling from its divisors. They do not determine a common scale of original_context
+// and the two frequency factors, so `context_hint` (tokens; 0: none) or else low_freq_factor 1
+// decides. False: no llama3 scaling has these divisors.
 bool llama3_rope_recover(const float *divs, double theta, int64_t head_dim, int64_t context_hint,
         llama3_rope *out);

@@ -1,5 +1,5 @@
-// The table of pre-tokenizers: names, patterns and flags as in llama.cpp's llama-vocab.cpp; the
-// patterns are those of the tokenizer.json that each name stands for.
+// The table of pre-tokenizers: names, patterns and flags of llama.cpp's llama-vocab.cpp; the
+// patterns are those of the tokenizer.json for which each name stands.
 #include "gguf/pre_types.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const char qwen2[] = WORD "\\p{N}|" TAIL;
 static const char tekken[] = CASES("") "\\p{N}|" TAIL_SLASH;
 static const char gpt4o[] = CASES("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "\\p{N}{1,3}|" TAIL_SLASH;
 
-// The first of several names for one meaning is written.
+// The known types; of those with the same meaning the first one's name is written.
 static const pre_type types[] = {
         {"gpt-2", NULL, false, false, false},
         {"smollm", NULL, true, false, false},

@@ -1,5 +1,5 @@
-// Reads the tokenizer out of a GGUF file's metadata. Defaults are those of llama.cpp
-// (llama-vocab.cpp); merges that follow from scores are made as transformers makes them.
+// Reads the tokenizer from a GGUF file's metadata. Defaults are those of llama.cpp
+// (llama-vocab.cpp); merges are derived from scores as in transformers.
 #include "gguf/vocabulary.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ static drv_status read_flags(arena *a, const gguf_file *f, vocabulary *v) {
     return DRV_OK;
 }
 
-// The special tokens; they are such even in a file without types.
+// Reads the special tokens, which are special even in a file without types.
 static drv_status read_specials(const gguf_file *f, vocabulary *v) {
     const struct {
         const char *key;
@@ -115,8 +115,8 @@ static drv_status read_specials(const gguf_file *f, vocabulary *v) {
     return DRV_OK;
 }
 
-// Texts that llama.cpp takes for control tokens whatever their type says (llama-vocab.cpp): ends of
-// texts, turns and messages, and marks of code with a gap.
+// Texts that llama.cpp treats as control tokens whatever their type (llama-vocab.cpp): ends of
+// texts, turns and messages, and markers for filling in code.
 static const char *const control_texts[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>",
         "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>", "</s>",
         "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>",
@@ -149,8 +149,8 @@ static bool is_control_text(const gguf_text *token) {
     return i < n;
 }
 
-// Markers that a converter left as ordinary tokens, which no text would be cut into: those of
-// llama.cpp's list, and those that a key of the file names.
+// Makes control tokens of markers that a converter left as normal tokens, to which no text would be
+// encoded: those of llama.cpp's list, and those that a key of the file names.
 static drv_status mark_controls(const gguf_file *f, vocabulary *v) {
     int64_t ids[] = {v->bos, v->eos, -1, -1}, first = -1;
     int n_marked = 0;
@@ -173,7 +173,7 @@ static drv_status mark_controls(const gguf_file *f, vocabulary *v) {
 }
 
 // --- merges
-// Both sides and what they make are tokens: readers of tokenizer.json refuse other files.
+// Checks that both sides and their result are tokens, as readers of tokenizer.json require.
 static drv_status check_merge(const gguf_file *f, const token_index *index, int64_t i,
         gguf_text line, size_t n_left) {
     str whole = {0};
@@ -190,7 +190,7 @@ static drv_status check_merge(const gguf_file *f, const token_index *index, int6
             f->path, (long long)i, (int)(line.n < 60 ? line.n : 60), line.p, missing);
 }
 
-// "LEFT RIGHT": the space is never the first byte.
+// Splits "LEFT RIGHT", where the space is never the first byte.
 static drv_status split_merges(arena *a, const gguf_file *f, vocabulary *v) {
     gguf_text *lines;
     DRV_TRY(gguf_get_texts(a, f, KEY("merges"), &lines, &v->n_merges));

@@ -1,5 +1,5 @@
-// The tokenizer in a GGUF file's metadata, and the tokenizer.json and tokenizer_config.json that
-// say the same.
+// The tokenizer in a GGUF file's metadata, and the equivalent tokenizer.json and
+// tokenizer_config.json.
 #pragma once
 #include "base/json.h"
 #include "base/str.h"
@@ -11,20 +11,20 @@ typedef enum token_type { // tokenizer.ggml.token_type
     TOKEN_UNKNOWN = 2,      // <unk>
     TOKEN_CONTROL = 3,      // special: <s>
     TOKEN_USER_DEFINED = 4, // found whole in a text, but not special
-    TOKEN_UNUSED = 5,       // rows of the embedding that no token has: [PAD49152]
+    TOKEN_UNUSED = 5,       // a row of the embedding without a token: [PAD49152]
     TOKEN_BYTE = 6,         // <0x0A>
 } token_type;
 
-typedef enum token_flag { // properties of an added token that llama.cpp does not know
+typedef enum token_flag { // properties of an added token that GGUF lacks
     TOKEN_LSTRIP = 1,
     TOKEN_RSTRIP = 2,
     TOKEN_SINGLE_WORD = 4,
     TOKEN_NORMALIZED = 8,
 } token_flag;
 enum { N_TOKEN_FLAGS = 4 };
-// The names of the flags in tokenizer.json, in the order of their bits.
+// Names of the flags in tokenizer.json, in the order of their bits.
 extern const char *const token_flag_names[N_TOKEN_FLAGS];
-// The key that keeps them for drover: JSON, [{"id": 5, "lstrip": true}, ...].
+// The key under which drover keeps the flags: JSON, [{"id": 5, "lstrip": true}, ...].
 #define GGUF_TOKEN_FLAGS "drover.added_token_flags"
 
 enum { MAX_CHAT_TEMPLATES = 16 };
@@ -50,10 +50,10 @@ typedef struct vocabulary {
     int64_t context; // tokens
 } vocabulary;
 
-// Lives in `a` and in the file's metadata. *found is false if the file has no tokenizer.
-// DRV_E_DATA: a kind that is not supported, by its name, or invalid metadata.
+// Reads the tokenizer, into `a`; its texts stay in the metadata. *found is false if the file has
+// none. DRV_E_DATA: its kind is not supported, or the metadata are invalid.
 DRV_CHECKED drv_status vocabulary_read(arena *a, const gguf_file *f, vocabulary *out, bool *found);
 
-// Appends the texts of the files.
+// Append the files' contents.
 void vocabulary_tokenizer_json(const vocabulary *v, str *out);
 void vocabulary_config_json(const vocabulary *v, str *out);

@@ -1,4 +1,4 @@
-// tokenizer.json and tokenizer_config.json of a vocabulary. The two large lists, vocabulary and
+// Makes tokenizer.json and tokenizer_config.json of a vocabulary. The large lists, vocabulary and
 // merges, are written as text; a tree of them would take ten times their size.
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define SPACE_MARK "\xE2\x96\x81" // U+2581, which sentencepiece writes for a space
 
-// Rows of the embedding without a token have a name by their number.
+// Returns whether a token is the filler of a row of the embedding, named by its number.
 static bool is_filler(const vocabulary *v, int64_t id) {
     char name[32];
     const int n = snprintf(name, sizeof name, "[PAD%lld]", (long long)id);
@@ -79,7 +79,7 @@ static void add_vocab(const vocabulary *v, str *out) {
     str_puts(out, "\n    }");
 }
 
-// Pairs, or with a space between them as older readers know them, where no part has a space.
+// Writes pairs, or "LEFT RIGHT" as older readers expect if no part has a space.
 static void add_merges(const vocabulary *vocab, str *out) {
     bool spaces = false;
     for (int64_t i = 0; i < vocab->n_merges; i++)
@@ -130,7 +130,7 @@ static void add_model(const vocabulary *v, str *out) {
 }
 
 // --- the settings
-// As Llama 2 has it, and llama.cpp does it: a space in front of each part between special tokens.
+// Returns Llama 2's normalizer: a space in front of each part between special tokens.
 static json_t *normalizer(const vocabulary *v) {
     if (!v->sentencepiece) return json_null();
     json_t *list = json_array();
@@ -165,7 +165,7 @@ static void add_sequence(const vocabulary *v, const char *name, int type, json_t
     if (v->add_eos && v->eos >= 0) json_array_append_new(list, special_part(v, v->eos, type));
 }
 
-// Describes what is put around a text: BOS, EOS.
+// Returns what puts BOS and EOS around a text.
 static json_t *post_processor(const vocabulary *v) {
     json_t *single = json_array(), *pair = json_array(), *specials = json_object();
     const int64_t ids[] = {v->add_bos ? v->bos : -1, v->add_eos ? v->eos : -1};

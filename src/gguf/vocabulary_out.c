@@ -1,5 +1,5 @@
-// tokenizer.json, tokenizer_config.json -> tokenizer.ggml.*, as llama.cpp's convert_hf_to_gguf.py
-// writes them. Sentencepiece vocabularies need scores where tokenizer.json has the order of merges.
+// Converts tokenizer.json and tokenizer_config.json to tokenizer.ggml.*, as llama.cpp's
+// convert_hf_to_gguf.py does. Sentencepiece vocabularies need scores for the order of merges.
 #include "gguf/vocabulary_out.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ typedef struct writing {
     int64_t n;
     bool sentencepiece, space_prefix, ignore_merges;
     const pre_type *pre;
-    tokenizer *tokenizer; // with the files beside it; NULL: it is of no folder, or not read
+    tokenizer *tokenizer; // with the files beside it; NULL: no folder, or not read
     tokenizer_added *added;
     int n_added;
     gguf_builder *out;
@@ -133,8 +133,8 @@ static void take_json_token(writing *w, const json_t *token) {
                     .rstrip = json_is_true(json_object_get(token, "rstrip"))};
 }
 
-// Lists the added tokens: those that the tokenizer has with the files beside it, or those of
-// tokenizer.json alone where it is of no folder, or drover does not read it.
+// Lists the added tokens: those of the tokenizer with the files beside it, or those of
+// tokenizer.json alone if it is in no folder, or drover does not read it.
 static void list_added(writing *w) {
     const json_t *own = json_object_get(w->root, "added_tokens");
     size_t i;
@@ -176,7 +176,7 @@ static void put_flags(const writing *w) {
     json_decref(list);
 }
 
-// llama.cpp finds added tokens in the text as it is; a normalizer is what makes a difference.
+// Warns of flags that llama.cpp lacks. It searches the raw text, which matters with a normalizer.
 static void tell_flags(const writing *w) {
     const bool normalizes = json_is_object(json_object_get(w->root, "normalizer"));
     int n = 0, first = 0, flag = 0;
@@ -209,7 +209,7 @@ static drv_status put_added(writing *w) {
     return DRV_OK;
 }
 
-// Rows of the embedding without a token, as llama.cpp's converter names them.
+// Names the rows of the embedding without a token as llama.cpp's converter does.
 static void fill_up(writing *w) {
     for (int64_t id = 0; id < w->n; id++) {
         if (w->tokens[id].p) continue;
@@ -228,7 +228,7 @@ static void put_tokens(const writing *w) {
 }
 
 // --- merges
-// Both forms: "LEFT RIGHT" and ["LEFT", "RIGHT"].
+// Reads a merge in either form: "LEFT RIGHT" or ["LEFT", "RIGHT"].
 static drv_status merge_parts(const writing *w, size_t i, const json_t *merge, gguf_text part[2]) {
     const char *line = json_string_value(merge), *space = line ? strchr(line, ' ') : NULL;
     const char *left = json_string_value(json_array_get(merge, 0)),
@@ -268,7 +268,7 @@ static drv_status put_merges(const writing *out, const json_t *merges) {
     return status;
 }
 
-// The order in which the merges make tokens, as scores: 0 for the first, -1 for the second, ...;
+// Makes scores from the order in which merges make tokens: 0 for the first, -1 for the second, ...;
 // tokens that no merge makes come after them.
 static drv_status scores_of_merges(const writing *out, const json_t *merges, float *scores) {
     token_index index;
@@ -297,9 +297,9 @@ static drv_status scores_of_merges(const writing *out, const json_t *merges, flo
     return status;
 }
 
-// Returns whether the merges are the ones that follow from the scores: then llama.cpp, which knows
-// scores alone, cuts every text as tokenizer.json does. Ways to make one token may stand in any
-// order: no two of them ever fit the same place of a text.
+// Returns whether the merges are those derived from the scores: then llama.cpp, which only has
+// scores, splits every text as tokenizer.json does. Merges that make the same token may have any
+// order: no two of them ever match at the same place of a text.
 static bool same_merges(const writing *w, const json_t *merges, const float *scores) {
     score_merge *list;
     token_index index;
@@ -344,7 +344,7 @@ static int64_t id_of_text(const writing *w, const char *text) {
     return -1;
 }
 
-// Returns the id that tokenizer_config.json, or else special_tokens_map.json, gives; else
+// Returns the id that tokenizer_config.json or else special_tokens_map.json gives, else
 // `otherwise`.
 static int64_t id_of_role(const writing *w, const char *role, int64_t otherwise) {
     const json_t *files[] = {w->config, w->map};
@@ -361,7 +361,7 @@ static void put_id(const writing *w, const char *key, int64_t id) {
     if (id >= 0) gguf_put_u32(w->out, key, (uint32_t)id);
 }
 
-// The first end of these texts that has no key yet; texts[0] NULL: any.
+// Returns the first end with one of these texts that has no key yet; texts[0] NULL: any text.
 static int64_t other_end(const writing *w, const char *const *texts, const int64_t *taken) {
     for (int i = 0; i < w->texts->n_eos; i++) {
         const int64_t id = w->texts->eos[i];
@@ -375,8 +375,8 @@ static int64_t other_end(const writing *w, const char *const *texts, const int64
     return -1;
 }
 
-// The end of a turn and of a message, where the model has them beside the end of a text, by their
-// usual names; then any others take the keys that are left.
+// Writes the ends of a text, a turn and a message: the latter two by their usual names, if the
+// model has them; any other ends then take the keys that are left.
 static void put_ends(const writing *w, int64_t eos) {
     static const char *const keys[] = {KEY("eos_token_id"), KEY("eot_token_id"),
             KEY("eom_token_id")},
@@ -395,7 +395,7 @@ static void put_ends(const writing *w, int64_t eos) {
     }
 }
 
-// Special tokens before and after a text in the template of the post-processor.
+// Finds whether the post-processor's template has special tokens before and after a text.
 static void find_template(const json_t *o, bool *before, bool *after) {
     const json_t *template = part_of_type(o, "processors", "TemplateProcessing");
     bool seen = false;
@@ -442,7 +442,7 @@ static void put_named_chats(const writing *self, const json_t *chat, const char 
     }
 }
 
-// Files stand in for what tokenizer_config.json has.
+// Writes the chat templates; files override those of tokenizer_config.json.
 static void put_chat(const writing *w) {
     const json_t *chat = json_object_get(w->config, "chat_template");
     const char *usual = w->texts->chat_template, *tool_use = w->texts->tool_template;
@@ -477,7 +477,7 @@ static drv_status read_optional(const tokenizer_texts *t, const char *name, cons
     return text ? json_read_bytes(path, text, n, out) : DRV_OK;
 }
 
-// Without a tokenizer: what the model says.
+// Writes the ids that the model has, if there is no tokenizer.
 static drv_status put_ids(const tokenizer_texts *t, gguf_builder *out) {
     const writing w = {.out = out, .texts = t};
     put_id(&w, KEY("bos_token_id"), t->bos);

@@ -22,7 +22,7 @@ struct encoder {
     const unsigned char *end;   // of the part being split into words
     bool continues;             // the part began in the piece before
     double ids_per_byte;        // a little more than what the last texts took
-    trace *trace;               // NULL: nobody asks where ids begin
+    trace *trace;               // NULL: the caller does not ask where ids begin
     id_list out;                // copy of the caller's list while it grows, against false sharing
 };
 

@@ -304,7 +304,7 @@ static drv_status read_brackets(onig *tr, onig_set *cls, bool *negated) {
     for (uint32_t cp = 'A'; cp <= 'z'; cp++)
         n_letters += is_letter(cp) && code_set_has(cls->set, cp);
     if (*negated ||
-            n_letters == 1) // Oniguruma makes a text of one letter, which may fold with others
+            n_letters == 1) // Oniguruma makes one letter a string, which may fold with others
         return onig_refuse(tr, from, "without regard to case, this class");
     fold_set(cls->set);
     return DRV_OK;

@@ -26,7 +26,7 @@ struct piece_bpe {
 // A symbol of the text; it has no bytes once it is merged into the symbol before it.
 typedef struct symbol {
     int64_t begin, n;
-    int64_t before, after; // numbers of symbols; -1: none
+    int64_t before, after; // indices of symbols; -1: none
 } symbol;
 
 typedef struct pair {

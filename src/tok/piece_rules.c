@@ -196,7 +196,7 @@ static drv_status read_charsmap(arena *a, const char *path, str_view map, piece_
     out->units = units;
     out->n_units = n_trie / sizeof *units;
     out->texts = (str_view){map.p + sizeof n_trie + n_trie, map.n - sizeof n_trie - n_trie};
-    for (size_t i = 0; i < out->texts.n;) { // each is copied into texts
+    for (size_t i = 0; i < out->texts.n;) { // each may become part of a text
         const size_t n = strnlen(out->texts.p + i, out->texts.n - i);
         if (!utf8_valid(out->texts.p + i, n))
             return drv_fail(DRV_E_DATA, "%s: precompiled_charsmap: a text is not UTF-8", path);

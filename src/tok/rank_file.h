@@ -25,7 +25,7 @@ typedef struct rank_file {
     int32_t n_ids; // the largest id + 1
 } rank_file;
 
-// Returns whether a file begins with such a line.
+// Returns whether a file begins with a line "BASE64 RANK".
 bool rank_file_is(const void *bytes, size_t n);
 // Reads the bytes of a file. DRV_E_DATA names the line and what is wrong.
 DRV_CHECKED drv_status rank_file_read(arena *a, const char *path, const void *bytes, size_t n,

@@ -189,7 +189,7 @@ INLINE int scan(split_cursor *text, const unsigned char **bounds, int k, split_k
             certain = known < certain ? known : certain;
         }
         if (certain <= 1) break;
-        starts |= 1; // here one begins
+        starts |= 1; // a word begins here
         const uint64_t places = (1ull << certain) - 1;
         starts = split_contractions(block, starts, m.apostrophe & places, kind == SPLIT_LLAMA3);
         starts &= places & ~1ull;

@@ -100,7 +100,7 @@ static int regex_batch(const split_rule *rule, split_cursor *text, const unsigne
         if (o[0] > done) bounds[++k] = begin + o[0];
         if (o[1] > o[0]) bounds[++k] = begin + o[1];
         done = from = o[1];
-        if (o[1] == o[0] && o[0] < n_text) { // the same would be found again
+        if (o[1] == o[0] && o[0] < n_text) { // or it would be found again
             const unsigned char *p = begin + from;
             utf8_next(&p);
             from = (size_t)(p - begin);
@@ -125,7 +125,7 @@ static int joins_batch(const byte_joins *j, split_cursor *t, const unsigned char
 }
 
 int split_batch(const split_rule *r, split_cursor *t, const unsigned char **bounds) {
-    enum { WORDS_BETWEEN = 4 }; // one by one before a block is tried again
+    enum { WORDS_BETWEEN = 4 }; // scanned one by one before a block is tried again
     bounds[0] = t->next;
     if (r->kind == SPLIT_REGEX) return regex_batch(r, t, bounds);
     if (r->kind == SPLIT_JOINS) return joins_batch(r->joins, t, bounds);

@@ -123,7 +123,7 @@ struct tokenizer {        // immutable after opening, except for `words`
     int n_added;
     added_token **added_slots; // by name, open addressing; NULL: empty
     uint64_t added_mask;
-    added_index raw, normalized; // the added tokens, by where they are looked for
+    added_index raw, normalized; // the added tokens, by the text that is searched for them
     bool can_cut; // texts may be cut where split_cut says: no added token and no merge crosses the
                   // cut
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids put around a text

@@ -8,7 +8,7 @@
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
-typedef struct edge { // from a node by a byte
+typedef struct edge { // from a node, with a byte as its label
     uint64_t key;     // node << 8 | byte, + 1; 0: no edge
     int32_t to;
 } edge;

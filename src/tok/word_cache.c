@@ -107,7 +107,7 @@ static void encode_long(word_cache *c, const unsigned char *s, size_t n, uint64_
 }
 
 // --- short words
-// Masks that keep the n bytes of a word out of the 16 at its address, and put n where the key has
+// Masks that select the n bytes of a word among the 16 at its address, and put n where the key has
 // it. A word of 16 or more bytes has no key: it gets one that no word has.
 #define SOME_BYTES(n) ((1ull << (n) % 8 * 8) - 1)
 #define KEY_MASK(n)                                                                                \

@@ -9,7 +9,7 @@
 #include "base/crypto_calls.h"
 #include "base/file.h"
 
-// Begins a hash; that of git has the number of bytes in it.
+// Begins a hash; git's begins with a header that has the number of bytes.
 static EVP_MD_CTX *begin(const crypto_calls *crypto, hash_kind kind, int64_t bytes) {
     EVP_MD_CTX *digest = crypto->EVP_MD_CTX_new();
     DRV_ASSERT(digest &&

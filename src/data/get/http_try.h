@@ -1,19 +1,19 @@
-// Limits, token and waits that all requests over HTTP have in common.
+// The timeouts, the token and the delays between attempts that all HTTP requests share.
 #pragma once
 #include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/curl_calls.h"
 
-// Sets the address, the limits and the name of the program. The token (NULL: none) is sent if the
-// address lies below `host`, which ends without a slash, and to no other.
+// Sets the URL, the timeouts and the user agent. The token (NULL: none) is sent only if the URL is
+// below `host`, which has no slash at its end.
 void http_prepare(CURL *handle, const char *url, const char *token, const char *host);
-// Returns whether a request that ended with this status (0: no answer) may succeed if it is sent
-// again.
+// Returns whether a request that ended with this status (0: no response) may succeed when it is
+// repeated.
 bool http_worth_a_try(long code);
-// Returns how many seconds to wait before the next try; `retry_after`: what the server asked for,
-// 0: nothing.
+// Returns the seconds to wait before the next attempt. `retry_after`: seconds that the server asked
+// for, 0: none.
 double http_wait_s(int failures, double retry_after);
-// Returns the text with %XX for all bytes but what RFC 3986 (2.3) calls unreserved, and those of
+// Percent-encodes the text, except for the unreserved characters of RFC 3986 (2.3) and those in
 // `kept`.
 const char *http_escape(arena *a, const char *text, const char *kept);

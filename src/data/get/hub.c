@@ -1,5 +1,5 @@
-// The hub's list of files -> downloads: of a data set by its card, folders and endings, of a model
-// by names.
+// Chooses downloads from the hub's list of files: for a data set by its card, folders and
+// extensions, for a model by names.
 #include "data/get/hub.h"
 
 #include <fnmatch.h>
@@ -141,7 +141,8 @@ static bool ends_in(const char *path, const char *const *endings) {
     return *endings;
 }
 
-// Files of token ids and archives: they may be anything beside texts, so they count without those.
+// Files of token ids and archives. Beside text files they may be anything, so they are taken only
+// if there are none.
 static bool is_shard(const char *path) {
     static const char *const endings[] = {".bin", ".npy", ".tar", ".tar.gz", ".tgz", NULL};
     return ends_in(path, endings);

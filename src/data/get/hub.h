@@ -7,17 +7,18 @@ typedef struct hub_opts {
     const char *endpoint; // https://huggingface.co, or HF_ENDPOINT
     const char *token;    // HF_TOKEN; NULL: none
     const char *revision; // branch, tag or commit
-    const char *out;      // folder of the files
-    int tries;            // to get the list of files
+    const char *out;      // folder to write files to
+    int tries;            // attempts to get the list of files
 } hub_opts;
 
-// `spec`: ORG/NAME or ORG/NAME:CONFIG. The files that drover reads (text, JSON lines, Parquet);
-// with a config those that it names in the data set's card, else those in a folder of its name.
+// `spec`: ORG/NAME or ORG/NAME:CONFIG. Lists the files that drover reads (text, JSON lines,
+// Parquet, MDS, WebDataset, token ids). With a config: the files that the data set's card lists for
+// it, else those in a folder of its name.
 DRV_CHECKED drv_status hub_list_data(arena *a, const char *spec, const hub_opts *o,
         download **files, int *n);
-// `spec`: ORG/NAME or NAME. config.json, the weights in safetensors, or else in pytorch_model*.bin,
-// and what there is of generation_config.json, the tokenizer's files and chat_template.jinja.
-// DRV_E_DATA: there is no config.json, or neither kind of weights; the message lists the weights
-// that there are.
+// `spec`: ORG/NAME or NAME. Lists config.json, the weights in safetensors or else in
+// pytorch_model*.bin, and, if they exist, generation_config.json, the tokenizer's files and
+// chat_template.jinja. DRV_E_DATA: there is no config.json, or neither kind of weights; the message
+// lists the weights that exist.
 DRV_CHECKED drv_status hub_list_model(arena *a, const char *spec, const hub_opts *o,
         download **files, int *n);

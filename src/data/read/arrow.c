@@ -42,8 +42,8 @@ static void say_left_out(const arrow_reader *reader, const char *column, const a
             within ? " of \"" : "", within ? column : "", within ? "\"" : "", of->words);
 }
 
-// Marks what is read of a field, which is `column` or lies in it; *text: there is some. False: none
-// of it is read.
+// Marks the parts to read of a field, which is `column` or below it; sets *text if one contains
+// text. False: none of it is read.
 static bool want_values(arrow_reader *reader, const char *column, int field, bool *text) {
     const arrow_field *of = &reader->schema->fields[field];
     if (of->type == ARROW_OTHER) {

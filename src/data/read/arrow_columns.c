@@ -243,7 +243,7 @@ static void join_validity(arrow_column *words, const arrow_column *more) {
     words->valid = joined;
 }
 
-// Puts the values of `more` behind those of the dictionary.
+// Appends the values of `more` to the dictionary.
 static drv_status join_words(const arrow_columns *columns, int i, arrow_column *words,
         const arrow_column *more) {
     const int width = field_of(columns, i)->width;

@@ -10,7 +10,8 @@ enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS };
 enum { DICTIONARY_ID, DICTIONARY_INDEX_TYPE };
 enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_KIND, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
 
-// The union Type of Schema.fbs: how many buffers a column of it has, beside those of its children.
+// The union Type of Schema.fbs: the number of buffers of a column of each type, without its
+// children's.
 typedef struct type_row {
     const char *name;
     arrow_type type;

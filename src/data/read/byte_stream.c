@@ -12,8 +12,8 @@
 #include <zstd_errors.h>
 
 enum { RAW_BYTES = 1 << 18 };
-// The longest window that the format's own tool writes (zstd --long=31); its memory is that of the
-// text that lies in it.
+// The longest window that the zstd tool writes (--long=31); its memory is that of the text that
+// lies in it.
 enum { MAX_WINDOW_LOG = 31 };
 
 struct byte_stream {
@@ -45,7 +45,7 @@ static bool is_skippable_frame(const char *p) {
     return (p[0] & 0xF0) == 0x50 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0;
 }
 
-// The ending of the name tells the compression; if it does not, the first bytes do.
+// Detects the compression by the extension, or else by the first bytes.
 static drv_status find_packing(byte_stream *s) {
     static const unsigned char gzip[] = {0x1F, 0x8B, 8}, zstd[] = {0x28, 0xB5, 0x2F, 0xFD};
     s->packing = s->f->packing;

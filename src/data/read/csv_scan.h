@@ -1,7 +1,8 @@
-// Rows and fields of comma- or tab-separated values as RFC 4180 has them, found as the bytes come
-// in. A field in double quotes may hold delimiters, line ends and, doubled, quotes; a quote inside
-// a field that does not begin with one is a character, as spreadsheets write it. Rows end with LF
-// or CRLF. Tab-separated files are quoted alike, as pandas and Python's excel-tab write them.
+// Splits comma- or tab-separated values (RFC 4180) into rows and fields while the bytes arrive. A
+// field in double quotes may hold delimiters, line ends and, doubled, quotes; a quote in a field
+// that does not begin with a quote is an ordinary character, as spreadsheets write it. Rows end
+// with LF or CRLF. The same quoting applies to tab-separated files, as pandas and Python's
+// excel-tab write them.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,21 +15,22 @@ typedef enum csv_event {
     CSV_END   // there are no more rows
 } csv_event;
 
-typedef struct csv_scan { // {.delimiter = ','}: in front of a row
+typedef struct csv_scan { // {.delimiter = ','}: before a row
     char delimiter;
     int state;        // where the scan is in the row
-    size_t looked;    // bytes of the window that were passed
+    size_t looked;    // bytes of the window that have been scanned
     size_t end, next; // of the row that was found
-    const char *why;  // why its fields cannot be separated; NULL: they can
+    const char *why;  // the reason if the row is broken; NULL: it is not
 } csv_scan;
 
-// The window of n_bytes bytes begins where the last row's `next` was. It may move from call to call,
-// and grows until a row is there. `whole`: no bytes come after it. A broken row ends with its line.
+// `bytes` is a window of the file that begins at `next` of the last row. It may move between calls,
+// and the caller enlarges it until it contains a row. `whole`: the window reaches the end of the
+// file. A broken row ends with its line.
 csv_event csv_scan_next(csv_scan *scan, const char *bytes, size_t n_bytes, bool whole);
 
 typedef struct csv_fields { // of a row; str_free text, free(3) end
-    str text;               // their bytes without quotes, one after the other
-    size_t *end;            // [n] where each ends in it
+    str text;               // the fields without their quotes, concatenated
+    size_t *end;            // [n] offset in `text` at which each field ends
     int n, cap;
 } csv_fields;
 

@@ -1,4 +1,5 @@
-// The rows of a CSV or TSV file with a header row, as texts of one column or as JSON objects.
+// Converts the rows of a CSV or TSV file with a header row to texts of one column or to JSON
+// objects.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -6,10 +7,10 @@
 
 typedef struct csv_table csv_table; // single owner
 
-// `header` is the file's first row. `column`: the one that holds the text; or else `fields`: names
-// of columns, NULL at the end; the file need not have all of them. DRV_E_DATA: the column is
-// missing or appears twice, or the file has none of the fields; the message lists its columns.
-// `file` is for messages and outlives the table.
+// `header` is the file's first row. `column` names the column with the text. If it is NULL,
+// `fields` lists the columns of the JSON objects, ended by NULL; the file need not have all of
+// them. DRV_E_DATA: the column is missing or appears twice, or the file has none of the fields; the
+// message lists its columns. `file` is for messages and outlives the table.
 DRV_CHECKED drv_status csv_table_open(const char *file, char delimiter, const char *header,
         size_t n_header, const char *column, const char *const *fields, csv_table **out);
 // Appends the text of the row's column, or an object of the fields {"prompt": "..."}. Bytes that

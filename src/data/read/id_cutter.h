@@ -13,15 +13,15 @@ typedef struct id_cut {
 
 typedef struct id_cutter { // zero-initialise but for `cut`; id_cutter_free
     id_cut cut;
-    str ids; // int32_t each, to be cut, from byte `at` on
+    str ids; // input, int32_t each; ids before byte `at` have been returned
     size_t at;
-    bool within;    // a piece of a document was handed out, and its end was not
-    int64_t passed; // ids of that document which were handed out
-    bool found;     // the token, in this file
+    bool within;    // part of a document has been returned, and its end has not
+    int64_t passed; // ids of that document that have been returned
+    bool found;     // the token occurred in this file
 } id_cutter;
 
-// Appends the next piece of a document to `out`; false: there are no ids left to cut. *begins and
-// *ends: whether the piece is the first and the last one of its document; it may be empty.
+// Appends the next piece of a document to `out`; returns false if no ids are left. *begins and
+// *ends: whether the piece is the first and the last one of its document. A piece may be empty.
 bool id_cutter_take(id_cutter *cutter, str *out, bool *begins, bool *ends);
 void id_cutter_reset(id_cutter *cutter); // for another file
 void id_cutter_free(id_cutter *cutter);

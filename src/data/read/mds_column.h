@@ -10,17 +10,18 @@ typedef enum mds_kind { MDS_TEXT, MDS_JSON, MDS_BYTES, MDS_ARRAY, MDS_OTHER } md
 typedef struct mds_column {
     const char *name, *encoding;
     mds_kind kind;
-    uint32_t fixed;   // bytes of each value; 0: each sample has its size
-    token_type type;  // of an array's values, or of ids in bytes; bytes 0: each value says it
-    bool has_type;    // the encoding says the type of an array's values
-    int64_t n_values; // of an array whose encoding says its shape; 0: each value says it
+    uint32_t fixed;   // bytes of each value; 0: each sample stores the size of its value
+    token_type type;  // of an array's elements, or of ids in bytes; bytes 0: in each value
+    bool has_type;    // the encoding names the type of an array's elements
+    int64_t n_values; // elements of an array whose encoding names its shape; 0: each value has its
+                      // own shape
     bool wanted;
-    str_view value; // in the sample at hand
+    str_view value; // in the current sample
 } mds_column;
 
-// Takes the columns from the JSON in a shard's header; `file` is for messages.
+// Reads the columns from the JSON in a shard's header; `file` is for messages.
 DRV_CHECKED drv_status mds_columns_parse(arena *a, const char *file, const json_t *root,
         mds_column **out, int *n_columns);
 bool mds_column_may_hold_ids(const mds_column *column);
-// Appends the ids of the value at hand. Returns why it has none, else NULL.
+// Appends the ids of the current value. Returns the reason if it has none, else NULL.
 const char *mds_column_add_ids(const mds_column *column, str *out);

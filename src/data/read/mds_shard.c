@@ -31,7 +31,7 @@ static uint32_t offset_at(const mds_shard *shard, uint32_t i) {
     return x;
 }
 
-// Reads n bytes into `to`, which grows with what is really there.
+// Reads n bytes into `to`, which grows with the bytes that were read, not with n.
 static drv_status take(const mds_shard *shard, size_t n, const char *of, str *to) {
     enum { STEP = 1 << 20 };
     while (n) {

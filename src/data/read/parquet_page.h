@@ -13,7 +13,7 @@ typedef struct byte_array { // not owned
 } byte_array;
 
 typedef struct page_values {
-    byte_array *v; // those that are not null, in order
+    byte_array *v; // the values that are not null, in order
     int64_t n, cap;
     unsigned char *joined; // buffer in which prefixes and suffixes are joined
     size_t cap_joined;
@@ -43,20 +43,20 @@ enum { // Encoding of parquet.thrift
     PARQUET_BYTE_STREAM_SPLIT = 9
 };
 
-// Says why a page of this codec cannot be unpacked on this machine; NULL: it can.
+// Returns the reason if a page of this codec cannot be decompressed on this machine, else NULL.
 const char *page_lacks(int codec);
-// Unpacks n_packed bytes into exactly n_out. `codec` is a parquet_codec of the file, so it may be
-// any number. Returns what is wrong, or NULL.
+// Decompresses n_packed bytes into exactly n_out. `codec` comes from the file, so it may be any
+// number. Returns what is wrong, or NULL.
 const char *page_unpack(int codec, const unsigned char *packed, size_t n_packed, unsigned char *out,
         size_t n_out);
 
-// n_out values of `bits` bits in the hybrid of runs and bit packing. False: the bytes end too
-// early.
+// Decodes n_out values of `bits` bits from Parquet's hybrid of run-length encoding and bit packing.
+// Returns false if the bytes end too early.
 bool page_hybrid(const unsigned char *coded, size_t n_coded, int bits, uint32_t *out,
         int64_t n_out);
 
-// Appends n_values values in `encoding` (not a dictionary's). They point into `bytes`, or into
-// out->joined. Returns what is wrong, or NULL.
+// Appends n_values values in `encoding`, which is not a dictionary encoding. They point into
+// `bytes` or into out->joined. Returns what is wrong, or NULL.
 const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_bytes,
         int64_t n_values, page_values *out);
 // Does the same for numbers of a parquet_type: each value is its little-endian bytes; a boolean is

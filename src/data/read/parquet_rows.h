@@ -7,13 +7,14 @@
 #include "data/read/json_row.h"
 
 typedef struct parquet_rows parquet_rows; // single owner
-// `fields`: names of top-level columns, NULL at the end; the file need not have all of them. Parts
-// of its columns that are omitted are logged. DRV_E_DATA: none of them contains text; the message
+// `fields`: names of top-level columns, ended by NULL; the file need not have all of them. Logs
+// which parts of these columns are omitted. DRV_E_DATA: none of them contains text; the message
 // lists the file's columns.
 DRV_CHECKED drv_status parquet_rows_open(const char *path, const char *const *fields,
         parquet_rows **out);
-// Appends the next row. Bytes that are not UTF-8 stay in its strings. *row false: there are no more.
+// Appends the next row. Bytes that are not UTF-8 stay in its strings. *row is set to false after
+// the last row.
 DRV_CHECKED drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row);
 const json_row_notes *parquet_rows_notes(const parquet_rows *rows);
-int64_t parquet_rows_where(const parquet_rows *rows); // bytes of the file that were passed
+int64_t parquet_rows_where(const parquet_rows *rows); // bytes of the file read so far
 void parquet_rows_close(parquet_rows *rows);

@@ -1,4 +1,4 @@
-// The schema of a Parquet file: the tree of its columns, and where in it values may be missing or
+// The schema of a Parquet file: the tree of its columns, and which of them may be missing or
 // repeated (parquet-format: LogicalTypes.md; the levels are those of Dremel,
 // doi.org/10.14778/1920841.1920886).
 #pragma once
@@ -13,9 +13,9 @@ typedef struct parquet_file {
     int64_t size;
 } parquet_file;
 
-// n bytes at `at`. DRV_E_IO: they could not be read.
+// Reads n bytes at offset `at`. DRV_E_IO: they cannot be read.
 DRV_CHECKED drv_status parquet_read_at(const parquet_file *file, int64_t at, void *p, size_t n);
-// Makes the failure of what lies at a byte of the file.
+// Returns the error for broken content at offset `at` of the file.
 drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why);
 
 enum parquet_type { // Type of parquet.thrift
@@ -27,9 +27,9 @@ enum parquet_type { // Type of parquet.thrift
     PARQUET_BYTE_ARRAY = 6
 };
 
-// The values of a leaf, by its physical type and what that stands for.
+// The kind of values in a leaf, by its physical and logical type.
 typedef enum parquet_kind {
-    PARQUET_UNREAD, // decimals, dates, times, bytes of one length; or no leaf
+    PARQUET_UNREAD, // decimals, dates, times, fixed-length bytes; or not a leaf
     PARQUET_TEXT,   // byte strings
     PARQUET_BOOL,
     PARQUET_INT,
@@ -40,14 +40,14 @@ typedef enum parquet_kind {
 typedef struct parquet_node {
     const char *name;
     int parent;  // -1: it is the root
-    int n_nodes; // of its subtree, itself included: the next sibling is so far away
+    int n_nodes; // of its subtree, itself included: the distance to its next sibling
     int n_children;
-    int leaf; // its number among the leaves; -1: it has children
+    int leaf; // its index among the leaves; -1: it has children
     int type; // of a leaf: a parquet_type, or any number
     parquet_kind kind;
     bool optional, repeated;
-    bool is_list, is_map;       // what its children stand for
-    int definition, repetition; // levels where it is there; of its elements, if it is repeated
+    bool is_list, is_map;       // its children are the elements of a list, or the entries of a map
+    int definition, repetition; // the levels of a value, or of an element if it is repeated
 } parquet_node;
 
 typedef struct parquet_schema {
@@ -55,12 +55,12 @@ typedef struct parquet_schema {
     int n;
 } parquet_schema;
 
-// Reads the list of the footer. DRV_E_DATA: it is not a tree.
+// Reads the schema elements of the footer. DRV_E_DATA: they do not form a tree.
 DRV_CHECKED drv_status parquet_read_schema(arena *a, const parquet_file *file, thrift *in,
         parquet_schema *out);
-// Adds the names from the root on with dots between them.
+// Appends the node's dotted path.
 void parquet_add_path(const parquet_schema *schema, const parquet_node *node, str *out);
-// Finds the text column of this path that does not repeat. DRV_E_DATA: there is none; the message
-// lists those that are.
+// Finds the text column at this path; it must not be repeated. DRV_E_DATA: there is none; the
+// message lists the text columns.
 DRV_CHECKED drv_status parquet_find_text(const parquet_file *file, const parquet_schema *schema,
         const char *path, const parquet_node **out);

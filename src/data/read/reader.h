@@ -1,8 +1,8 @@
 // Records of text from files: .txt (a file is a document, or the parts between a separator),
 // .jsonl, .ndjson and .json (an object per line, or one array of objects), .parquet and .arrow (a
-// row), and where they are asked for .csv and .tsv (a row below the header row), .tar of WebDataset
-// and .mds (a sample), .bin and .npy of token ids (a document). All but Parquet and Arrow also as
-// gzip or zstd. Standard input and files of another ending are recognised by
+// row), and on request .csv and .tsv (a row below the header row); .tar of WebDataset and .mds (a
+// sample); .bin and .npy with token ids (a document). All but Parquet and Arrow may be compressed
+// by gzip or zstd. The format of standard input and of files with other extensions is detected from
 // their content.
 #pragma once
 #include <stdbool.h>
@@ -17,67 +17,74 @@
 
 // Records that are token ids already.
 typedef struct id_opts {
-    bool taken;      // they are used unchanged; false: a file that has nothing else is refused
-    int64_t n_vocab; // decides the type of an .npy file without a header
-    token_type type; // of that file, and of ids in a column of bytes; bytes 0: not said
-    id_cut bin, npy; // where documents of .bin and .npy begin or end
-    id_cut rows;     // of other formats: rows are joined and cut; CUT_NOT: a row is a document
+    bool taken;      // they are used unchanged; false: a file that has only ids is refused
+    int64_t n_vocab; // decides the integer type of an .npy file without a header
+    token_type type; // of such a file, and of ids in a column of bytes; bytes 0: not given
+    id_cut bin, npy; // how .bin and .npy are cut into documents
+    id_cut rows;     // how the concatenated rows of other formats are cut; CUT_NOT: each row is a
+                     // document
 } id_opts;
 
 typedef struct reader_opts {
-    const char *key;    // of the text in .jsonl, the column of tables; NULL: "text".
-                        // Given, what is not known by its ending is JSON lines
-    inputs_opts inputs; // which endings count; TABLES_ALL: what is not known by its ending is
-                        // CSV, or TSV if its header row has a tab
-    const char
-            *conversations; // said of JSON that has conversations instead of the key; NULL: nothing
-    const char *separator; // of texts, with \n, \t, \r and \\ in it; NULL: the file is one document
+    const char *key; // the key of the text in .jsonl, the column of tables; NULL: "text". If given,
+                     // files with unknown extensions are JSON lines
+    inputs_opts inputs; // which extensions are read; TABLES_ALL: files with unknown extensions are
+                        // CSV, or TSV if the header row has a tab
+    const char *conversations; // advice in the message about JSON that has conversations instead of
+                               // the key; NULL: none
+    const char *separator; // between documents of a text file, with \n, \t, \r and \\ as escapes;
+                           // NULL: a file is one document
     bool strict;           // a broken record stops the run instead of being skipped
     bool lines;            // the text of a line of JSON is the line itself; `key` is ignored
-    const char *const *fields; // with `lines`: a row of a table is an object of those columns that
-                               // it has of these, NULL at the end
+    const char *const *fields; // with `lines`: a row of a table becomes an object of these columns,
+                               // those that it has; ended by NULL
     id_opts ids;
     bool is_key_given; // set by reader_open
     bool whole;        // long texts are not cut into pieces
-    bool as_is; // texts are taken to the byte, no mark is dropped; of unknown ending, unpacked
+    bool as_is; // texts are read byte for byte, a byte order mark too; a known extension alone
+                // decides whether a file is decompressed
 } reader_opts;
 
 typedef struct record {
-    size_t at, n; // its bytes in what reader_next appended to: a line of JSON, or text as it lies,
-                  // not yet UTF-8
-    int file;     // number in the list
-    int64_t number; // line (of a row: its first), element or document in the file, from 1
-    int64_t passed; // ids of the same document in the pieces before this one
+    size_t at, n; // its bytes in the string that reader_next appends to: a line of JSON, or text in
+                  // the file's encoding
+    int file;     // index in the list of files
+    int64_t number; // number of the line (for a row its first), element or document in the file,
+                    // from 1
+    int64_t passed; // ids of the same document in earlier pieces
     bool json;
-    bool ids;           // int32_t each, of the machine's byte order
-    bool labels;        // then a byte for each: whether it has a label
-    int64_t bad;        // escapes of JSON that are not characters, read as U+FFFD already
-    bool begins, ends;  // pieces of one text, see split_cut; a record alone is both
-    const char *broken; // why there is no text; NULL: there is
+    bool ids;          // int32_t each, in the machine's byte order
+    bool labels;       // followed by a byte for each id: whether it has a label
+    int64_t bad;       // JSON escapes that are not characters, already replaced by U+FFFD
+    bool begins, ends; // the first and the last piece of a text (split_cut); a whole record is both
+    const char *broken; // the reason if there is no text, else NULL
 } record;
 
 typedef enum reader_event {
     READER_RECORD,
-    READER_FILE_DONE, // the next record, if there is one, is of another file
+    READER_FILE_DONE, // the next record, if any, is from another file
     READER_END
 } reader_event;
 
 typedef struct reader reader; // single owner
-// Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
+// Logs which files of folders are ignored. DRV_E_USAGE: a separator that is empty or has an unknown
+// escape.
 DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
-// Finds out whether the first file is Arrow with token ids and labels, as its schema says.
+// Sets *labelled to whether the schema of the first file is that of Arrow with token ids and
+// labels.
 DRV_CHECKED drv_status reader_starts_with_labels(const reader *in, bool *labelled);
-// Passes over the first n files. Call it before the first reader_next.
+// Skips the first n files. Call it before the first reader_next.
 void reader_skip_files(reader *in, int n);
-// Appends the next record to `bytes` and describes it; *out is set for READER_RECORD alone.
+// Appends the next record to `bytes` and describes it; *out is set only for READER_RECORD.
 DRV_CHECKED drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event);
 void reader_close(reader *in);
 
-int reader_files_done(const reader *in); // after READER_FILE_DONE: passed and read
+int reader_files_done(
+        const reader *in); // files read or skipped so far; call it after READER_FILE_DONE
 const input_file *reader_files(const reader *in, int *n);
 const reader_opts *reader_options(const reader *in);
-// Returns the failure of a reader that found no document: names the files, and says if all their
+// Returns the error for inputs without a document. It names the files, and says whether all their
 // records were skipped.
 DRV_CHECKED drv_status reader_no_document(const reader *in, int64_t skipped);
-int64_t reader_bytes(const reader *in, int64_t *total); // read, of the files as they lie
+int64_t reader_bytes(const reader *in, int64_t *total); // bytes read so far, before decompression

@@ -1,5 +1,5 @@
-// Records of a file whose format cuts them itself: a table of formats, by the kind of the file. The
-// others (text, JSON lines, CSV) are streams that reader.c cuts.
+// Reads records of formats that define record boundaries themselves, by a table with one row for
+// each format. The other formats (text, JSON lines, CSV) are streams that reader.c splits.
 #pragma once
 #include "data/read/json_row.h"
 #include "data/read/reader.h"
@@ -12,16 +12,18 @@ typedef struct record_source { // single owner; zero: none is open
 
 // Returns the name of the format of files of this kind; NULL: it has no source.
 const char *record_source_format(input_kind kind);
-// Returns whether values lie here and there in such a file, so that it can be neither packed nor a
+// Returns whether such a file is read by random access, so that it can be neither compressed nor a
 // pipe.
 bool record_source_seeks(input_kind kind);
-// `path` is that of the file, or of standard input's own file. `file` and `opts` outlive the source.
+// `path` is the path of the file, or of the file that standard input was redirected from. `file`
+// and `opts` outlive the source.
 DRV_CHECKED drv_status record_source_open(const input_file *file, const char *path,
         const reader_opts *opts, record_source *out);
-// Appends the next record and sets json, ids, labels and broken of *out; *done: there are no more.
+// Appends the next record and sets json, ids, labels and broken of *out. *done is set after the
+// last one.
 DRV_CHECKED drv_status record_source_next(record_source *source, str *bytes, record *out,
         bool *done);
-// Returns what was noted of rows as JSON; NULL: nothing ever is.
+// Returns the notes on rows that are JSON; NULL: the format has none.
 const json_row_notes *record_source_notes(const record_source *source);
-int64_t record_source_where(const record_source *source); // bytes of the file that were passed
+int64_t record_source_where(const record_source *source); // bytes of the file read so far
 void record_source_close(record_source *source);          // and zeroes it

@@ -1,5 +1,6 @@
-// A batch of records -> UTF-8. Raw bytes lie in one buffer, what is decoded in one of each thread;
-// both are kept, since buffers of single records would grow and be dropped by the million.
+// Decodes a batch of records to UTF-8. One buffer holds the raw bytes, one for each thread the
+// decoded text; both are kept, since buffers of single records would grow and be dropped by the
+// million.
 #include "data/read/text_batch.h"
 
 #include <stdlib.h>

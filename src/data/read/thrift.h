@@ -1,5 +1,5 @@
-// Thrift's compact protocol as Parquet uses it (thrift/doc/specs/thrift-compact-protocol.md). Bytes
-// from outside: every read is checked, and after the first bad one all others give zero.
+// Thrift's compact protocol as Parquet uses it (thrift/doc/specs/thrift-compact-protocol.md). The
+// bytes are untrusted: every read is checked, and after the first bad one all others return zero.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +31,8 @@ typedef struct thrift_field {
     thrift_type type;
 } thrift_field;
 
-// Steps to the next field of a struct: false at its end. Start with {0}; read or skip each value.
+// Moves to the next field of a struct; returns false at its end. Start with {0}; read or skip each
+// value.
 bool thrift_next(thrift *in, thrift_field *field);
 int64_t thrift_int(thrift *in); // i8 to i64
 uint64_t thrift_varint(thrift *in);

@@ -114,7 +114,7 @@ static const char *unpack(const str *packed, str *out) {
     return code == Z_STREAM_END ? NULL : "is broken gzip";
 }
 
-// Takes the member at hand if it is better than what the sample has.
+// Takes the current member if it is preferred to the one that the sample has so far.
 static drv_status take_member(webdataset *set, const char *ending) {
     bool is_json, packed;
     const member_rank rank = rank_of(set, ending, &is_json, &packed);

@@ -5,5 +5,6 @@
 // `task`: a hash of everything that determines the output; the journal of another task is ignored.
 DRV_CHECKED drv_status build_journal_write(const char *path, uint64_t task,
         const build_counts *counts);
-// False: there is no journal of this task, and *counts is unchanged. Logs that of another task.
+// Returns false and leaves *counts unchanged if there is no journal of this task. Logs a journal of
+// another task.
 bool build_journal_read(const char *path, uint64_t task, build_counts *counts);

@@ -11,21 +11,21 @@
 typedef struct dataset_writer dataset_writer; // single owner
 
 // n_vocab decides the type as in Megatron: u16 below 65500 ids, else i32. n_tokens, n_documents:
-// counts that an earlier writer has synced, which are kept (0, 0: a new set). DRV_E_DATA: the files
-// are shorter. roles: writes PREFIX.roles too.
+// counts that an earlier writer synced and that are kept (0, 0: a new set). DRV_E_DATA: the files
+// are shorter than that. roles: also write PREFIX.roles.
 DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab,
         int64_t n_tokens, int64_t n_documents, bool roles, dataset_writer **out);
-// Adds tokens of the document at hand; several calls make a long one.
+// Appends tokens to the current document.
 DRV_CHECKED drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids,
         int64_t n_tokens);
-// Adds an sft_role for each of them.
+// Appends an sft_role for each of them.
 DRV_CHECKED drv_status dataset_writer_add_roles(dataset_writer *writer, const char *roles,
         int64_t n);
 DRV_CHECKED drv_status dataset_writer_end_document(dataset_writer *writer);
 // Syncs everything that was written to the disk.
 DRV_CHECKED drv_status dataset_writer_sync(dataset_writer *writer);
-// Renames the files into place; until then there is nothing at PREFIX. Removes the PREFIX.roles of
-// an earlier set.
+// Renames the files into place. Removes the PREFIX.roles of an earlier set.
 DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *writer);
-// keep: the synced files stay for a later writer, otherwise they are removed. May follow a finish.
+// keep: leave the synced files for a later writer, otherwise remove them. May be called after
+// dataset_writer_finish.
 void dataset_writer_close(dataset_writer *writer, bool keep);

@@ -49,9 +49,9 @@ static bool are_alike(const pair_span *x, const pair_mark *mark) {
     return x->n[CHOSEN] == x->n[REJECTED] && mark->apart > x->n[CHOSEN];
 }
 
-// The shorter document keeps what it has, up to half of what the row has for both. Where both are
-// longer than that, they have it alike: with a token more of one of them, responses that begin
-// alike would differ by where they were cut.
+// The shorter document keeps up to half of the row's room for both. Where both are longer than
+// that, they have it alike: with a token more of one of them, responses that begin alike would
+// differ by where they were cut.
 static pair_span cut_pair(pair_span x, int64_t row_tokens) {
     const int shorter = x.n[CHOSEN] <= x.n[REJECTED] ? CHOSEN : REJECTED;
     const int64_t half = (row_tokens - x.shared) / 2; // of what is not shared

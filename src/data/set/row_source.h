@@ -1,43 +1,43 @@
-// A source of rows is one data set of rows.h: the part of it that rows are made of, their number,
-// and access to any one of them. rows.c decides their order and blends several sets.
+// A row source makes the rows of one data set's part and gives access to any one of them by its
+// index. rows.c decides the order of rows and blends several data sets.
 #pragma once
 #include "data/set/packed_rows.h"
 #include "data/set/rows.h"
 
-typedef struct row_scratch { // shared by the sources of a stream
+typedef struct row_scratch { // shared by all sources of a stream
     int32_t *tokens;         // row_tokens + 1
     unsigned char *roles;    // row_tokens
 } row_scratch;
 
 typedef struct row_source {
     const rows_opts *opts;
-    const double *shares; // [N_PARTS] of a sum of 1; all 0: no split
+    const double *shares; // [N_PARTS] their sum is 1; all 0: no split
     row_scratch scratch;
     dataset *set;
-    double weight;      // of a sum of 1
+    double weight;      // the sum over all sources is 1
     bool by_tokens;     // the parts are cut between tokens, else between documents
     int64_t begin, end; // tokens of this part
     int64_t n_rows;
-    row_count so_far;     // the rows that were taken
-    rows_packing packing; // what PACKING_AUTO and LOSS_AUTO mean here
+    row_count so_far;     // rows taken so far
+    rows_packing packing; // resolved, never PACKING_AUTO
     rows_loss loss;
-    bool packed; // rows are those of `pack`
+    bool packed; // rows are made by `pack`
     packed_rows pack;
-    int64_t first_pair;        // number of its first pair among those of all sets
-    const double **references; // of the stream: rows_set_references
+    int64_t first_pair;        // index of its first pair among those of all data sets
+    const double **references; // the stream's, see rows_set_references
     struct {
-        int64_t examples, longer, dropped, unanswered, alike; // not in the rows: the last three
-        int64_t shared; // tokens of pairs in the rows that stand there once for both responses
+        int64_t examples, longer, dropped, unanswered, alike; // the last three are not in the rows
+        int64_t shared; // tokens of pairs that are stored once for both responses
     } count;
 } row_source;
 
-// opts, shares, scratch and weight are set. Fails as rows_open does; close it in any case.
+// The caller sets opts, shares, scratch and weight. Fails as rows_open does; close it even then.
 DRV_CHECKED drv_status row_source_open(arena *a, const char *prefix, row_source *src);
 void row_source_close(row_source *src);
-// Row `row` of n_rows, in the order of the data.
+// Reads row `row` of n_rows, in the order of the data.
 DRV_CHECKED drv_status row_source_read(const row_source *src, int64_t row, const row_out *out);
-// Counts the documents of the row that has most, what fills it up among them, from their lengths
-// alone; 0: not known, of rows of pairs.
+// Returns the largest number of documents in a row, padding counted as one, computed from their
+// lengths alone; 0: not known (rows of pairs).
 int64_t row_source_most_documents(const row_source *src);
-// Its entry in rows_fingerprint; the caller owns it.
+// Returns the source's entry in rows_fingerprint; the caller owns it.
 json_t *row_source_fingerprint(const row_source *src);

@@ -1,5 +1,5 @@
 // Are all tokens of a data set in a vocabulary? At once where PREFIX.idx.json knows the largest id,
-// else by reading the tokens once from front to back, on a thread beside the caller.
+// else by reading the tokens once from front to back, on a background thread.
 #include "data/set/vocab_check.h"
 
 #include <fcntl.h>

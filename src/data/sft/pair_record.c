@@ -153,7 +153,7 @@ static drv_status read_messages(pair_record *r, const json_t *o) {
     return add_prompt(r, o);
 }
 
-// Returns whether there is any message besides the system's.
+// Returns whether there is a message other than the system's.
 static bool asks_something(const json_t *prompt) {
     for (size_t i = 0; i < json_array_size(prompt); i++) {
         const char *role = json_string_value(json_object_get(json_array_get(prompt, i), "role"));

@@ -1,4 +1,4 @@
-// Reads what an adapter's config says of a module, as PEFT reads it (peft/tuners/tuners_utils.py,
+// Finds a module's settings in an adapter's config by PEFT's rules (peft/tuners/tuners_utils.py,
 // check_target_module_exists; peft/utils/other.py, get_pattern_key).
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// PEFT's adapter_config.json: a table says of each key what it may hold. What is not in the table
-// may only be off.
+// Reads PEFT's adapter_config.json by a table of the values that each key may have. What is not in
+// the table may only be off.
 #include "ckpt/adapter_config.h"
 
 #include <math.h>
@@ -81,7 +81,7 @@ static drv_status get_bool(const char *path, const json_t *o, const char *key, b
     return DRV_OK;
 }
 
-// LoraConfig has defaults for what a file leaves out, and none for null.
+// LoraConfig has defaults for missing fields, but null is not replaced by a default.
 static drv_status check_numbers(const char *path, const json_t *o) {
     static const char *const keys[] = {"r", "lora_alpha", "lora_dropout"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

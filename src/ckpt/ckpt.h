@@ -2,12 +2,12 @@
 //
 //   checkpoints/step-000100/
 //     config.json  model.safetensors  (or model-00001-of-0000N.safetensors and an index)
-//     tokenizer.json ...              what the run carries from its tokenizer and source
+//     tokenizer.json ...              copied from the run's tokenizer and source
 //     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, or of a matrix that Muon
-//                                     updates momentum_buffer.NAME, full shapes, in the type
-//                                     that the run keeps; master.NAME, a weight as the run has it,
-//                                     where the model file is of another type
-//     trainer.json                    step, rows taken, tokens, what the optimizer counts
+//                                     updates momentum_buffer.NAME, full shapes, in the run's state
+//                                     type; master.NAME, the run's own weights, if the model file
+//                                     has another type
+//     trainer.json                    step, rows taken, tokens, the optimizer's counts
 //     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and hash by blocks of every other file; written last
 //
@@ -25,7 +25,7 @@
 #include "ckpt/model_source.h"
 #include "comm/comm.h"
 
-// The ranks that take part. A NULL pointer: this process alone.
+// The ranks that take part. A NULL pointer means this process alone.
 typedef struct ckpt_ranks {
     comm *comm;
     mesh mesh;
@@ -51,12 +51,12 @@ typedef struct ckpt_piece {
 // A rank holds no piece of a tensor, one rectangle, or a run of elements (at most three rectangles).
 enum { MAX_CKPT_PIECES = 3 };
 typedef struct ckpt_tensor {
-    st_entry entry; // of the whole; its type is what the run keeps: BF16 or F32
+    st_entry entry; // the whole tensor; its type is that of the run: BF16 or F32
     ckpt_piece piece[MAX_CKPT_PIECES];
     int n_pieces;
 } ckpt_tensor;
 
-// Reads elements [first, first + n) of a source as fp32, whatever it keeps them in.
+// Reads elements [first, first + n) of a source, converted to fp32.
 typedef drv_status (
         *ckpt_read)(void *ctx, const char *source, int64_t first, int64_t n, float *values);
 // Receives the values of this rank's pieces: elements [first, first + n) of a piece, in rising order.
@@ -68,8 +68,8 @@ typedef struct ckpt_sink {
     // the masters next to it: F32, or BF16 where this run keeps BF16. `takes_bf16`: moments may be
     // BF16, since some runs keep them so.
     bool exact, takes_bf16;
-    // Set where a run begins with another run's state (model.weights: resume): weights are its
-    // masters, where it had some, and both they and moments may be of any type.
+    // Set if a run begins with another run's state (model.weights: resume): weights are read from
+    // its master weights if it has them; weights and moments may have any type.
     bool resumes;
 } ckpt_sink;
 
@@ -79,7 +79,7 @@ typedef struct ckpt_content {
     st_type model_type; // of the model file (docs/adr/0007); an adapter's is F32
     const char *config_json, *trainer_json; // texts
     bool is_adapter; // adapter_model.safetensors and adapter_config.json instead of the model's
-    const ckpt_carried *carried; // the tokenizer's files and the like
+    const ckpt_carried *carried; // the tokenizer's files and other copied files
     int n_carried;
 } ckpt_content;
 
@@ -89,57 +89,56 @@ typedef struct ckpt_content {
 typedef struct ckpt_saver ckpt_saver;
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
         void *ctx);
-// Asked on rank 0 before a checkpoint is put in its place and before an old one is removed, by the
-// thread that does it: where the folder is another run's by now, nothing there may be touched.
-// DRV_OK: it is ours.
+// Registers a check that rank 0's background thread calls before it renames a checkpoint into place
+// or removes an old one. If it does not return DRV_OK, another run owns the folder by now, and
+// nothing in it is changed.
 void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void *ctx);
-// Tells the saver that the checkpoint of this step could not be used, though its files match its
-// manifest: it counts as none, and is moved aside where a new one takes its name.
+// Marks the checkpoint of this step as unusable although its files match its manifest: it no longer
+// counts as a checkpoint, and is renamed if a new one needs its name.
 void ckpt_saver_refuse(ckpt_saver *saver, int64_t step);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
-// Waits so many seconds at most, and returns whether the state may change again.
+// Waits for at most `at_most_s` seconds, and returns whether the state may change again.
 bool ckpt_was_read(ckpt_saver *saver, double at_most_s);
-// The same of the end of a save that was started: then ckpt_wait will not wait.
+// The same for the end of a save: true if ckpt_wait would return at once.
 bool ckpt_ended(ckpt_saver *saver, double at_most_s);
-// Waits for the save and tells that the checkpoint is in place, or why not (then nothing of it is
-// left).
+// Waits for the save. DRV_OK: the checkpoint is in place; otherwise nothing of it is left.
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
-// Tells how long the last save that is in place took, in seconds from its start, and the bytes of
-// all its files. On rank 0.
+// Returns the duration of the last successful save in seconds, and the bytes of all its files.
+// Valid on rank 0.
 void ckpt_saved(const ckpt_saver *saver, double *seconds, int64_t *n_bytes);
 void ckpt_saver_free(ckpt_saver *saver);
 
 // Finds the newest checkpoint in `dir` of a step below `below` (INT64_MAX: of any) whose files all
-// match its manifest; refused ones are warned of by name. *path is NULL when there is none at all;
-// DRV_E_DATA when there are some and all are refused, with the reasons; DRV_STOPPED: a stop was
-// asked for. All ranks look, and find the same.
+// match its manifest, and warns of those that do not. *path is NULL if there is no checkpoint at
+// all; DRV_E_DATA: all checkpoints are refused, with the reasons; DRV_STOPPED: a stop was
+// requested. All ranks call it and get the same result.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
         int64_t below, const char **path);
-// The same for one process that reads no more than weights: files that only resuming needs,
-// optimizer.safetensors and trainer.json, may be gone, which is then said.
+// The same for one process that reads only weights: optimizer.safetensors and trainer.json, which
+// only resuming needs, may be missing, which is logged.
 DRV_CHECKED drv_status ckpt_newest_weights(arena *a, const char *dir, const char **path);
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
 DRV_CHECKED drv_status ckpt_verify_weights(const char *path); // likewise
-// The same by all ranks of a run that begins, each its share of the bytes. DRV_STOPPED: a stop was
-// asked for.
+// The same by all ranks, each of which checks its share of the bytes. DRV_STOPPED: a stop was
+// requested.
 DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
-// Lists the names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
+// Lists the names "step-NNNNNN" in `dir`, oldest first; none if `dir` does not exist.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
-// NNNNNN of ".../step-NNNNNN"; -1: another name.
+// Returns NNNNNN of ".../step-NNNNNN"; -1 for another name.
 int64_t ckpt_step_of(const char *path);
-// Removes what killed writers left.
+// Removes the unfinished folders of killed writers.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
-// Checks that a model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as
-// ckpt_fill.
+// Checks that a model has exactly these tensors, apart from those that model_source_drops accepts.
+// DRV_E_DATA as in ckpt_fill.
 DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n);
 // Fills the pieces of every rank from a model (a checkpoint is one). `which`: "model" or
-// "optimizer". Each rank reads its share of every tensor and sends the others what is theirs.
-// DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
-// index does not fit its files. DRV_E_USAGE: a resume of a run with masters from one without.
-// DRV_STOPPED: a stop was asked for.
+// "optimizer". Each rank reads its share of every tensor and sends the other ranks their pieces.
+// DRV_E_DATA: a tensor is missing, has another shape or is unexpected, a value is not finite, or an
+// index contradicts its files. DRV_E_USAGE: a run with master weights cannot resume from a
+// checkpoint without them. DRV_STOPPED: a stop was requested.
 DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
         const ckpt_tensor *list, int n, const ckpt_sink *sink);

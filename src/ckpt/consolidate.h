@@ -1,4 +1,4 @@
-// A checkpoint or a model in other files: the same tensors, bit for bit.
+// Divides the tensors of a checkpoint or a model among other files, bit for bit.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// Model, and optimizer where there is one, in as few files as shard_bytes allows; all other files
-// as they are; a new manifest where there was one. The result resumes as the original does.
-// DRV_E_USAGE: as model_write_check.
+// Writes the model, and the optimizer if there is one, in as few files as shard_bytes allows,
+// copies all other files, and writes a new manifest if there was one. A run resumes from the result
+// as from the original. DRV_E_USAGE as in model_write_check.
 DRV_CHECKED drv_status ckpt_consolidate(arena *a, const char *path, const char *out,
         int64_t shard_bytes, bool force);

@@ -1,4 +1,5 @@
-// Chooses the reader of the optimizer's state by the format, and reads that of our own checkpoints.
+// Chooses the reader of the optimizer's state by the format; reads the state in our own
+// checkpoints.
 #include "ckpt/foreign_state.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ drv_status foreign_progress_check(const char *path, foreign_progress *p) {
 }
 
 // --- a checkpoint of ours
-// Its counters; trainer_json.h checks them in full where a run goes on in its own directory.
+// The counters; trainer_json.h checks them in full when a run resumes in its own directory.
 static drv_status read_trainer(arena *a, const char *path, foreign_progress *out) {
     const char *file = path_join(a, path, "trainer.json");
     json_t *o = NULL;

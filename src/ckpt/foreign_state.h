@@ -1,35 +1,36 @@
-// Opens the optimizer state of a checkpoint, ours or another trainer's, so that a run goes on from
-// it: its tensors, under the names of optimizer.safetensors (ckpt.h), and where that run stood.
+// Opens the optimizer state of a checkpoint, ours or another trainer's, so that a run can continue
+// from it: its tensors, under the names of optimizer.safetensors (ckpt.h), and the progress of that
+// run.
 #pragma once
 #include "ckpt/model_source.h"
 
-// The state of a run when its checkpoint was written. A field that the checkpoint does not say is
-// -1 or NaN.
+// The progress of a run when its checkpoint was written. A field that the checkpoint does not have
+// is -1 or NaN.
 typedef struct foreign_progress {
     int64_t step;         // optimizer steps done, skipped ones included
-    int64_t updates;      // of them applied: what AdamW counts
+    int64_t updates;      // steps that were applied, AdamW's step count
     int64_t samples;      // rows of training data taken, over all ranks
     int64_t tokens;       // labels counted, over all ranks
     double learning_rate; // of the next step
 } foreign_progress;
 foreign_progress foreign_progress_unknown(void);
-// Completes it: of step and updates one stands for the other. DRV_E_DATA: neither is known, or a
-// number is out of range; the message names `path`.
+// Replaces a missing step by updates, or updates by step. DRV_E_DATA: both are missing, or a number
+// is out of range; the message names `path`.
 DRV_CHECKED drv_status foreign_progress_check(const char *path, foreign_progress *p);
 
-// Before the names of a weight in optimizer.safetensors, as CKPT_MASTER is: of AdamW, and of Muon
-// and NorMuon.
+// Prefixes of a weight's name in optimizer.safetensors, like CKPT_MASTER: AdamW's, then those of
+// Muon and NorMuon.
 #define CKPT_EXP_AVG     "exp_avg."
 #define CKPT_EXP_AVG_SQ  "exp_avg_sq."
 #define CKPT_MOMENTUM    "momentum_buffer."
 #define CKPT_ROW_SQUARES "second_momentum_buffer."
 
-// Opens the optimizer's tensors of a checkpoint of ours, or of a format that keeps them, as a
-// source: exp_avg.NAME, exp_avg_sq.NAME and, where the run had a weight in more bits than the
-// model's tensor, master.NAME. Shapes and rows are those of the weight NAME. `config_file` as in
+// Opens the optimizer's tensors of a checkpoint of ours or of another trainer as a source:
+// exp_avg.NAME, exp_avg_sq.NAME and, if the run kept the weight in more bits than the model file,
+// master.NAME. Shapes and rows are those of the weight NAME. `config_file` as in
 // model_source_open_with. DRV_E_DATA: the checkpoint has no such state; the message says what is
 // missing and what to do.
 DRV_CHECKED drv_status model_source_open_optimizer(arena *a, const char *path,
         const char *config_file, model_source *out, foreign_progress *progress);
-// Opens the weights that go with it: its masters, and for all others those of the model.
+// Opens the weights for this state: the master weights, and for weights without one the model's.
 DRV_CHECKED drv_status model_source_open_resumed(arena *a, const char *path, model_source *out);

@@ -352,7 +352,7 @@ static void say_lost(const writing *w, const char *name, const json_t *before, j
     json_decref(after);
 }
 
-// Reads what others will make of the file, and says which of the model's own words are lost.
+// Reads the tokenizer back from the file, and logs which of the model's tokens are lost.
 static drv_status compare_configs(const writing *w, const json_t *config) {
     gguf_file f;
     llama_meta m;

@@ -1,4 +1,4 @@
-// Lists what lies in a folder of checkpoints: names in order, what killed writers left, and the
+// Lists a folder of checkpoints: names in order, unfinished folders of killed writers, and the
 // newest that is whole.
 #include <errno.h>
 #include <stdlib.h>

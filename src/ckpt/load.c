@@ -1,6 +1,6 @@
 // Tensors of a model into the state of a run: exactly those that are expected. Several ranks read a
 // tensor together, some rows each, and send the others what they have pieces of: each byte is read
-// once, whatever the layout.
+// once, for any layout.
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,8 +5,8 @@
 
 #include "pickle/pickle_writer.h"
 
-// Classes beside tensors: Megatron's arguments have enumerations, Lightning's hyperparameters are
-// OmegaConf's, xser has references. None is looked into but the last.
+// Classes other than tensors: Megatron's arguments have enumerations, Lightning's hyperparameters
+// are OmegaConf's, xser has references. None is looked into but the last.
 const pickle_name megatron_names[] = {{"torch_xla.utils.serialization", "TensorReference"},
         {"nemo.collections.nlp.parts.serialization", "TensorReference"},
         {"megatron.core.enums", "ModelType"}, {"megatron.model.enums", "ModelType"},
@@ -114,7 +114,7 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
 }
 
 // --- where the run stood
-// Returns the first value that lies under one of these keys; NULL: none does.
+// Returns the value of the first of these keys that exists; NULL: none does.
 static const pickle_value *find_any(const pickle_value *top, const char *const *paths) {
     const pickle_value *v = NULL;
     for (int i = 0; paths[i] && !v; i++)

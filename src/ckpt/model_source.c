@@ -1,5 +1,5 @@
-// Does what is common to all formats of models: tells which one a path is of, finds tensors by
-// name, and checks that every value is finite.
+// Functions common to all formats of models: detects the format of a path, finds tensors by name,
+// and checks that every value is finite.
 #include "ckpt/model_source.h"
 
 #include <math.h>
@@ -94,7 +94,7 @@ static const struct {
         {rank_files_are_there, source_open_ranks}, {is_torch_folder, open_torch_folder},
         {model_source_is_meta_folder, model_source_open_meta}, {is_torch_file, open_torch_file}};
 
-// Files that people have and drover does not read, and what to do.
+// Common formats that drover does not read, and advice for each.
 static const struct {
     const char *file, *advice;
 } refused[] = {
@@ -108,7 +108,8 @@ static const struct {
                 "an adapter without its base; drover ckpt merge BASE ADAPTER --out DIR makes a model of it"},
 };
 
-// Returns whether a file is called as those of torch.save are; a .bin beside an .idx holds tokens.
+// Returns whether a file has an extension of torch.save's; a .bin with an .idx next to it has
+// tokens.
 static bool is_called_torch(arena *a, const char *path) {
     const int stem = (int)(strlen(path) - strlen(".bin"));
     return torch_is_called_so(path) &&
@@ -308,8 +309,8 @@ static void check_range(const source_tensor *t, int64_t row, int64_t n) {
 // Values that are looked at together: with a known count the compiler makes vectors of them.
 enum { CHECKED = 64 };
 
-// All bits of the exponent are set in what is infinite or NaN: one more at its end carries into the
-// bit of the sign, which was cleared.
+// In an infinite value or a NaN all bits of the exponent are set: adding one at its end carries
+// into the bit of the sign, which was cleared.
 static bool finite_32(const float *p, int64_t n) {
     uint32_t bits[CHECKED], sums = 0;
     int64_t i = 0;

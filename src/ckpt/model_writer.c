@@ -112,7 +112,7 @@ static drv_status copy_tensor(copying *c, const source_tensor *t, st_type type) 
     return status;
 }
 
-// The type of most bytes: what config.json names.
+// The type of most bytes, which config.json names.
 static st_type main_type(const st_entry *list, int n) {
     int64_t bytes[ST_OTHER + 1] = {0};
     st_type most = ST_F32;
@@ -157,7 +157,7 @@ static drv_status write_files(arena *a, const model_source *s, const model_write
     return DRV_OK;
 }
 
-// NAME.safetensors, in shards of at most so many bytes.
+// Writes NAME.safetensors, in shards of at most `shard_bytes`.
 static drv_status write_tensors(const model_source *s, const char *name, const st_entry *list,
         int n, int64_t shard_bytes, out_folder *o, const model_write_opts *opts) {
     copying c = {.source = s, .began = clock_s(), .opts = opts};

@@ -1,20 +1,20 @@
-// A source as a Hugging Face folder: chosen tensors in any type, config.json that says so, and the
-// files that go with them. Memory is one piece of a tensor, whatever the model's size.
+// Writes a source as a Hugging Face folder: chosen tensors in any type, a config.json that names
+// the type, and the copied files. Holds one piece of a tensor in memory, for a model of any size.
 #pragma once
 #include "ckpt/foreign_names.h"
 #include "ckpt/foreign_state.h"
 #include "ckpt/model_source.h"
 #include "ckpt/out_folder.h"
 
-// Values that are changed on their way, as by an adapter.
+// A change of values while they are copied, such as merging an adapter.
 typedef struct model_change {
-    bool (*has)(void *ctx, const source_tensor *t); // rows of this tensor go through `rows`
+    bool (*has)(void *ctx, const source_tensor *t); // whether `rows` changes this tensor
     drv_status (*rows)(void *ctx, const source_tensor *t, int64_t row, int64_t n, float *values);
     void *ctx;
 } model_change;
 
-// Looks at the whole folder before it is put in place, and may add files. `good` false: it is put
-// beside its place, as PATH.unproved.
+// Checks the whole folder before it is renamed into place, and may add files. If *good is false,
+// the folder is renamed to PATH.unproved instead.
 typedef struct model_proof {
     drv_status (*look)(void *ctx, out_folder *o, bool *good);
     void *ctx;
@@ -23,17 +23,18 @@ typedef struct model_proof {
 typedef struct model_write_opts {
     const char *verb;    // "import": begins the progress line
     bool has_type;       // all tensors get `type`: F32, F16 or BF16
-    st_type type;        // otherwise each keeps its own; quantised ones become F32
+    st_type type;        // otherwise each tensor keeps its type, and quantised ones become F32
     int64_t shard_bytes; // 0: SHARD_BYTES
-    bool force;          // write into a folder that has other files
-    bool keep_blocks;    // of a GGUF file: the file itself, as SOURCE_GGUF, without safetensors
-    const foreign_names *dcp;  // a checkpoint of torch.distributed.checkpoint; NULL: safetensors
-    const char *dcp_prefix;    // before its names
-    const ckpt_carried *files; // instead of the source's own; NULL: those
+    bool force;          // write to a folder that has other files
+    bool keep_blocks;    // copy a GGUF file itself, as SOURCE_GGUF, instead of writing safetensors
+    const foreign_names
+            *dcp;           // write a checkpoint of torch.distributed.checkpoint; NULL: safetensors
+    const char *dcp_prefix; // prefix of its names
+    const ckpt_carried *files; // instead of the source's own files; NULL: the source's
     int n_files;
     model_change change; // has NULL: none
-    // State of the optimizer that goes with it, which makes the folder a checkpoint with
-    // optimizer.safetensors, trainer.json and a manifest; NULL: none.
+    // The optimizer's state, which makes the folder a checkpoint with optimizer.safetensors,
+    // trainer.json and a manifest; NULL: none.
     const model_source *optimizer;
     const foreign_progress *progress;
     model_proof proof; // look NULL: none
@@ -41,25 +42,25 @@ typedef struct model_write_opts {
 
 typedef struct model_written { // for a summary
     int64_t bytes;
-    st_type type; // what config.json says
+    st_type type; // the type in config.json
     int n_tensors;
     double seconds;
-    const char *unproved; // where it lies when it was not good; NULL: it is in place
+    const char *unproved; // the path if the check failed; NULL: the folder is in place
 } model_written;
 
 // DRV_E_USAGE: `path` is a file, the source itself or a checkpoint of a run, or it has files and
-// `force` is not given. Best asked before long work.
+// `force` is not given. Call it before long work.
 DRV_CHECKED drv_status model_write_check(const char *source, const char *path, bool force);
 
-// `list`: the tensors to write, by names that the source has. The folder appears whole or not at
-// all. What `out` holds lives in `a`.
+// `list`: the tensors to write, by their names in the source. The folder appears complete or not at
+// all. The texts in `out` live in `a`.
 DRV_CHECKED drv_status model_write(arena *a, const model_source *s, const st_entry *list, int n,
         const char *path, const model_write_opts *opts, model_written *out);
 
-// For writers of other formats. Reads rows of a tensor as they are written, changed and rounded;
-// `values` has room for n * cols floats.
+// For writers of other formats: reads rows of a tensor, applies the change and rounds them to
+// `type`; `values` has room for n * cols floats.
 DRV_CHECKED drv_status model_read_as(const model_source *s, const model_change *change,
         const source_tensor *t, st_type type, int64_t row, int64_t n, float *values, void *bytes);
-// DRV_E_IO: the disk that `path` is on has no room for so many bytes.
+// DRV_E_IO: the file system of `path` does not have that many bytes free.
 DRV_CHECKED drv_status model_write_room(const char *path, int64_t bytes);
 const char *model_torch_type(st_type type); // "bfloat16"

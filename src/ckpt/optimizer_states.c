@@ -134,7 +134,7 @@ static drv_status read_parameter(reading *r, int64_t number) {
         return drv_fail(DRV_E_DATA,
                 "%s: parameter %lld of the optimizer has no exp_avg, expected the state of AdamW",
                 r->file->part.path, (long long)number);
-    // With xser a step is a file of its own: that of one parameter is read.
+    // With xser each step count is a file of its own; the file of one parameter is read.
     if (step && (number == 0 || !rank_is_reference(step))) DRV_TRY(note_updates(o, r->file, step));
     return rank_tensor_of(o->m, r->file, name, v, &out->file, &out->tensor);
 }
@@ -171,7 +171,7 @@ static int number_in(const reading *r, int group, int i) {
 }
 
 // Goes through the ways in which the groups make up the parameters, each group in its own order,
-// and notes the first. Returns how many there are: 2 stands for several, or for too many to look at.
+// and notes the first. Returns their number, where 2 means several, or too many to check.
 static int count_ways(reading *r, int *next) {
     const int n_params = r->o->n, n_groups = n_items(r->groups);
     int *choice = ARENA_ARRAY(r->o->m->a, int, n_params + 1), ways = 0;
@@ -222,7 +222,7 @@ static drv_status find_parameters(reading *r) {
 }
 
 // --- taking tensors
-// Notes a block of rows of what is kept for a parameter.
+// Adds a block of rows of a parameter's state.
 static drv_status add_rows(optimizer_states *o, int i, optimizer_kind kind, foreign_block b,
         int n_blocks) {
     const rank_part *w = o->weights[i];
@@ -279,7 +279,7 @@ static drv_status take_moments(reading *r) {
     return DRV_OK;
 }
 
-// Megatron keeps those of the weights that are not fp32, group by group.
+// Megatron keeps master weights of weights that are not fp32, group by group.
 static drv_status take_grouped_masters(reading *r, const pickle_value *masters) {
     const int n_groups = n_items(r->groups);
     int *next = ARENA_ARRAY(r->o->m->a, int, n_groups + 1);

@@ -1,6 +1,6 @@
-// The state of an optimizer in a file of a rank. It has no names: parameters are numbered in the
-// order of their groups, and within a group in that of the rank's model. Two groups, of weights
-// with and without decay, are common; which weight is in which follows from the shapes.
+// Reads the state of an optimizer from a file of a rank. It has no names: parameters are numbered
+// by group, and within a group in the order of the rank's model. Two groups, weights with and
+// without decay, are common; the shapes tell which weight is in which group.
 //
 //   torch       {state: {K: {exp_avg, exp_avg_sq, step}}, param_groups: [{params: [K, ..]}]}
 //   Megatron    {optimizer: as torch's, fp32_from_fp16_params: [[master, ..] of each group]}
@@ -22,25 +22,25 @@ typedef enum optimizer_kind {
 
 typedef struct optimizer_states {
     foreign_model *m;
-    const rank_part **weights; // the parameters, in the order of the rank's model
+    const rank_part **weights; // the parameters in the order of the rank's model
     int n;
-    rank_part *parts[N_OPTIMIZER_KINDS]; // for each parameter; no blocks: nothing is kept
-    int64_t updates;                     // that the optimizer counts; -1: not known so far
+    rank_part *parts[N_OPTIMIZER_KINDS]; // for each parameter; no blocks: there is no state
+    int64_t updates;                     // the optimizer's step count; -1: not known yet
     double learning_rate;                // NaN: likewise
 } optimizer_states;
 
-// Makes the states of parameters, so far empty. A tied output weight that the rank has beside the
-// embedding is no parameter of its own.
+// Creates empty states for the parameters. A tied output weight in addition to the embedding is not
+// a parameter.
 void optimizer_states_begin(foreign_model *m, const rank *r, bool is_tied, optimizer_states *out);
 // Reads torch's or Megatron's form, or a shard of torch_xla's form, of which `file` and its value
-// `v` are that of data rank `shard`. DRV_E_DATA: another form, a moment of another size, or steps
-// that differ.
+// `v` are that of data rank `shard`. DRV_E_DATA: another form, a moment with another size, or step
+// counts that differ.
 DRV_CHECKED drv_status optimizer_states_read(optimizer_states *o, torch_file *file,
         const pickle_value *v, int shard, int n_shards);
-// Reads the buffers, which are the value of a file.
+// Reads the buffers form, which is the top-level value of `file`.
 DRV_CHECKED drv_status optimizer_states_read_buffers(optimizer_states *o, torch_file *file,
         int n_chunks);
-// Returns whether a value is Megatron's form without any state, which lies in buffers then.
+// Returns whether a value is Megatron's form without state, which is then in the buffers form.
 bool optimizer_states_are_elsewhere(const pickle_value *v);
-// DRV_E_DATA: a parameter has no moments, or rows of it are missing.
+// DRV_E_DATA: a parameter has no moments, or some rows of them are missing.
 DRV_CHECKED drv_status optimizer_states_check(const optimizer_states *o, const char *path);

@@ -1,5 +1,5 @@
-// A folder that is written aside (PATH.tmp), synced and renamed into place when all is in it: after
-// a crash there is what was there before, or all of the new. Every file is hashed while it is
+// Writes a folder as PATH.tmp, syncs it and renames it into place when it is complete: after a
+// crash either the old folder or the complete new one exists. Every file is hashed while it is
 // written.
 #pragma once
 #include "base/file.h"
@@ -18,25 +18,26 @@ typedef struct out_folder { // single owner
     int64_t block_bytes;
 } out_folder;
 
-// Makes PATH.tmp; what a killed writer left there goes.
+// Creates PATH.tmp, and removes one that a killed writer left.
 DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *out);
-// The same folder for a rank that is not the one to make it: only names.
+// The same for a rank that does not create the folder: sets only the names.
 void out_folder_follow(arena *a, const char *path, out_folder *out);
-// Notes a file of the folder that others have written and hashed.
+// Adds a file that other ranks wrote and hashed to the list.
 void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]);
 // Writes a whole file.
 DRV_CHECKED drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t n);
-// Brings all files and the folder to the disk.
+// Syncs all files and the folder.
 DRV_CHECKED drv_status out_folder_sync(out_folder *o);
-// manifest.json of a checkpoint: size and hash of every file so far. After out_folder_sync, so that
-// it is the last to be on the disk; it is synced itself.
+// Writes and syncs a checkpoint's manifest.json: size and hash of every file so far. Call it after
+// out_folder_sync, so that the manifest reaches the disk last.
 DRV_CHECKED drv_status out_folder_manifest(out_folder *o, int64_t step);
-// Renames it to `path`, which may be an empty folder; out_folder_sync comes first.
+// Renames the folder to `path`, which may be an empty folder. Call out_folder_sync before.
 DRV_CHECKED drv_status out_folder_commit(out_folder *o, const char *path);
-// Moves the files one by one into a folder that has other files; those of the same names are
-// replaced, and model*.safetensors with their index, which would be a second model, go.
+// Moves the files one by one into a folder that has other files; files of the same name are
+// replaced, and existing model*.safetensors with their index are removed, since they would be a
+// second model.
 DRV_CHECKED drv_status out_folder_commit_into(out_folder *o, const char *path);
-// Removes what was written, which also frees a full disk, and forgets the list.
+// Removes everything that was written, which also frees a full disk, and empties the list.
 void out_folder_discard(out_folder *o);
 
 // A file of the folder, written piece by piece.

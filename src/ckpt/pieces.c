@@ -1,4 +1,4 @@
-// Rectangles of tensors, who has them, and what all ranks agree on.
+// Maps rectangles of tensors to elements and ranks, and lets all ranks agree on a status.
 #include "ckpt/pieces.h"
 
 int ckpt_rank(const ckpt_ranks *r) {

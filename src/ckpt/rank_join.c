@@ -1,4 +1,4 @@
-// Joins the tensors of tensor ranks by what each of them is, and numbers layers.
+// Joins the tensors of tensor ranks by the kind of each, and renumbers layers.
 #include "ckpt/rank_join.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int layers_of(const rank_joining *j, int stage, int chunk) {
     return n;
 }
 
-// The layers before those of a chunk: chunks go around the stages, chunk 0 of all before chunk 1.
+// The layers that precede a chunk: chunk 0 of all stages comes before chunk 1 of all stages.
 static int layers_before(const rank_joining *j, int stage, int of_chunk) {
     int before = 0;
     for (int chunk = 0; chunk <= of_chunk; chunk++)

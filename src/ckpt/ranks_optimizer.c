@@ -1,4 +1,4 @@
-// Finds the files of each rank's optimizer by the trainer, and has joined what is in them.
+// Finds the files of each rank's optimizer by the trainer, and joins their tensors.
 #include "ckpt/ranks_optimizer.h"
 
 #include <math.h>

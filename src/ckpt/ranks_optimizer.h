@@ -1,10 +1,9 @@
-// The state of the optimizers of all ranks, in the files of optimizer_states.h, as tensors of a
-// model.
+// Joins the optimizer states of all ranks (optimizer_states.h) to tensors of a model.
 #pragma once
 #include "ckpt/foreign_state.h"
 #include "ckpt/optimizer_states.h"
 
-// Replaces the weights in j->m->tensors by what the optimizers keep for them, and fills in what the
-// checkpoint says of where the run stood. DRV_E_DATA: there is no such state, or a form that does
-// not tell which weight is which; the message says what to do.
+// Replaces the weights in j->m->tensors by the optimizers' state for them, and reads the progress
+// of the run. DRV_E_DATA: there is no state, or its form does not identify the weights; the message
+// says what to do.
 DRV_CHECKED drv_status ranks_optimizer_read(rank_joining *j, foreign_progress *progress);

@@ -95,7 +95,7 @@ static drv_status parse_tensor(const char *path, const json_t *entry, int64_t n_
     return DRV_OK;
 }
 
-// __metadata__ maps text to text (or is null): what else it holds, other readers refuse.
+// __metadata__ maps text to text (or is null); other readers refuse any other content.
 static drv_status check_metadata(const char *path, const json_t *metadata) {
     const char *key;
     json_t *v;
@@ -115,7 +115,7 @@ static int by_data(const void *x, const void *y) {
 }
 
 // Every byte of the data belongs to exactly one tensor, as the reference reader demands
-// (safetensors/src/tensor.rs, Metadata::validate): what lies in a gap would be carried unseen.
+// (safetensors/src/tensor.rs, Metadata::validate): bytes in a gap would be copied unnoticed.
 static drv_status check_cover(const char *path, const st_file *f, int64_t n_data) {
     int64_t covered = 0;
     for (int i = 0; i < f->n; i++) {
@@ -304,7 +304,7 @@ int64_t st_entry_bytes(const st_entry *e) {
     return st_type_bytes(e->type) * st_entry_elements(e);
 }
 
-// The name comes from a file: whatever is in it has to be a JSON text again.
+// The name comes from a file, so any byte in it has to be escaped for JSON.
 static void put_name(const char *name, str *out) {
     json_t *text = json_string(name);
     char *quoted = json_dumps(text, JSON_ENCODE_ANY);

@@ -13,11 +13,11 @@
 enum { MAX_ST_DIMS = 8 };
 // The types that drover computes with; a zeroed entry is written as F32.
 typedef enum st_type { ST_F32, ST_F64, ST_F16, ST_BF16, ST_OTHER } st_type;
-const char *st_type_name(st_type t); // "BF16"; not of ST_OTHER
-int64_t st_type_bytes(st_type t);    // of an element; not of ST_OTHER
-// "bf16", "f16", "f32", as options name them; also "fp16" and "fp32", as the config does.
+const char *st_type_name(st_type t); // "BF16"; not for ST_OTHER
+int64_t st_type_bytes(st_type t);    // of an element; not for ST_OTHER
+// Parses "bf16", "f16", "f32", as options spell them; also "fp16" and "fp32", as configs do.
 bool st_type_of(const char *name, st_type *out);
-// Widens n elements of F16 or BF16, whose bytes may be the second half of those of `out`.
+// Converts n elements of F16 or BF16 to fp32. `halves` may be the second half of `out`.
 void st_widen(st_type type, const void *halves, int64_t n, float *out);
 
 typedef struct st_tensor {
@@ -29,8 +29,8 @@ typedef struct st_tensor {
     int64_t offset, bytes; // in the data of the file
 } st_tensor;
 
-// Read by pread, not mapped: a file larger than memory or a limit on addresses costs nothing, and
-// one that others shorten is an error instead of a signal. Immutable after opening.
+// Read by pread, not mapped: so a file may be larger than memory or the limit of address space, and
+// a file that is truncated meanwhile causes an error instead of a signal. Immutable after opening.
 typedef struct st_file {
     const char *path;
     int fd;                      // -1: the bytes are in `memory`
@@ -46,14 +46,14 @@ DRV_CHECKED drv_status st_open(arena *a, const char *path, st_file *out);
 DRV_CHECKED drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file *out);
 void st_close(st_file *f);
 const st_tensor *st_find(const st_file *f, const char *name); // NULL: absent
-// Reads bytes [first, first + n) of a tensor, as they are. DRV_E_IO: the file is shorter by now.
+// Reads bytes [first, first + n) of a tensor. DRV_E_IO: the file has been truncated.
 DRV_CHECKED drv_status st_read_raw(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
         void *out);
 // Reads elements [first, first + n) as fp32. DRV_E_DATA: the type is not floating point.
 DRV_CHECKED drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
         float *out);
 
-// The header of a file that will hold these tensors one after the other, length field included.
+// A tensor of a file to write; st_header makes the file's header, length field included.
 typedef struct st_entry {
     const char *name;
     int n_dims;

@@ -163,14 +163,14 @@ static drv_status begin(ckpt_saver *saver) {
     return block_bytes_of_new(&o->block_bytes);
 }
 
-// Those of rank 0, whatever the environment of other hosts.
+// Takes the block size of rank 0, since the environments of other hosts may differ.
 static drv_status share_block_bytes(ckpt_saver *saver) {
     if (ckpt_size(saver->ranks) == 1) return DRV_OK;
     int64_t *bytes = &saver->folder.block_bytes;
     return comm_broadcast(comm_all_ranks(saver->ranks->comm), 0, bytes, sizeof *bytes);
 }
 
-// Does what rank 0 does alone: texts, the manifest, the rename into place.
+// Does rank 0's part: writes texts and the manifest, renames the folder into place.
 static drv_status finish(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
     if (ckpt_rank(saver->ranks) != 0) return DRV_OK;

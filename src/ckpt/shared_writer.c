@@ -1,5 +1,5 @@
 // A file is cut in blocks, and each rank writes its share of them. In every round each rank has one
-// block to write; all send it what they have of it, as runs of bytes that say where they belong.
+// block to write; all others send it their parts, as contiguous ranges of bytes with their offsets.
 // A piece that several ranks have alike is sent by the one that stands where the writer does: ranks
 // that share no tensor cut send nothing, and one rank alone sends nothing at all. Where the writer
 // stands between the two stages that have a tied embedding, the first one sends.
@@ -104,7 +104,7 @@ static void put_run(shared_file *f, int writer, int64_t at, const char *p, int64
     memcpy(f->out.p + f->out.n - n, p, (size_t)n);
 }
 
-// Bit 31 of what is returned: all bits of the exponent are set.
+// Bit 31 of the result: all bits of the exponent are set.
 static uint32_t full_exponent(const float *x) {
     uint32_t bits;
     memcpy(&bits, x, sizeof bits);
@@ -195,7 +195,7 @@ static drv_status add_sizes(shared_file *f, int64_t *out) {
     return DRV_OK;
 }
 
-// Not DRV_OK: the ranks can no longer go on together; what else fails on a rank is in f->status.
+// Not DRV_OK: the ranks can no longer continue together. Other failures of a rank are in f->status.
 static drv_status exchange(shared_file *f) {
     if (f->n_ranks == 1) {
         f->stopped = f->status != DRV_OK;

@@ -1,5 +1,5 @@
-// Tensors of which each rank has pieces, into safetensors files that all ranks write together: the
-// same bytes whatever each has.
+// Writes tensors whose pieces are on different ranks to safetensors files. All ranks write
+// together; the bytes do not depend on which rank holds which piece.
 #pragma once
 #include "ckpt/ckpt.h"
 #include "ckpt/out_folder.h"

@@ -120,7 +120,7 @@ drv_status dcp_add_tensor(dcp_reading *r, const dcp_entry *e, const char *name, 
     return DRV_OK;
 }
 
-// Returns whether it lies beside the weights in a checkpoint of a run.
+// Returns whether it is stored with the weights in a checkpoint of a run.
 static bool is_state(const char *name) {
     static const char *const kinds[] = {"optimizer.", "optim.", "lr_scheduler", "train_state",
             "dataloader", "rng_state", "opt_param_scheduler", "rerun_state_machine", "common_state",
@@ -150,7 +150,7 @@ static drv_status add_tensors(dcp_reading *r) {
     return DRV_OK;
 }
 
-// Megatron-Core keeps the arguments of the run beside the tensors, in a file or as an object.
+// Megatron-Core stores the arguments of the run with the tensors, in a file or as an object.
 static drv_status read_args(dcp_reading *r, json_t **out) {
     static const torch_opts opts = {.more_names = megatron_names};
     const char *common = path_join(r->m->a, r->folder, "common.pt");

@@ -1,4 +1,4 @@
-// Checkpoints of torch.distributed.checkpoint as sources: a folder with .metadata, or one with
+// Opens checkpoints of torch.distributed.checkpoint as sources: a folder with .metadata or
 // weights/.metadata. The names of the tensors are those of foreign_names.h.
 #pragma once
 #include "ckpt/foreign_state.h"
@@ -6,6 +6,6 @@
 bool source_is_dcp(arena *a, const char *path);
 // `out` has the config_file that was given, if any.
 DRV_CHECKED drv_status source_open_dcp(arena *a, const char *path, model_source *out);
-// The optimizer's tensors instead, and where the run stood.
+// Opens the optimizer's tensors instead, and returns the progress of the run.
 DRV_CHECKED drv_status source_open_dcp_optimizer(arena *a, const char *path, model_source *out,
         foreign_progress *progress);

@@ -1,5 +1,5 @@
-// A checkpoint of torch.distributed.checkpoint that is being read: what its weights
-// (source_dcp.c) and the state of its optimizer (source_dcp_state.c) have in common.
+// Functions that read a checkpoint of torch.distributed.checkpoint, shared by the readers of its
+// weights (source_dcp.c) and of its optimizer state (source_dcp_state.c).
 #pragma once
 #include "ckpt/foreign_source.h"
 #include "ckpt/source_dcp.h"
@@ -14,14 +14,14 @@ typedef struct dcp_reading {
     foreign_progress *progress; // NULL: the weights are read; else the optimizer's state
 } dcp_reading;
 
-// Opens the archive of a chunk or of an object, or a chunk as a tensor; the model closes it.
+// Open the archive of a chunk or an object, or a chunk as a tensor; the model closes the file.
 DRV_CHECKED drv_status dcp_open_archive(dcp_reading *r, const dcp_entry *e, const dcp_chunk *c,
         torch_file **out);
 DRV_CHECKED drv_status dcp_open_chunk(dcp_reading *r, const dcp_entry *e, const dcp_chunk *c,
         torch_file **file, torch_tensor **out);
 
 bool dcp_is_vector(const foreign_name *row);
-// Returns the dimension of an entry that rows are counted along: 1 where layers are stacked.
+// Returns the dimension of an entry that holds rows: 1 if layers are stacked, else 0.
 int dcp_row_dim(const foreign_name *row, int layer);
 // Adds a tensor to the model; `name` and `before` as in foreign_tensor.
 DRV_CHECKED drv_status dcp_add_tensor(dcp_reading *r, const dcp_entry *e, const char *name,

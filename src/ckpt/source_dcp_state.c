@@ -71,8 +71,8 @@ typedef struct state_name {
     const char *weight; // in the trainer's names
 } state_name;
 
-// Returns what follows "optimizer." or "optim.", with Megatron's "chained_N." before it; NULL: the
-// entry is none of the optimizer's.
+// Returns the part after "optimizer." or "optim.", which Megatron's "chained_N." may precede; NULL:
+// the entry is none of the optimizer's.
 static const char *after_optimizer(const char *name) {
     int n = 0, end = 0;
     if (sscanf(name, "chained_%d.%n", &n, &end) == 1 && end) name += end;

@@ -99,8 +99,8 @@ static st_type type_of_matrices(const gguf_file *f) {
     return type == ST_OTHER ? ST_F32 : type;
 }
 
-// GGUF has norms in fp32 whatever the model's type is. They go back to it where that loses nothing,
-// so a model comes back as it went.
+// GGUF stores norms in fp32 for models of any type. They are converted back where that loses
+// nothing, so a model comes back as it went.
 static drv_status fits_type(const gguf_source *g, const gguf_tensor *t, bool *fits) {
     float *values = mem_alloc(sizeof *values * (size_t)t->elements);
     const drv_status status = gguf_read_f32(&g->file, t, 0, 1, values);

@@ -194,7 +194,7 @@ static drv_status open_weights(rank_joining *j, const char *config_file) {
     return find_copies(j);
 }
 
-// The folder that config.json and a tokenizer lie in.
+// Returns the folder that has config.json and a tokenizer.
 static const char *folder_of(arena *a, const char *path) {
     const char *slash = strrchr(path, '/');
     if (file_is_dir(path)) return arena_strdup(a, path);

@@ -102,7 +102,7 @@ static source_tensor as_source(arena *a, const torch_file *file, const torch_ten
 }
 
 // Trainers save a model inside of others, which put "module.", "_orig_mod." or the name of a field
-// before each name: what stands before the embedding's name is taken off.
+// before each name: the prefix of the embedding's name is removed from all.
 static void take_off_prefix(model_source *s) {
     static const char embedding[] = "model.embed_tokens.weight";
     size_t n = 0;
@@ -163,7 +163,7 @@ static bool has_tensor(const torch_file *f, const pickle_value *v) {
 }
 
 // Finds the dict of a model in a checkpoint of a trainer: the one in it that has tensors itself.
-// Moments of an optimizer lie deeper. *key: NULL where the file is that dict.
+// An optimizer's moments are nested deeper. *key: NULL if the file itself is that dict.
 static drv_status choose_key(arena *a, const torch_file *f, const char **key) {
     const pickle_dict *dict = pickle_entries(f->root);
     str keys = {0};

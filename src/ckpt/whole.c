@@ -1,5 +1,5 @@
 // Checks that a checkpoint is whole. The ranks of a job share the work: each hashes its blocks of
-// every file, all see all digests, and so all come to the same verdict.
+// every file, all get all digests, and so all reach the same verdict.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static drv_status read_block_bytes(verification *v) {
     return wrong(v->folder, v->manifest, "block_bytes", "a multiple of 64 up to 2^30");
 }
 
-// The hash of an entry by its name; NULL: it has none, or what is there is none.
+// Returns the hash of an entry by its name; NULL: there is none, or it is not a hash.
 static const char *hash_of(const json_t *entry, const char *key) {
     const char *hash = json_string_value(json_object_get(entry, key));
     return hash && strlen(hash) == 32 && strspn(hash, "0123456789abcdef") == 32 ? hash : NULL;
@@ -176,7 +176,7 @@ static drv_status hash_range(int fd, const listed_file *f, int64_t first, int64_
     return DRV_OK;
 }
 
-// Every rank gets its share of each file; a file of one block goes to another rank each time.
+// Every rank gets a share of each file; files of one block are dealt to the ranks in turn.
 static block_range share_of(const verification *v, int file, int rank) {
     const listed_file *f = &v->files[file];
     const int shifted = f->n_blocks < v->ranks ? (rank + file) % v->ranks : rank;

@@ -1,5 +1,5 @@
-// Commits files to a model's repository on the Hugging Face hub, by the interface that
-// huggingface_hub uses (hf_api.py, _commit_api.py).
+// Commits files to a model's repository on the Hugging Face hub, by the API that huggingface_hub
+// uses (hf_api.py, _commit_api.py).
 #pragma once
 #include "push/lfs_upload.h"
 
@@ -8,9 +8,9 @@ typedef struct push_file {
     const char *path; // on disk; NULL: the text instead
     const char *text;
     int64_t size, changed_ns; // when it was listed
-    // The hub's answer
-    bool asked, lfs, ignored, there; // there: with this content
-    char sha256[HASH_TEXT_BYTES];    // of those that go to LFS; "": not computed
+    // The hub's response
+    bool asked, lfs, ignored, there; // there: the hub has it with this content
+    char sha256[HASH_TEXT_BYTES];    // of files that LFS stores; "": not computed
 } push_file;
 
 typedef struct push_opts {
@@ -27,10 +27,11 @@ typedef struct push_result {
     const char *url; // of the last commit or the pull request; NULL: there was nothing to commit
 } push_result;
 
-// Asks what the hub would do with each file. *exists: the repository and the branch are there.
+// Asks the hub how each file is to be uploaded. *exists: the repository and the branch exist.
 DRV_CHECKED drv_status hub_push_ask(arena *a, const push_opts *o, push_file *files, int n,
         bool *exists);
-// Sends and commits what the hub does not have. DRV_E_USAGE: there is no such repository or branch,
-// and it is not to be made; DRV_E_DATA: an answer makes no sense; DRV_E_IO: refused, or given up.
+// Uploads and commits the files that the hub does not have. DRV_E_USAGE: the repository or branch
+// does not exist and opts->create is not set; DRV_E_DATA: a response is invalid; DRV_E_IO: the hub
+// refused, or all attempts failed.
 DRV_CHECKED drv_status hub_push(arena *a, const push_opts *opts, push_file *files, int n_files,
         push_result *out);

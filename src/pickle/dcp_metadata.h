@@ -1,6 +1,6 @@
 // .metadata of a checkpoint of torch.distributed.checkpoint (DCP; torch/distributed/checkpoint/
-// metadata.py and filesystem.py, versions 2.0 to 2.11): a pickle of the class Metadata, which says
-// of what chunks each tensor consists and where they lie in the files beside it.
+// metadata.py and filesystem.py, versions 2.0 to 2.11): a pickle of the class Metadata, which lists
+// the chunks of each tensor and their offsets in the files of the folder.
 // Legend: r a reading, e an entry
 #pragma once
 #include "pickle/torch_file.h"
@@ -8,7 +8,7 @@
 // A rectangle of a tensor: an archive of torch.save in a file.
 typedef struct dcp_chunk {
     int64_t offset[MAX_TORCH_DIMS], size[MAX_TORCH_DIMS];
-    const char *file; // in the folder; NULL: nothing says where
+    const char *file; // in the folder; NULL: its position is unknown
     int64_t at, bytes;
 } dcp_chunk;
 
@@ -27,7 +27,8 @@ typedef struct dcp_metadata {
     name_map by_name;
 } dcp_metadata;
 
-// Reads the bytes, which outlive the result. The chunks of a tensor lie in it, each has a place,
-// and they fill it without overlapping. DRV_E_DATA: they do not, or it is something else.
+// Parses the bytes, which must outlive the result. Checks that the chunks of each tensor have
+// positions and cover it without overlapping. DRV_E_DATA: they do not, or the bytes are something
+// else.
 DRV_CHECKED drv_status dcp_metadata_parse(arena *a, const char *path, const void *p, size_t n,
         dcp_metadata *out);

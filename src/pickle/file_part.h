@@ -1,5 +1,5 @@
-// A part of a file, or of memory, read by place. Nothing is mapped here: a file that others shorten
-// is an error instead of a signal.
+// Reads a part of a file, or of memory, by offset. The file is not mapped, so truncating it
+// meanwhile causes an error instead of a signal.
 #pragma once
 #include <stdint.h>
 

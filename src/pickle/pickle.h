@@ -1,12 +1,12 @@
 // Python's pickles, protocols 1 to 5 (docs.python.org/3/library/pickle, and the opcodes of
 // CPython's Lib/pickletools.py), read as data: a pickle is a program that builds objects, and this
-// reader writes down what it would build. It makes no object and calls nothing. Names of classes
-// and functions are refused unless the caller allows them, and a call of one becomes a node with
-// its arguments.
+// reader records which objects it would build. It creates no object and calls nothing. Names of
+// classes and functions are refused unless the caller allows them, and a call of one becomes a node
+// with its arguments.
 //
 // The cost of a pickle is bounded: the number of values and of memo entries, and the depth of the
-// result. A value that the memo repeats is one node, so the tree is a graph without cycles; who
-// walks it has to bound how often he comes by.
+// result. A value that the memo repeats is one node, so the result is a directed acyclic graph;
+// code that walks it has to bound the number of visits.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,11 +49,11 @@ typedef struct pickle_list {
 } pickle_list;
 
 typedef struct pickle_dict {
-    pickle_entry *entries; // in the order of the pickle; where a key is there twice, the last counts
+    pickle_entry *entries; // in the order of the pickle; of a repeated key the last entry is valid
     int n, cap;
 } pickle_dict;
 
-// A call of a name, and what Python would then do with the object.
+// A call of a name, and the changes that Python would then make to the object.
 typedef struct pickle_call {
     const pickle_name *name;
     const pickle_value *arguments; // a tuple

@@ -1,5 +1,5 @@
-// Checks what a pickle would build: it contains no cycles, and is no deeper than others can walk by
-// recursion.
+// Checks the objects that a pickle would build: they have no cycles, and are no deeper than others
+// can walk by recursion.
 // Legend: b bounds, v a value.
 #include "pickle/pickle_check_internal.h"
 

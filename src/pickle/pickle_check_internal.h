@@ -1,4 +1,4 @@
-// The check of a pickle's values once all are there.
+// Checks a pickle's values after all have been read.
 #pragma once
 #include "pickle/pickle.h"
 

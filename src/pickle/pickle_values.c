@@ -1,4 +1,4 @@
-// Looks at the values of a pickle: what they are, and where they are by key.
+// Examines the values of a pickle: their kinds, and values by key.
 #include <stdio.h>
 #include <string.h>
 

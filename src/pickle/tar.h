@@ -1,5 +1,5 @@
-// The members of a tar archive as places in the file, so that a member is read without being
-// unpacked.
+// Finds the members of a tar archive as parts of the file, so that a member is read without
+// extracting it.
 #pragma once
 #include <stdbool.h>
 
@@ -12,8 +12,8 @@ typedef struct tar_place {
 } tar_place;
 
 typedef struct tar_file {
-    tar_place *members; // files, in the order of the archive; where a name is there twice, the
-                        // last counts
+    tar_place *
+            members; // files, in the order of the archive; of a repeated name the last one is valid
     int n, cap;
 } tar_file;
 

@@ -5,7 +5,7 @@
 //                   the pickle, then one of the list of keys, then per key u64 elements and data
 //
 // A tensor in the pickle is a view: a storage, a first element, sizes and strides. It is read from
-// the place of its storage in the file; whoever reads it gets its elements in row-major order.
+// its storage's offset in the file, and its elements are returned in row-major order.
 #pragma once
 #include "base/name_map.h"
 #include "pickle/file_part.h"
@@ -28,20 +28,20 @@ typedef struct torch_tensor {
     int64_t dim[MAX_TORCH_DIMS], stride[MAX_TORCH_DIMS], elements;
     int64_t offset;                    // of its first element, in the part
     int64_t storage_at, storage_bytes; // of its storage, in the part
-    bool contiguous;                   // elements lie in the file as they are read
+    bool contiguous;                   // the elements are consecutive in the file
 } torch_tensor;
 
 typedef struct torch_file {
     file_part part;
     bool owns_fd;
-    const pickle_value *root; // what was saved, or what lies under the key that was asked for
-    const pickle_value *top;  // what was saved
+    const pickle_value *root; // the saved object, or its part under opts.key
+    const pickle_value *top;  // the saved object
     torch_tensor *tensors;    // below the root, in the order of the pickle
     int n;
     name_map by_name;
     name_map storages;  // by key
     char *bytes;        // of the pickle; owned
-    unsigned char *map; // of the file, where a tensor of the list is not contiguous; else NULL
+    unsigned char *map; // of the file, if a tensor of the list is not contiguous; else NULL
 } torch_file;
 
 typedef struct torch_opts {
@@ -53,8 +53,8 @@ typedef struct torch_opts {
 // The names that files of torch.save need: tensors, storages, dtypes and plain containers.
 extern const pickle_name torch_names[];
 
-// Opens a file; `opts` may be NULL. DRV_E_DATA: what is wrong, with its place. Closed by hand; the
-// rest lives in `a`.
+// Opens a file; `opts` may be NULL. DRV_E_DATA says what is wrong and where. The caller closes the
+// file; the rest lives in `a`.
 DRV_CHECKED drv_status torch_open(arena *a, const char *path, const torch_opts *opts,
         torch_file *out);
 // The same for a part of an open file (or of memory), which the caller closes afterwards.
@@ -72,8 +72,8 @@ const torch_tensor *torch_find(const torch_file *f, const char *name); // NULL: 
 // something else.
 DRV_CHECKED drv_status torch_tensor_of(const torch_file *f, const pickle_value *v,
         torch_tensor *out, bool *is_tensor);
-// Reads elements [first, first + n) in row-major order, as they are stored. DRV_E_IO: the file is
-// shorter by now.
+// Reads elements [first, first + n) in row-major order without conversion. DRV_E_IO: the file has
+// been truncated.
 DRV_CHECKED drv_status torch_read(const torch_file *f, const torch_tensor *t, int64_t first,
         int64_t n, void *out);
 // Returns the type that torch calls `name` ("float32"); NULL: none that is read.

@@ -104,7 +104,7 @@ static drv_status take_shape(const torch_file *f, const pickle_value *size,
     return DRV_OK;
 }
 
-// The last element of the view lies in the storage.
+// Returns whether the last element of the view is inside the storage.
 static drv_status check_bounds(const torch_file *f, const pickle_value *v, int64_t first,
         torch_tensor *t) {
     const int64_t available = t->storage_bytes / t->type->bytes;
@@ -203,7 +203,7 @@ static drv_status add(lister *l, const pickle_value *v, const torch_tensor *t) {
     return DRV_OK;
 }
 
-// Lists what lies under a key or a place in a list.
+// Lists the tensors under a key or a list index.
 static drv_status list_below(lister *l, const pickle_value *v, const char *key, size_t n) {
     const size_t before = l->name.n;
     if (before + n > MAX_NAME)

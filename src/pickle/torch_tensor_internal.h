@@ -1,4 +1,4 @@
-// Storages, and tensors as views of them: what the files of this reader share.
+// Functions on storages and their views, which the files of this reader share.
 // Legend: f a torch file, v a value of the pickle, t a tensor, p a pickle.
 #pragma once
 #include "pickle/torch_file.h"
@@ -7,9 +7,9 @@ typedef struct torch_storage {
     int64_t at, bytes; // in the part
 } torch_storage;
 
-// Returns the type of the elements of a class of storages; of UntypedStorage bytes. NULL: none.
+// Returns the element type of a class of storages; for UntypedStorage bytes. NULL: unknown.
 const torch_type *torch_type_of_storage(const char *name);
-// Takes a persistent id apart: ("storage", class, key, device, elements). The key lives in `a`.
+// Parses a persistent id: ("storage", class, key, device, elements). The key lives in `a`.
 // DRV_E_DATA: it is something else.
 DRV_CHECKED drv_status torch_storage_id(arena *a, const char *path, const pickle_value *persistent,
         const torch_type **type, const char **key, int64_t *elements);

@@ -1,7 +1,7 @@
 // The directory of a zip file whose entries are stored, not compressed, as torch.save writes them
-// (PKWARE's APPNOTE.TXT, sections 4.3 to 4.5, zip64 included). It says where the bytes of each
-// entry lie in the file, so that a tensor is read from its place. libzip and minizip give an entry
-// as a stream and no place, which is why this reader is ours.
+// (PKWARE's APPNOTE.TXT, sections 4.3 to 4.5, zip64 included). It has the offset of each entry's
+// bytes, so that tensors are read from the file directly. libzip and minizip present entries as
+// streams without offsets, so drover has its own reader.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

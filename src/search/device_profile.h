@@ -1,5 +1,5 @@
-// A device as one rank has it: what it can do, and how much of that training reaches. One YAML file
-// a device; those that ship with the program are in search/devices.
+// The performance of a device for one rank: its peaks, and the share of them that training reaches.
+// A profile is a YAML file; those that ship with the program are in search/devices.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -10,8 +10,9 @@
 // work runs.
 typedef struct device_profile {
     const char *name;   // "h100", or the path of the file
-    const char *source; // where the figures are from
-    const char *target; // for which drover compile --target compiles; NULL: none without the device
+    const char *source; // the origin of the figures
+    const char *target; // target of drover compile --target; NULL: it can be compiled for only
+                        // where the device is
     int64_t memory;     // bytes
     double bf16_flops;  // peak of dense products, FLOP/s
     double fp8_flops;   // 0: there are none
@@ -19,24 +20,26 @@ typedef struct device_profile {
     link_speeds links;  // one way, peak
     double reached_products, reached_fp8, reached_attention, reached_memory, reached_inside,
             reached_between;
-    double small_product;  // a product of M x N x K takes 1 + small (1/M + 1/N + 1/K) as long
+    double small_product;  // a product of M x N x K takes 1 + small_product (1/M + 1/N + 1/K) times
+                           // as long
     double launch_s;       // of each op
-    double message_s;      // of each collective or message, beside its bytes
-    double overlap_tensor; // share of the tensor ranks' traffic that goes beside products
-    double overlap_data;   // share of a micro-batch beside which the data ranks' traffic can go
+    double message_s;      // latency of each collective or message
+    double overlap_tensor; // share of the tensor ranks' traffic that overlaps with products
+    double overlap_data;   // share of a micro-batch's time that can overlap with the data ranks'
+                           // traffic
     double price_per_hour; // 0: unknown
 } device_profile;
 
-// Reads what --device names: a profile that ships with the program, a machine that drover launch
-// --instance knows, or a file (a name with a '.' or a '/'), and after commas fields that replace
-// its own: "h100,memory=96GB". Lives in `a`. DRV_E_USAGE: there is no such profile, with those
-// there are; a field that is missing, unknown, or out of its range, with its place.
+// Reads the argument of --device: the name of a profile that ships with the program, a machine type
+// of drover launch --instance, or a file (a name with a '.' or a '/'), and after commas fields that
+// replace its own: "h100,memory=96GB". Lives in `a`. DRV_E_USAGE: there is no such profile (the
+// message lists them), or a field is missing, unknown or out of range (the message has its line).
 DRV_CHECKED drv_status device_profile_read(arena *a, const char *text, device_profile *out);
 
-// Checks that hosts of so many ranks divide `ranks`. DRV_E_USAGE.
+// Checks that the profile's ranks per host divide `ranks`. DRV_E_USAGE: they do not.
 DRV_CHECKED drv_status device_profile_check_ranks(const device_profile *d, int64_t ranks);
-// Makes a profile of what is known of a rank without measuring it: the shares of the peak that are
-// reached are those of all devices together, and memory limits nothing.
+// Makes a profile without measurements: the shares of the peaks are the typical ones of all
+// devices, and memory bandwidth is unlimited.
 device_profile device_profile_by_hand(const char *name, double flops, int64_t memory,
         const link_speeds *links);
 

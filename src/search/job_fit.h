@@ -1,11 +1,11 @@
-// Checks before a job is written that its nodes suit the layout of its config, and that a rank has
-// the memory that its plan needs.
+// Checks before a job's files are written that its nodes suit the layout of its config, and that
+// each rank has the memory that its plan needs.
 #pragma once
 #include "config/config.h"
 #include "launch/jobs/job_spec.h"
 
 // Checks that one machine can compile the programs of the config. DRV_E_USAGE: its back end has
-// none, or its layout needs more devices.
+// nothing to compile, or its layout needs more devices.
 DRV_CHECKED drv_status job_check_compile(const run_config *cfg, const job_spec *spec);
 // Checks that the layout divides the ranks of the job and that the plan fits their memory, and sets
 // *summary to these figures and the time of a step on their devices. DRV_E_USAGE: the layout does

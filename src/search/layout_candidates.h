@@ -16,12 +16,12 @@ typedef struct layout_candidate {
     int64_t planned_bytes; // 0: only estimated
 } layout_candidate;
 
-// Returns the number of groups of data ranks of which each has all weights.
+// Returns the number of groups of data ranks that each hold all weights.
 static inline int64_t layout_groups(const layout_candidate *c) {
     return c->zero_group ? c->data / c->zero_group : 1;
 }
 
-// Degrees of an axis that are not possible, for one reason.
+// Degrees of an axis that are not possible for the same reason.
 typedef struct layout_refusal {
     const char *axis;
     char why[112];
@@ -30,16 +30,16 @@ typedef struct layout_refusal {
 enum { MAX_REFUSALS = 16 };
 
 typedef struct layout_candidates {
-    layout_candidate *list; // by free(3); grouped by mesh, each mesh and the meshes by their
-                            // fastest candidate
+    layout_candidate *list; // freed by free(3); grouped by mesh, the fastest first within a mesh
+                            // and among meshes
     int n, cap;
-    int n_meshes, n_too_large; // n_too_large: variants that were dropped, since they are estimated
-                               // not to fit
+    int n_meshes, n_too_large; // n_too_large: variants that were dropped because their estimate
+                               // does not fit
     layout_refusal refused[MAX_REFUSALS];
     int n_refused;
 } layout_candidates;
 
-// pinned: only meshes with those sizes along the axes that are not 0; NULL: all.
+// pinned: restricts meshes to these sizes along axes where it is not 0; NULL: all meshes.
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_profile *device,
         const mesh *pinned, layout_candidates *out);
 void layout_candidates_free(layout_candidates *c);
@@ -50,9 +50,8 @@ bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
 // Writes a candidate into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
 DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks,
         run_config *out);
-// Returns the name of a layout's schedule, as parallel.schedule has it; otherwise: what to call
-// SCHEDULE_AUTO.
+// Returns the name of a layout's schedule, as in parallel.schedule; `otherwise` for SCHEDULE_AUTO.
 const char *layout_schedule(const layout_candidate *c, const char *otherwise);
-// Returns the options that make a config of a layout, "--set parallel.tensor=2 ...". Lives in `a`.
+// Returns the options that set a layout in a config, "--set parallel.tensor=2 ...". Lives in `a`.
 const char *layout_keys(arena *a, const layout_candidate *c);
 double layout_tokens_per_s(const run_config *cfg, const layout_candidate *c);

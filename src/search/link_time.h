@@ -1,6 +1,6 @@
-// Estimates how long the messages of a step take on links of two speeds: between ranks of one host,
-// and between hosts. Ranks fill the hosts in their order (ir/mesh.h), so that axes with near
-// neighbours, the tensor axis first, lie inside a host.
+// Estimates the time of a step's messages over links of two speeds: between ranks of one host, and
+// between hosts. Ranks are assigned to hosts in their order (ir/mesh.h), so the axes whose
+// neighbours are nearest, the tensor axis first, are inside a host.
 #pragma once
 #include "ir/mesh.h"
 
@@ -10,8 +10,8 @@ typedef struct link_speeds {
 } link_speeds;
 
 // Returns the seconds of a collective in which a rank sends `bytes` to n ranks which are `stride`
-// ranks apart. The ranks of a host share what leaves it and pass it on to each other meanwhile, as
-// NCCL does (https://docs.nvidia.com/deeplearning/nccl): each sends its part of it between hosts.
+// ranks apart. The ranks of a host divide the traffic to other hosts and forward it to each other
+// at the same time, as NCCL does (https://docs.nvidia.com/deeplearning/nccl).
 double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
 // Returns the seconds in which each of these ranks sends `bytes` to its neighbour, as in a ring of
 // context ranks or between pipeline stages. All wait for the slowest, whose neighbour is on another
@@ -19,8 +19,8 @@ double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double 
 double link_next_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
 
 // Returns the seconds of a rank's messages over an axis of the mesh; AXIS_DATA means the ranks of
-// the update, context ranks included (mesh_of_update), or, where there are groups of data ranks,
-// those of a group.
+// the update, context ranks included (mesh_of_update), or the ranks of a group, if there are groups
+// of data ranks.
 double link_axis_seconds(const link_speeds *l, const mesh *m, mesh_axis axis, double bytes);
 // Returns the seconds of a rank's messages to the ranks of other groups of data ranks that hold the
 // same shards.

@@ -1,4 +1,5 @@
-// The one model of time: what a step takes on a device of which the profile is known, by terms.
+// The model of time: the seconds of a step on a device with a known profile, by terms. All
+// predictions use it.
 #pragma once
 #include "search/device_profile.h"
 #include "search/stage_plans.h"
@@ -9,7 +10,7 @@ typedef enum step_term {
     TERM_HEAD,      // output layer and loss
     TERM_ATTENTION, //
     TERM_MEMORY,    // ops that memory limits: norms, rotations, activations, sums
-    TERM_LAUNCHES,  // beginning each op
+    TERM_LAUNCHES,  // starting each op
     TERM_TENSOR,    // waiting for tensor ranks
     TERM_CONTEXT,   // and for context ranks
     TERM_BUBBLE,    // and for other stages of the pipeline
@@ -24,10 +25,10 @@ typedef struct step_cost {
     double bubble;             // share of the pipeline's time
 } step_cost;
 
-// Makes seconds of the work of a step. `schedule`: of its pipeline; NULL without one.
+// Computes the seconds of a step from its work. `schedule`: that of its pipeline; NULL without one.
 // DRV_E_USAGE: the profile has no fp8 products and the run asks for them.
 DRV_CHECKED drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whole,
         const pipeline_schedule *schedule, const device_profile *device, step_cost *out);
 
-const char *step_term_name(step_term term);   // "products": of tables and JSON
+const char *step_term_name(step_term term);   // "products", for tables and JSON
 const char *step_term_advice(step_term term); // "larger micro-batches ..."; NULL: there is none

@@ -1,10 +1,10 @@
-// Finds where the time of a training step goes, by program and op, and how long the machine would
-// need for each at best.
+// Profiles a training step: the time of each op by program, and the least time that the machine
+// could need for it.
 #pragma once
 #include "programs/programs.h"
 
-// The program that a node belongs to. Nodes of the step that recompute values count apart, and so
-// do communication nodes of any program, whose time includes waiting.
+// The program that a node belongs to. Nodes of the step that recompute values are a program of
+// their own, and so are communication nodes of all programs, whose time includes waiting.
 typedef enum profile_program {
     PROFILE_FORWARD,
     PROFILE_AGAIN,
@@ -21,7 +21,7 @@ typedef struct profile_row {
     int64_t count; // runs of nodes in a step
     double seconds;
     double flops; // from the op's row, as the plan counts them
-    double bytes; // the least that they read and write (node_bytes)
+    double bytes; // the minimum that they read and write (node_bytes)
     double sent;  // bytes to other ranks, as the plan counts them
 } profile_row;
 
@@ -34,7 +34,7 @@ typedef struct step_profile {
     profile_row rows[N_PROFILE_PROGRAMS * N_OPS]; // by program, and within each the longest first
     int n_rows;
     double step_s;    // the whole step
-    double outside_s; // of it, when no node ran: inputs, losses, messages between stages
+    double outside_s; // time when no node ran: inputs, losses, messages between stages
 } step_profile;
 
 // Fills the profile with the times of all programs' nodes since backend_time_nodes(b, true).

@@ -9,8 +9,8 @@ typedef struct step_times {
 } step_times;
 
 // Runs one step untimed, which touches all memory, then `repeats` timed ones, on all ranks
-// together, as a run does. The programs must be loaded and their weights set. profile: that of the
-// best step, on a back end that times nodes; NULL: not wanted.
+// together, as a run does. The programs must be loaded and their weights set. profile: set to that
+// of the best step, on a back end that times nodes; NULL: not wanted.
 DRV_CHECKED drv_status step_time(arena *a, programs *p, comm *ranks, int64_t repeats,
         step_times *out, step_profile *profile);
 

@@ -1,4 +1,5 @@
-// The work of a whole step: of each pipeline stage for one micro-batch, and of the update.
+// The work of a whole step: that of each pipeline stage for one micro-batch, and that of the
+// update.
 #pragma once
 #include "programs/programs.h"
 #include "search/work.h"
@@ -6,11 +7,11 @@
 typedef struct step_work {
     int n_stages;             // of the whole pipeline; 1 without one
     work *forward, *backward; // by stage, of a micro-batch
-    work update;              // of the rank whose update touches most
-    double boundary_bytes;    // of what a stage hands to the next one; 0 without a pipeline
+    work update;              // of the rank whose update accesses most memory
+    double boundary_bytes;    // that a stage sends to the next one; 0 without a pipeline
 } step_work;
 
-// Makes room for the stages of a run. Lives in `a`.
+// Allocates the stages of a run in `a`.
 step_work step_work_new(arena *a, const run_config *cfg);
-// Notes the work of the programs of one rank of the pipeline, that at cfg->rank.
+// Adds the work of the programs of one rank of the pipeline, cfg->rank.
 void step_work_take(const programs *p, step_work *to);

@@ -7,8 +7,8 @@ typedef struct timed_plan {
     step_cost cost;
 } timed_plan;
 
-// Plans the layout of a config; of a pipeline only the ranks at its ends are planned. *cfg becomes
-// that of the rank that holds most. DRV_E_USAGE: the layout is not possible, or the device has no
-// products of the config's precision.
+// Plans the layout of a config; in a pipeline only the ranks at its ends. *cfg becomes that of the
+// rank that holds most. DRV_E_USAGE: the layout is not possible, or the device has no products of
+// the config's precision.
 DRV_CHECKED drv_status timed_plan_make(arena *a, run_config *cfg, const device_profile *device,
         timed_plan *out);

@@ -1,9 +1,10 @@
-// The work of a program, added up by what limits each node: the amounts of which a device's
-// profile makes seconds (search/step_cost.h).
+// The work of a program, summed by the resource that limits each node. A device's profile converts
+// these amounts to seconds (search/step_cost.h).
 #pragma once
 #include "ir/graph.h"
 
-// FLOPs of products, and the same times 1/M + 1/N + 1/K of each: small ones run below their peak.
+// FLOPs of products, and the sum of FLOPs times 1/M + 1/N + 1/K, since small products run below the
+// peak.
 typedef struct product_work {
     double flops, small;
 } product_work;
@@ -12,14 +13,14 @@ typedef struct work {
     product_work weights;    // products with the weights of layers
     product_work head;       // the output layer: logits, loss and their gradients
     double attention;        // FLOPs as the op table counts them
-    double bytes;            // that all other nodes read and write at least (node_bytes)
+    double bytes;            // minimum that all other nodes read and write (node_bytes)
     double launches;         // nodes that compute or send
     double wire[N_AXES];     // bytes that a rank sends, by axis
     double messages[N_AXES]; // collectives, by axis
 } work;
 
-// Adds the nodes of a graph: forward nodes to *forward; all others, and those that compute again,
-// to *backward. Both may be the same.
+// Adds the nodes of a graph: forward nodes to *forward; all others, recomputation included, to
+// *backward. Both may point to the same object.
 void work_add_graph(const graph *g, work *forward, work *backward);
-// Adds `times` of the amounts.
+// Adds `times` times the amounts of `more`.
 void work_add(const work *more, double times, work *to);

@@ -1,29 +1,28 @@
-// The files that a run's checkpoints take over from its tokenizer and from the model it started from.
+// The files that a run's checkpoints copy from its tokenizer and from the model it started from.
 #pragma once
 #include "ckpt/ckpt.h"
 #include "config/config.h"
 #include "data/set/rows.h"
 
-// Takes the token ids that the config leaves open from the tokenizer. DRV_E_USAGE: it has more
-// tokens than the model; others as tokenizer_open.
+// Sets token ids that the config does not give from the tokenizer. DRV_E_USAGE: it has more tokens
+// than the model. Otherwise fails as tokenizer_open does.
 DRV_CHECKED drv_status carry_token_ids(arena *a, run_config *cfg);
 
-// Reads the files that every checkpoint gets: those of the tokenizer's folder, chat template and
-// generation_config.json included; what is missing there, from model.from when that has the same
-// tokenizer. They are held in memory, so a checkpoint does not depend on folders that may go.
+// Reads the files that every checkpoint gets from the tokenizer's folder, chat template and
+// generation_config.json included, and missing ones from model.from if that has the same tokenizer.
+// They stay in memory, so saving a checkpoint does not depend on folders that may be removed.
 DRV_CHECKED drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out);
-// Adds to them what data sets of conversations say: the tokens with which their answers end, since
-// what generates with the model has to end there too and looks into generation_config.json; and, as
-// chat_template.jinja, the template that they were built with, where it was not the tokenizer's.
-// `say`: a line tells of each that is new.
+// Adds facts from data sets of conversations: to generation_config.json the tokens with which
+// answers end, so that generation ends there too; and, as chat_template.jinja, the template with
+// which the data was built, if it was not the tokenizer's. `say`: logs each addition.
 DRV_CHECKED drv_status carry_conversations(arena *a, const run_config *cfg, const rows *stream,
         bool say, ckpt_content *out);
-// Returns the memory that they take, by the sizes of the tokenizer's files.
+// Estimates the memory of these files from the sizes of the tokenizer's files.
 int64_t carry_bytes(const run_config *cfg);
-// Says which of them are not those of this checkpoint, from which the run resumes.
+// Logs which of these files differ from those in the checkpoint from which the run resumes.
 void carry_say_changes(const ckpt_content *now, const char *folder);
 
-// DRV_E_USAGE: the ids of a data set mean other text to the config's tokenizer, or nothing, than to
-// the one that built it. Where the set does not tell what its ids mean, another tokenizer.json is
-// warned of.
+// Checks the tokenizer against the data sets. DRV_E_USAGE: the ids of a data set decode to another
+// text, or to none, with the config's tokenizer than with the one that built it. If the data set
+// does not record the texts of its ids, a different tokenizer.json causes a warning.
 DRV_CHECKED drv_status carry_check_data(const run_config *cfg, const rows *stream);

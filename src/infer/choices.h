@@ -1,5 +1,6 @@
-// Multiple choice as lm-evaluation-harness scores it: the log-likelihood of each choice after its
-// context; accuracy by the largest (acc), and by the largest per character of the choice (acc_norm).
+// Scores multiple choice as lm-evaluation-harness does: by the log-likelihood of each choice after
+// its context. A record counts as correct if its gold choice has the largest one (acc), or the
+// largest one per character (acc_norm).
 #pragma once
 #include "infer/scorer.h"
 
@@ -9,9 +10,9 @@ typedef struct text_span { // UTF-8, lives in the arena
 } text_span;
 
 typedef struct choice_record {
-    int64_t line; // of the file, from 1
+    int64_t line; // in the file, from 1
     text_span context, *choice;
-    size_t n_stripped; // bytes of the context before the white space at its end
+    size_t n_stripped; // length of the context without white space at its end
     int n_choices, gold;
 } choice_record;
 
@@ -20,16 +21,16 @@ typedef struct choice_set {
     const char *path;
     choice_record *record;
     int64_t n, n_bad;               // n_bad: lines that are not records
-    const char *bad[MAX_BAD_LINES]; // what is wrong with the first of them
+    const char *bad[MAX_BAD_LINES]; // the errors of the first of them
 } choice_set;
 
-// Reads JSON lines and skips blank ones. The fields of a record tell which kind it is:
+// Reads JSON lines and skips blank ones. The fields of a record determine its kind:
 //   {"context" or "query", "choices": [text], "gold", "label" or "answer": number or text of one}
 //   HellaSwag: {"activity_label", "ctx_a", "ctx_b", "endings", "label"}
 //   ARC: {"question", "choices": {"text": [...], "label": [...]}, "answerKey"}
-// HellaSwag's and ARC's records become the texts that lm-evaluation-harness makes of them.
-// DRV_E_DATA: a line is wrong (the message names file, line, value and what was expected), or there
-// is not a record. If several lines are wrong, a warning names each of the first ones.
+// HellaSwag's and ARC's records are formatted as lm-evaluation-harness does. DRV_E_DATA: a line is
+// wrong (the message names file, line, value and what was expected), or there is no record. If
+// several lines are wrong, a warning names each of the first ones.
 DRV_CHECKED drv_status choices_read(arena *a, const char *path, choice_set *out);
 // The same from n_bytes bytes; `path` is for messages.
 DRV_CHECKED drv_status choices_parse(arena *a, const char *path, const char *bytes, size_t n_bytes,
@@ -40,17 +41,18 @@ typedef struct choices_result {
     double acc, acc_norm;         // shares of n
     double acc_err, acc_norm_err; // standard errors; NaN when n is 1
     double **log_likelihood; // [record][choice], natural logarithm; NaN: not scored, if interrupted
-    int64_t n_cut;           // choices whose context lost tokens on its left: beyond the model's
-    int64_t n_tokens;        // that were read: contexts once, and all choices
+    int64_t n_cut;           // choices whose context was truncated on the left to fit the model's
+    int64_t n_tokens;        // tokens computed: each context once, and all choices
     double seconds;          // of scoring
 } choices_result;
 
 typedef struct choices_opts {
-    scorer_opts model; // its rows are chosen here
-    bool specials;     // what the tokenizer puts around a text is there too
+    scorer_opts model; // choices_score sets its rows
+    bool specials;     // add the special tokens that the tokenizer puts around a text
 } choices_opts;
 
 // Scores all records. DRV_E_DATA: a choice adds no token or does not fit into the model's context;
-// DRV_STOPPED: a signal asked for it, *out is of those that were scored. The result lives in `a`.
+// DRV_STOPPED: a signal requested a stop, and *out covers the records scored so far. The result
+// lives in `a`.
 DRV_CHECKED drv_status choices_score(arena *a, const choices_opts *opts, const choice_set *set,
         choices_result *out);

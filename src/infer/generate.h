@@ -1,4 +1,4 @@
-// Text from a model: tokens are drawn one after the other until an end.
+// Generates text: draws tokens one after the other until an end.
 #pragma once
 #include "infer/generator.h"
 #include "infer/sample.h"
@@ -7,13 +7,13 @@ typedef struct generate_opts {
     int64_t max_tokens; // new ones; 0: as many as the generator's capacity leaves
     sample_opts sampling;
     int64_t seed;
-    int64_t index;            // 0, 1, ...: other draws for the same sequence and seed
+    int64_t index;            // 0, 1, ...: selects different draws for the same sequence and seed
     const char *const *stops; // texts that end the answer and are not part of it
     int n_stops;
-    // Takes each piece of valid UTF-8 as soon as it cannot be the beginning of a stop text. NULL:
-    // nobody does.
+    // Receives each piece of valid UTF-8 as soon as it cannot be the beginning of a stop text. May
+    // be NULL.
     void (*emit)(void *ctx, const char *text, size_t n);
-    void *ctx; // of `emit`
+    void *ctx; // for `emit`
 } generate_opts;
 
 typedef enum generate_end {
@@ -29,7 +29,7 @@ typedef struct generate_result {
     double seconds;
 } generate_result;
 
-// Continues the sequence of the generator (generator_prompt comes first), which grows by the new
-// tokens. DRV_E_DATA: the model gives NaN or infinity.
+// Continues the generator's sequence, which generator_prompt has set, and appends the new tokens to
+// it. DRV_E_DATA: a logit is NaN or infinite.
 DRV_CHECKED drv_status generate(generator *g, const generate_opts *opts, generate_result *out);
 void generate_result_free(generate_result *r);

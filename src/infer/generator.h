@@ -17,7 +17,8 @@ typedef enum generate_precision {
     GENERATE_AUTO, // bf16 where config.json's dtype or the run that wrote the checkpoint says so
     GENERATE_BF16,
     GENERATE_FP32,
-    GENERATE_BLOCKS, // fp32 numbers of the blocks of a GGUF file, which the weights stay in
+    GENERATE_BLOCKS, // weights stay in the blocks of a GGUF file and are converted to fp32 when
+                     // they are used
 } generate_precision;
 
 typedef struct generator_opts {
@@ -25,10 +26,11 @@ typedef struct generator_opts {
     const char *adapter; // PEFT's folder, used with it; NULL or "": none
     generate_precision precision;
     const char *backend; // NULL: cpu
-    backend_opts device; // what it is opened with
-    // Asked between the blocks of a prompt and between tokens: true ends the work there. NULL: never.
+    backend_opts device; // options of the back end
+    // Called between the blocks of a prompt and between tokens; true interrupts the work. May be
+    // NULL.
     bool (*interrupted)(void *ctx);
-    void *ctx; // of `interrupted`
+    void *ctx; // for `interrupted`
 } generator_opts;
 
 typedef struct generator generator; // single owner
@@ -42,13 +44,13 @@ bool generator_says_bf16(arena *a, const char *folder);
 DRV_CHECKED drv_status generator_open(arena *a, const generator_opts *opts, generator **out);
 // Plans the programs, reads the weights and allocates caches for `capacity` tokens (0: the model's
 // whole context); to be called once. DRV_E_USAGE: the capacity exceeds the model's context.
-// DRV_E_DEVICE: there is not enough free memory; this is found out before the weights are read.
+// DRV_E_DEVICE: there is not enough free memory, which is checked before the weights are read.
 DRV_CHECKED drv_status generator_load(generator *gen, int64_t capacity);
 void generator_close(generator *g); // NULL is allowed
 
 const tokenizer *generator_tokenizer(const generator *g);
 const model_config *generator_model(const generator *g);
-int64_t generator_context(const generator *g);  // tokens that the model was made for
+int64_t generator_context(const generator *g);  // the model's context length in tokens
 int64_t generator_capacity(const generator *g); // tokens; 0 before generator_load
 // Names the type of the weights: "bf16", "fp32" or "GGUF".
 const char *generator_weights(const generator *g);
@@ -60,29 +62,29 @@ bool generator_is_end(const generator *g, int32_t id);
 void generator_add_end(generator *g, int64_t id);
 bool generator_interrupted(const generator *g);
 
-// Appends the ids of a text; bytes that are not UTF-8 become U+FFFD. `specials`: with what the
-// tokenizer puts around a text (a chat template has that in its own text). DRV_E_DATA: an id is
-// beyond the model's vocabulary.
+// Appends the ids of a text; bytes that are not UTF-8 become U+FFFD. `specials`: add the special
+// tokens that the tokenizer puts around a text (a chat template writes them itself). DRV_E_DATA: an
+// id is outside the model's vocabulary.
 DRV_CHECKED drv_status generator_encode(const generator *g, const char *text, size_t n,
         bool specials, id_list *ids);
 
 typedef struct prompt_cost {
-    int64_t n_tokens; // that had to be computed
+    int64_t n_tokens; // tokens that had to be computed
     double seconds;
 } prompt_cost;
 
 // Makes ids[0, n) the sequence, 0 < n <= capacity. The cached keys and values of the prefix that it
 // shares with the previous sequence are kept, so a caller passes a whole conversation at each turn
 // and only the new part is computed. Logits do not depend, to the bit, on how a prompt is split
-// over calls; but a token that generator_add appended, or whose logits were asked for, was computed
-// alone, and differs within rounding from the same token in a prompt. DRV_STOPPED: interrupted; the
+// over calls; but a token that generator_add appended, or whose logits were read, was computed
+// alone, and differs by rounding from the same token in a prompt. DRV_STOPPED: interrupted; the
 // next call continues from the tokens that are done.
 DRV_CHECKED drv_status generator_prompt(generator *gen, const int32_t *ids, int64_t n_tokens,
         prompt_cost *out);
-// Returns the sequence: the prompt and what was added.
+// Returns the sequence: the prompt and the added tokens.
 const id_list *generator_sequence(const generator *g);
-// Returns the logits of what follows the sequence, [vocab_size]: the caller may change them; the
-// next call overwrites them.
+// Returns the logits of the next token, [vocab_size]. The caller may change them; the next call
+// overwrites them.
 DRV_CHECKED drv_status generator_logits(generator *g, float **out);
 // Adds one more token, 0 <= id < vocab_size; the sequence must be shorter than the capacity.
 void generator_add(generator *g, int32_t id);

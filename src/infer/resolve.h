@@ -1,27 +1,28 @@
-// Finds which folder holds the weights that a person means.
+// Finds the folder with the weights that a user's argument names.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
 
-// Finds the folder of `name`: a Hugging Face folder (a checkpoint is one), that of an adapter, a
-// run directory, its checkpoints/ or a config: of a run the newest valid checkpoint is taken, and
-// log_info says which. DRV_E_IO: there is no such name; DRV_E_USAGE: a GGUF file; DRV_E_DATA: no
-// model, or a run without a checkpoint.
+// Finds the folder that `name` means: a Hugging Face folder (a checkpoint is one), an adapter's
+// folder, or a run directory, its checkpoints/ or its config. For a run it is the newest valid
+// checkpoint, which is logged. DRV_E_IO: there is no such file or folder; DRV_E_USAGE: it is a GGUF
+// file; DRV_E_DATA: it is not a model, or a run without a checkpoint.
 DRV_CHECKED drv_status ckpt_resolve(arena *a, const char *name, const char **folder);
-// A model and, where there is one, the adapter that it is used with.
+// A model and, if there is one, the adapter to use with it.
 typedef struct model_ref {
     const char *folder, *adapter; // adapter "": none
 } model_ref;
-// Finds a model by `name` as above or in another format (model_view.h; NULL: none), or an adapter's
-// folder, as checkpoints of LoRA runs are; `beside` (NULL: none): one more way to name that. An
-// adapter without a model is used with the base that it names. DRV_E_USAGE: two adapters, or none
-// where one was expected; DRV_E_DATA: the base is not there.
+// Finds a model by `name`, as above or in another format (model_view.h), or an adapter by its
+// folder, such as a checkpoint of a LoRA run. `beside` (NULL: none) names an adapter separately;
+// then `name` may be NULL. An adapter without a model is used with the base that it names.
+// DRV_E_USAGE: two adapters, or none where one was expected; DRV_E_DATA: the base does not exist.
 DRV_CHECKED drv_status model_resolve(arena *a, const char *name, const char *beside,
         model_ref *out);
-// Finds the folder of the base of an adapter: `path`, or one made of a model in another format.
+// Returns the folder of an adapter's base: `path`, or a view of a model in another format
+// (model_view.h).
 DRV_CHECKED drv_status model_base_folder(arena *a, const char *path, const char **folder);
-// Returns the folder of the tokenizer that belongs to a model: that of the adapter
-// `beside` (NULL or "": none), where it has one, as trainers of PEFT save it, else that of the model.
+// Returns the folder of the tokenizer to use with a model: that of the adapter `beside` (NULL or
+// "": none) if it contains a tokenizer, as PEFT's trainers save it, else that of the model.
 const char *model_tokenizer_folder(arena *a, const char *folder, const char *beside);
 // Finds the newest valid checkpoint of a run directory. DRV_E_DATA: there is none.
 DRV_CHECKED drv_status ckpt_of_run(arena *a, const char *run_dir, const char **folder);

@@ -1,13 +1,13 @@
-// Counts how much text the tokens of a data set stand for, in bytes and words: of those that an
-// evaluation predicts. Measures per byte and word compare models whose tokenizers differ.
+// Counts the bytes and words of text in the tokens of a data set that an evaluation predicts.
+// Losses per byte and per word compare models with different tokenizers.
 #pragma once
 #include "data/set/rows.h"
 #include "tok/tokenizer.h"
 
-typedef struct token_text { // of one id
-    int32_t bytes;          // of its text; none: a special token
-    int32_t begins;         // words that begin in it after white space of its own
-    bool after_space;       // what comes next begins a word if it is a letter
+typedef struct token_text { // the text of one id
+    int32_t bytes;          // of its text; 0 for a special token
+    int32_t begins;         // words that begin in it after white space in it
+    bool after_space;       // a letter that follows it begins a word
     bool is_space;          // it begins with white space
 } token_text;
 
@@ -17,9 +17,9 @@ typedef struct text_size {
     int64_t bytes, words; // so far
 } text_size;
 
-// Opens the tokenizer of a model's folder. None, or another than a source was built with: nothing
-// is known.
+// Opens the tokenizer of a model's folder. If there is none, or a data set was built with another
+// one, nothing is known.
 DRV_CHECKED drv_status text_size_open(arena *a, const char *folder, const rows *r, text_size *out);
-// Adds the text of `id`, which follows `before`. A word counts where it begins; special tokens have
-// no text, and what follows one begins a word.
+// Adds the text of `id`, which follows `before`. A word is counted where it begins. Special tokens
+// have no text, and the text after one begins a word.
 void text_size_add(text_size *size, int32_t before, int32_t id);

@@ -1,9 +1,9 @@
-// Memory that products by cuBLASLt on CUDA take besides operands and results.
+// The memory that cuBLASLt's products on CUDA need in addition to operands and results.
 #pragma once
 #include "ir/graph.h"
 
-// Counts the bytes for the product that needs most: as many as its operands have, and at most what
-// XLA gives one on Hopper and later, 32 MiB (4 MiB before; xla/service/gpu, GemmConfig and
+// Counts the bytes for the product that needs most: the bytes of its operands, but at most XLA's
+// workspace limit on Hopper and later, 32 MiB (4 MiB before; xla/service/gpu, GemmConfig and
 // GemmWorkspaceRewriteVisitor).
 int64_t cublas_scratch_bytes(const graph *g);
 // Counts the copies in fp8 of the weights whose products are in fp8, a byte per element: XLA makes

@@ -1,14 +1,16 @@
-// Numbers that say what a compiler has made of a program: 0 where all is well; an op in a loop
-// counts once.
+// Statistics of a compiled program that show where the compiler failed to produce fast code. An op
+// in a loop is counted once.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct program_facts {  // kept with compiled programs: fixed size, no pointers
+typedef struct program_facts {  // stored with compiled programs, so it has a fixed size and no
+                                // pointers
     int64_t fused_asked, fused; // calls of fused attention, forward and backward
     int64_t products_asked, products;
-    int64_t fp8_asked, fp8;  // of them, products whose operands are both fp8
-    int64_t fp32_products;   // more than were asked for, where others are bf16
-    int64_t summed_products; // gradients of weights by multiplying and adding up
-    int64_t weight_copies;   // of whole weights
+    int64_t fp8_asked, fp8;  // products with both operands in fp8
+    int64_t fp32_products;   // more than the graph has, if other products are bf16
+    int64_t summed_products; // weight gradients computed by multiplications and sums instead of
+                             // products
+    int64_t weight_copies;   // copies of whole weights
 } program_facts;

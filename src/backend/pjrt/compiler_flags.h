@@ -1,5 +1,4 @@
-// The options of a plugin's compiler: what drover itself sets for a platform, and what the user
-// adds.
+// The options of a plugin's compiler: drover's own for each platform, and the user's.
 #pragma once
 #include "backend/backend.h"
 #include "backend/pjrt/runtime/plugin.h"
@@ -9,7 +8,7 @@ typedef struct compiler_flags {
     int n;
 } compiler_flags;
 
-// Chooses them for a plugin; the list lives in `a`. DRV_E_DEVICE, DRV_E_USAGE: CUDA's tools are not
-// there, or a flag of the user is not the user's to set.
+// Chooses them for a plugin; the list lives in `a`. DRV_E_DEVICE: CUDA's tools are not installed;
+// DRV_E_USAGE: the user may not set a flag.
 DRV_CHECKED drv_status compiler_flags_choose(arena *a, const pjrt_plugin *plugin,
         const backend_opts *opts, compiler_flags *out);

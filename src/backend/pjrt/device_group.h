@@ -1,10 +1,10 @@
-// Devices that run programs side by side. A pool is one client with its devices; a process opens it
-// once. The devices of a pool that share programs are a device group. Each rank is a thread with a
-// back end and a device of its own. The ranks of a group meet for each program: they compile it
-// once and start it on all of their devices in one call. A rank that is alone is a group of one.
+// Devices that run programs together. A pool is one client with its devices; a process opens it
+// once. A device group is the devices of a pool that run the same programs. Each rank is a thread
+// with its own back end and device. The ranks of a group synchronise at each program: they compile
+// it once and start it on all of their devices in one call. A single rank is a group of one.
 //
-// Legend: b the back end of a rank; l a lowered program; n how many there are of what stands before
-// it.
+// Legend: b the back end of a rank; l a lowered program; n the number of elements of the argument
+// before it.
 #pragma once
 #include <pthread.h>
 
@@ -24,27 +24,27 @@ struct device_pool {
     comm *cluster;        // of several processes, one device each; else NULL
     cluster_store *store; // that the client uses; NULL: it needs none
     compiler_flags flags;
-    bool deterministic; // as the flags say
+    bool deterministic; // set by the flags
     pthread_mutex_t lock;
     struct device_group *groups;
 };
 
 typedef struct device_group device_group; // thread-safe; belongs to its pool
 
-// Returns the group of devices [first, first + n), of which this process has n_here from `first`
-// on. The same one for all that ask for it.
+// Returns the group of devices [first, first + n), of which this process has the first n_here. All
+// calls with the same arguments return the same group.
 device_group *device_group_of(device_pool *pool, int first, int n, int n_here);
 
-// One rank in its device group. A rank that waits for the others looks at `c` meanwhile (NULL: it
-// does not) and returns its failure.
+// One rank in its device group. A rank that waits for the others polls `c` (NULL: none) and returns
+// its failure.
 typedef struct device_member {
     device_group *group;
     int place; // among the ranks of the device group in this process
     comm *c;
-    bool met; // the last meeting came about: all ranks here have its status
+    bool met; // the last synchronisation succeeded: all ranks here have its status
 } device_member;
 
-// A program as it was compiled. It belongs to the device group; one that failed is not to be run.
+// The result of compiling a program. It belongs to the device group; a failed one must not be run.
 typedef struct group_compiled {
     device_program *program;
     drv_status status;
@@ -54,11 +54,11 @@ typedef struct group_compiled {
 } group_compiled;
 
 // All ranks of a device group compile the same programs in the same order. Each of the n programs
-// is compiled by one of them, side by side as far as the pool's gate lets them. `in` and `out` of a
+// is compiled by one of them, in parallel as far as the pool's gate allows. `in` and `out` of a
 // program live as long as the pool. A failure of a program is in out[i].
 DRV_CHECKED drv_status group_compile(device_member *self, const lowered *l, int n,
         group_compiled *out);
 // Starts a program on the devices of all ranks of the device group, with this rank's arguments,
-// when the last of them has come. *done is this rank's.
+// once the last of them has called. *done is the event of this rank.
 DRV_CHECKED drv_status group_execute(device_member *self, device_program *p,
         pjrt_buffer **arguments, pjrt_buffer **results, pjrt_event **done);

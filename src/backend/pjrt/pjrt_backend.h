@@ -3,5 +3,5 @@
 #include "backend/backend_kinds.h"
 #include "backend/pjrt/stablehlo/lower.h"
 
-// b must be of backend_open_pjrt.
+// b must come from backend_open_pjrt.
 lower_options *pjrt_lowering(backend *b);

@@ -1,11 +1,11 @@
-// The options of a compilation as the plugin reads them: a CompileOptionsProto, encoded by hand (a
-// dozen fields of one message; openxla xla/pjrt/proto/compile_options.proto).
+// Encodes the options of a compilation as a CompileOptionsProto (openxla
+// xla/pjrt/proto/compile_options.proto), without a library since it has a dozen fields.
 #pragma once
 #include "base/status.h"
 #include "base/str.h"
 
 typedef struct compile_options {
-    int n_replicas;           // devices that run the program side by side, at least 1
+    int n_replicas;           // devices that run the program together, at least 1
     const int *devices;       // their ids; NULL: 0, 1, ...
     const char *const *flags; // "NAME=VALUE" of the compiler's own options, without dashes
     int n_flags;

@@ -1,4 +1,5 @@
-// GPUs that can be compiled for without having one, and what the CUDA compiler needs on disk.
+// The GPUs for which programs can be compiled without a device, and the tools that the CUDA
+// compiler needs.
 #pragma once
 #include <stdint.h>
 
@@ -6,7 +7,7 @@
 #include "base/status.h"
 
 typedef struct gpu_target {
-    const char *config;      // what the compiler is told of it, the text of a GpuTargetConfigProto
+    const char *config;      // the text of its GpuTargetConfigProto
     const char *description; // "NVIDIA H200"
     int capability;          // 90: Hopper
     int64_t memory;          // bytes
@@ -16,8 +17,8 @@ typedef struct gpu_target {
 DRV_CHECKED drv_status gpu_target_find(arena *a, const char *wanted, gpu_target *out);
 
 // Finds a folder with bin/ptxas and nvvm/libdevice/libdevice.10.bc, without which XLA's compiler
-// ends the process: beside the plugin, in CUDA_HOME, /usr/local/cuda or PATH. DRV_E_DEVICE: none;
-// which of both is missing, and how to get it.
+// ends the process: next to the plugin, in CUDA_HOME, /usr/local/cuda or PATH. DRV_E_DEVICE: there
+// is none; the message says which of both is missing and how to get it.
 DRV_CHECKED drv_status cuda_tools_find(arena *a, const char *plugin_path, const char **dir);
 // Checks that `dir` is such a folder. DRV_E_USAGE: it is not.
 DRV_CHECKED drv_status cuda_tools_check(arena *a, const char *dir);

@@ -1,10 +1,10 @@
-// The part of the PJRT C interface that drover calls, version 0.114: where each function stands in
-// the plugin's table, and what its arguments look like in memory. All sizes and offsets are held
-// against the header that the plugin packages ship by tests/pjrt_abi.sh.
+// The part of the PJRT C interface that drover calls, version 0.114: the index of each function in
+// the plugin's table, and the memory layout of its arguments. tests/pjrt_abi.sh compares all sizes
+// and offsets with the header that the plugin packages ship.
 //
 // The rules of the interface: every struct begins with its size and a list of extensions; a plugin
-// refuses a struct that is smaller than what it was built with and leaves alone what lies beyond
-// that, so structs here are as new as 0.114 knows them. Output members are marked (out).
+// refuses a struct that is smaller than the one it was built with and ignores members beyond it, so
+// structs here have the members of 0.114. Output members are marked (out).
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// A file of the compile cache: a compiled program, what it is, and a hash of both. A plugin may
-// accept a damaged program and fail, or compute wrong numbers, when it runs.
+// A file of the compile cache: a compiled program, its description, and a hash of both. The hash is
+// needed because a plugin may accept a damaged program and crash or compute wrong numbers.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 enum { ABOUT_TEXT = 64 };
 typedef struct program_about {  // texts end with a NUL
-    uint64_t key[2];            // of all that the program depends on: its file's name
+    uint64_t key[2];            // hash of everything that the program depends on, the file's name
     char program[ABOUT_TEXT];   // "whole_step"
     char plugin[ABOUT_TEXT];    // "cuda", or the name of a file
     char kind[ABOUT_TEXT];      // of the devices: "NVIDIA H200"
@@ -22,7 +22,7 @@ typedef struct program_about {  // texts end with a NUL
     int64_t has_facts; // 1: they were read
 } program_about;
 
-// Copies text, as much as there is room for.
+// Copies text, truncated to the size of `to`.
 void program_about_set(char to[ABOUT_TEXT], const char *text);
 
 // Checks the bytes of a file and finds the program in them: *payload points into `bytes`.
@@ -30,7 +30,7 @@ void program_about_set(char to[ABOUT_TEXT], const char *text);
 DRV_CHECKED drv_status program_file_check(const unsigned char *bytes, size_t n,
         program_about *about, const unsigned char **payload, size_t *n_payload);
 
-// Several processes may write one file, also on several machines: each writes aside, under a name
-// of its own, and renames. What readers have open stays as it was.
+// Writes a file atomically. Several processes, also on several machines, may write the same file:
+// each writes a temporary file and renames it. Open files of readers are not affected.
 DRV_CHECKED drv_status program_file_write(const char *path, const program_about *about,
         const void *payload, size_t n);

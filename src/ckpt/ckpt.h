@@ -128,6 +128,9 @@ DRV_CHECKED drv_status ckpt_verify_weights(const char *path); // likewise
 DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
 // Lists the names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
+// Says of a run directory, which is taken for a model, what to name instead: "a run directory,
+// expected ..."; NULL: the folder is none. Lives in `a`.
+const char *ckpt_run_hint(arena *a, const char *folder);
 // NNNNNN of ".../step-NNNNNN"; -1: another name.
 int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.

@@ -100,7 +100,8 @@ static const char *ending_of(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     if (!dot || dot == name) return "without an ending";
-    if (!has_ending(dot, ".gz") && !has_ending(dot, ".zst")) return dot;
+    if (!has_ending(dot, ".gz") && !has_ending(dot, ".zst") && !has_ending(dot, ".zstd"))
+        return dot;
     const char *inner = dot;
     while (inner > name + 1 && inner[-1] != '.')
         inner--;
@@ -261,8 +262,10 @@ static drv_status no_file(const lister *list, const char *input) {
                 why, most->n, ending, input, ending);
     input_file file;
     if (is_named_format(ending, true, &file))
-        return drv_fail(status, "%s; it has %d %s: a pattern in quotes names them: \"%s/*%s\"", why,
-                most->n, ending, input, ending);
+        return drv_fail(status, "%s; it has %d %s%s: a pattern in quotes names them: \"%s/*%s\"",
+                why, most->n, ending,
+                file.kind == INPUT_MDS ? " without the index.json that lists them" : "", input,
+                ending);
     return drv_fail(status,
             "%s; it has %d %s: %s %s takes them as texts, and so does a pattern in quotes: \"%s/*%s\"",
             why, most->n, ending, list->o->others, ending + 1, input, ending);

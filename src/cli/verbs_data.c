@@ -164,13 +164,14 @@ static const cli_option verify_options[] = {
 
 static const cli_rule build_rules[] = {
         {.option = "--sft",
-                .excludes = "--json-key --text-column --ending --separator --append-eod --eod"},
+                .excludes =
+                        "--json-key --text-column --ending --separator --append-eod --eod --token-type"},
         {.option = "--text-column", .excludes = "--json-key"},
         {.option = "--cut-before", .excludes = "--cut-after --sft --preference"},
         {.option = "--cut-after", .excludes = "--sft --preference"},
         {.option = "--preference",
                 .excludes =
-                        "--sft --json-key --text-column --ending --separator --append-eod --eod --strict"},
+                        "--sft --json-key --text-column --ending --separator --append-eod --eod --token-type --strict"},
         {.option = "--template", .needs = "--sft --preference"},
         {.option = "--date", .needs = "--sft --preference"},
 };

@@ -28,6 +28,7 @@ typedef struct lister {
     int n, cap;
     skipped *skipped;
     int n_skipped, cap_skipped;
+    bool has_folder; // among the inputs
 } lister;
 
 // As from systems that know no small letters, too.
@@ -194,6 +195,7 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
         log_warn("%s leads back to a folder above it and is passed over", path);
         return DRV_OK;
     }
+    self->has_folder = true;
     const folder here = {st.st_dev, st.st_ino, above};
     char **names;
     int n;
@@ -277,6 +279,10 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_
     drv_status status = DRV_OK;
     for (int i = 0; status == DRV_OK && i < n; i++)
         status = add_input(&l, inputs[i]);
+    if (status == DRV_OK && opts->endings && *opts->endings && !l.has_folder)
+        status = drv_fail(DRV_E_USAGE,
+                "%s has no effect on \"%s\": expected a folder among the inputs", opts->others,
+                inputs[0]);
     if (status == DRV_OK && l.n == 0) status = no_file(&l, n ? inputs[0] : "");
     report_skipped(&l);
     *files = ARENA_ARRAY(a, input_file, l.n + 1);
@@ -285,4 +291,13 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_
     free(l.files);
     free(l.skipped);
     return status;
+}
+
+drv_status inputs_check_option(const input_file *files, int n, const input_option *option) {
+    for (int i = 0; i < n; i++)
+        if (option->kinds >> files[i].kind & 1 || (files[i].guessed && files[i].kind == INPUT_TEXT))
+            return DRV_OK;
+    if (n == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s has no effect on \"%s\"%s: expected %s among the inputs",
+            option->name, files[0].name, n > 1 ? " and the other inputs" : "", option->expected);
 }

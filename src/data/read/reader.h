@@ -63,7 +63,8 @@ typedef enum reader_event {
 } reader_event;
 
 typedef struct reader reader; // single owner
-// Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
+// Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown
+// escape, or an option that none of the files heeds.
 DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
 // Finds out whether the first file is Arrow with token ids and labels, as its schema says.

@@ -5,14 +5,7 @@
 make_data
 expect 0 "step-000001" "$drover" train run.yaml --set training.steps=1 --set run_dir=run
 model=run/checkpoints/step-000001
-cat >lora.yaml <<YAML
-model: {from: $model}
-data: {train: data/set, sequence_length: 64}
-training: {steps: 1, global_batch_size: 8, micro_batch_size: 8}
-lora: {rank: 4}
-run_dir: tuned
-YAML
-expect 0 "step-000001" "$drover" train lora.yaml
+make_adapter $model
 expect 0 "tensors" "$drover" ckpt export $model --gguf model.gguf --no-verify
 echo '[{"role": "user", "content": "hi"}]' >messages.json
 printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}' >template

@@ -9,7 +9,8 @@ server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$dir"' EXIT
 until [ -s server.log ] || ! kill -0 $server; do sleep 0.02; done
 export HF_ENDPOINT=http://127.0.0.1:$(head -1 server.log)
-unset HF_TOKEN
+unset HF_TOKEN HF_TOKEN_PATH
+export HF_HOME=$dir/home
 passed=0 failed=0
 
 ok() { # TEXT CONDITION...
@@ -50,6 +51,11 @@ ok "gated" fails hf:gated/set --out x
 ok "says what to do" says "accept its terms"
 ok "private" fails hf:private/set --out x
 ok "says so" says "401.*HF_TOKEN"
+mkdir home && echo " secret" >home/token
+ok "with the token of a login it comes" run hf:private/set:default --out login
+HF_ENDPOINT=http://0.0.0.0:1 run hf:a/b --out x --tries 1
+ok "no token goes to another machine without TLS" says 'no token is sent: HF_ENDPOINT is "http://0.0.0.0:1", expected https'
+rm -r home
 export HF_TOKEN=secret
 ok "with the token it comes" run hf:private/set:default --out private
 ok "part 1 is whole" same "private/data/part 1.jsonl" "data/part 1.jsonl"

@@ -76,14 +76,7 @@ check "and has the card" eval 'get file/org/open/refs%2Fpr%2F1/README.md | grep 
 expect 1 "forbidden: the token needs the permission to write there (403)" push $model hf:foreign/tiny --create
 
 # --- an adapter
-cat >lora.yaml <<YAML
-model: {from: $model}
-data: {train: data/set, sequence_length: 64}
-training: {steps: 1, global_batch_size: 8, micro_batch_size: 8}
-lora: {rank: 4}
-run_dir: tuned
-YAML
-expect 0 "step-000001" "$drover" train lora.yaml
+make_adapter $model
 expect 0 "commit/" push tuned hf:org/adapter --create --base org/tiny
 check "its weights" same org/adapter/main/adapter_model.safetensors tuned/checkpoints/step-000001/adapter_model.safetensors
 says "$model\", a folder of this machine: who takes the adapter has to name the base"

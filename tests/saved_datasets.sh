@@ -57,6 +57,7 @@ assert [r != 0 for r in roles] == learned, (roles, learned)
 END
 expect 0 "" "$drover" data verify sft_set
 expect 0 "" "$drover" data info sft_set
+expect 2 '--template has no effect on token ids with labels' build x --sft --template alpaca --input "$golden"/saved_labels
 expect 2 '(messages, ' build x --sft --input "$golden"/saved_ids
 says 'nor "input_ids" and "labels"'
 

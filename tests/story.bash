@@ -69,6 +69,17 @@ schedule: {warmup_steps: 5}
 checkpoint: {every: 3, keep: 2}
 YAML
 }
+# make_adapter MODEL: one step of LoRA on it by data/set, in the run directory tuned
+make_adapter() {
+    cat >lora.yaml <<YAML
+model: {from: $1}
+data: {train: data/set, sequence_length: 64}
+training: {steps: 1, global_batch_size: 8, micro_batch_size: 8}
+lora: {rank: 4}
+run_dir: tuned
+YAML
+    expect 0 "step-000001" "$drover" train lora.yaml
+}
 # make_chat: 150 conversations in chat.jsonl, chat.jinja, data set data/chat
 make_chat() {
     awk 'BEGIN { for (i = 0; i < 150; i++) printf "{\"prompt\": \"Where is fox %d?\", \"response\": \"By hen %d.\"}\n", i, i * 7 % 31 }' >chat.jsonl

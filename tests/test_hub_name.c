@@ -20,6 +20,7 @@ static void names_of_the_hub(void **state) {
             {"https://huggingface.co/org/name/tree/main", "org/name --revision main"},
             {"huggingface.co/org/name", "org/name"},
             {"org/name@v1.0", "org/name --revision v1.0"},
+            {"org/name@a $b", "org/name --revision 'a $b'"},
             {"hf:gpt2", "gpt2"},
             {"gpt2", ""},
             {"./org/name", ""},

@@ -175,6 +175,19 @@ static void other_layouts_are_refused(void **state) {
     arena_free(a);
 }
 
+static void a_run_is_no_model(void **state) {
+    (void)state;
+    arena *a = arena_new("run");
+    model_source s;
+    const char *run = path_join(a, temporary_dir(a), "my run");
+    OK(dir_make(path_join(a, run, "checkpoints/step-000001")));
+    FAILS(model_source_open(a, run, &s), DRV_E_DATA,
+            "my run\" is a run directory, expected one of its checkpoints: drover ckpt list '/");
+    FAILS(model_source_open(a, path_join(a, run, "checkpoints"), &s), DRV_E_DATA,
+            "is a run directory");
+    arena_free(a);
+}
+
 static void a_file_that_is_shortened(void **state) {
     (void)state;
     arena *a = arena_new("shortened");
@@ -196,6 +209,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(halves_round_to_nearest_even),
             cmocka_unit_test(what_a_type_cannot_hold), cmocka_unit_test(shards_and_rows),
             cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(other_layouts_are_refused),
-            cmocka_unit_test(a_file_that_is_shortened)};
+            cmocka_unit_test(a_run_is_no_model), cmocka_unit_test(a_file_that_is_shortened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

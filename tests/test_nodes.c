@@ -141,11 +141,11 @@ static void none_of_them_trains_alone(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows_known / sizeof *rows_known; i++) {
         const launcher_row *row = &rows_known[i];
-        const drv_status status = nodes_check_alone(row->environment, "run.yaml");
+        const drv_status status = nodes_check_alone(row->environment, "my run.yaml");
         const bool several = row->nodes > 1 || row->rank > 0 || row->tasks > 1;
         if (status != (several ? DRV_E_USAGE : DRV_OK))
             fail_msg("%s: status %d: %s", row->launcher, status, drv_message());
-        if (several && !strstr(drv_message(), "drover launch node run.yaml"))
+        if (several && !strstr(drv_message(), "drover launch node 'my run.yaml'"))
             fail_msg("%s: %s", row->launcher, drv_message());
     }
 }

@@ -292,6 +292,45 @@ static void packed_and_globbed(void **state) {
     arena_free(a);
 }
 
+// An option that only some kinds of files heed is refused where there is none of them.
+static void options_that_no_file_heeds(void **state) {
+    (void)state;
+    arena *a = arena_new("unheeded");
+    const char *dir = temporary_dir(a);
+    static const char *const endings[] = {"py", NULL};
+    static const id_cut cut = {CUT_BEFORE, 1};
+    const struct {
+        const char *file;
+        reader_opts opts;
+        const char *says; // NULL: it is heeded
+    } cases[] = {{"a.txt", {.separator = "x"}, NULL},
+            {"a.jsonl", {.separator = "x"}, "--separator has no effect on \"/"},
+            {"a.jsonl", {.key = "body"}, NULL},
+            {"a.txt", {.key = "body"}, "--json-key has no effect on \"/"},
+            {"a.npy", {.key = "body", .inputs.tables = TABLES_ALL}, "--text-column has no effect"},
+            {"a.unknown", {.key = "body"}, NULL}, {"a.npy", {.ids.type = {2, false}}, NULL},
+            {"a.bin", {.ids.type = {2, false}}, "a.bin\": expected .npy or .mds among the inputs"},
+            {"a.txt", {.ids.type = {2, false}}, "--token-type has no effect on"},
+            {"a.unknown", {.ids.type = {2, false}}, NULL}, {"a.bin", {.ids.rows = cut}, NULL},
+            {"a.jsonl", {.ids.rows = cut}, "--cut-before has no effect on"},
+            {"a.txt", {.inputs = {.endings = endings, .others = "--ending"}},
+                    "--ending has no effect on \"/"},
+            {".", {.inputs = {.endings = endings, .others = "--ending"}}, NULL}};
+    OK(file_write_atomic(path_join(a, dir, "b.py"), "x", 1));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        reader *r;
+        const char *path = path_join(a, dir, cases[i].file);
+        if (*cases[i].file != '.') OK(file_write_atomic(path, "", 0));
+        if (cases[i].says) {
+            FAILS(reader_open(a, &path, 1, &cases[i].opts, &r), DRV_E_USAGE, cases[i].says);
+            continue;
+        }
+        OK(reader_open(a, &path, 1, &cases[i].opts, &r));
+        reader_close(r);
+    }
+    arena_free(a);
+}
+
 // --- word counts
 static int by_text(const void *x, const void *y) {
     return strcmp(*(char *const *)x, *(char *const *)y);
@@ -385,6 +424,6 @@ int main(void) {
             cmocka_unit_test(long_json_pieces), cmocka_unit_test(parquet_broken),
             cmocka_unit_test(parquet_of_others), cmocka_unit_test(json_lines),
             cmocka_unit_test(pieces), cmocka_unit_test(packed_and_globbed),
-            cmocka_unit_test(counts_spill)};
+            cmocka_unit_test(options_that_no_file_heeds), cmocka_unit_test(counts_spill)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,6 +249,10 @@ static const char *folder_with(arena *a, const char *name, const char *shard, co
     return folder;
 }
 
+static const char *folder_of(arena *a, const char *file) {
+    return arena_strndup(a, file, (size_t)(strrchr(file, '/') - file));
+}
+
 static void indexes_of_mosaic(void **state) {
     (void)state;
     arena *a = arena_new("indexes");
@@ -267,6 +271,12 @@ static void indexes_of_mosaic(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused(folder_with(a, "mds_shape", "shard.00000.mds.zstd", cases[i].from, cases[i].to),
                 &plain, cases[i].why);
+    static const char empty[] = "{\"version\": 2, \"shards\": []}";
+    refused(folder_of(a, write_file(a, "index.json", empty, sizeof empty - 1)), &plain,
+            "index.json: the list \"shards\" is empty, expected the shards (.mds)");
+    refused(folder_of(a, write_file(a, "shard.00000.mds.zstd", "", 0)),
+            &(reader_opts){.inputs.others = "--ending"},
+            "it has 1 .mds.zstd without the index.json that lists them: a pattern");
     // The size when unpacked is that of the index: a packed shard that says another one is a trap.
     char *bytes;
     size_t n;

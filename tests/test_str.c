@@ -39,6 +39,25 @@ static void escapes(void **state) {
     }
 }
 
+// A shell reads each name back as it is, but for "./" before one that would be an option.
+static void names_for_a_shell(void **state) {
+    (void)state;
+    arena *a = arena_new("shell");
+    static const char *const names[] = {"runs/a-1.yaml", "my run", "o'clock", "$HOME `x` \\",
+            "\"a\"", "-rf", "--out", "~/x", "a\nb", "*?[a]", "#a;b&c|d<e>(f)!{g,h}",
+            "\xC3\xA9t\xC3\xA9", "", "'"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char read[64] = "";
+        FILE *f = popen(arena_printf(a, "printf %%s %s", path_for_shell(a, names[i])), "r");
+        assert_non_null(f);
+        const size_t n = fread(read, 1, sizeof read - 1, f);
+        assert_int_equal(pclose(f), 0);
+        assert_string_equal(read, arena_printf(a, "%s%s", *names[i] == '-' ? "./" : "", names[i]));
+        assert_int_equal(n, strlen(read));
+    }
+    arena_free(a);
+}
+
 // Another process holds it: refused by name; when that process dies it is free, whatever it left.
 static void locks(void **state) {
     (void)state;
@@ -77,6 +96,7 @@ static void locks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(durations_in_words),
-            cmocka_unit_test(escapes), cmocka_unit_test(locks)};
+            cmocka_unit_test(escapes), cmocka_unit_test(names_for_a_shell),
+            cmocka_unit_test(locks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

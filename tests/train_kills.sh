@@ -15,6 +15,7 @@ layouts=(
     "4 parallel.pipeline=2"
     "2 parallel.pipeline=2 parallel.schedule=zb-h1"
     "2 parallel.data=2 parallel.zero=3"
+    "4 parallel.data=4 parallel.zero=3 parallel.zero_group=2"
     "2 parallel.pipeline=2 parallel.schedule=gpipe"
     "4 parallel.pipeline=4"
 )
@@ -61,6 +62,7 @@ RANDOM=$seed
 kill_rank 4 2 "half 16 write */checkpoints/*/model.safetensors" parallel.data=4 # the second one
 kill_rank 2 1 "before 44 read *set.bin" parallel.pipeline=2 parallel.schedule=zb-h1 # in its sixth step
 kill_rank 4 0 "before 2 rename */checkpoints/step-??????" parallel.pipeline=2
+kill_rank 4 3 "half 20 write */checkpoints/*" parallel.data=4 parallel.zero=3 parallel.zero_group=2 # of the second group
 check "saved is step $(last_saved kills), not 6 or 9" [ "$(last_saved kills)" -ge 6 ]
 events=("half %d write */checkpoints/*" "before %d read *set.bin" "after %d read *set.bin")
 for ((i = 0; i < kills; i++)); do
@@ -68,7 +70,7 @@ for ((i = 0; i < kills; i++)); do
     printf -v moment "${events[RANDOM % 3]}" $((RANDOM % 200 + 1))
     kill_rank "$n" $((RANDOM % n)) "$moment" $keys
 done
-echo "3 kills, and $kills of DROVER_SEED=$seed"
+echo "4 kills, and $kills of DROVER_SEED=$seed"
 end=$(($(last_saved kills) + 3))
 expect 0 "resumed from kills/checkpoints/step-" mpirun --oversubscribe -n 4 "$drover" train run.yaml --set run_dir=kills --set training.steps=$end
 expect 0 "step $end" "$drover" train run.yaml --set run_dir=unbroken --set training.steps=$end

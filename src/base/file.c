@@ -415,6 +415,14 @@ char *path_join(arena *a, const char *dir, const char *name) {
     return arena_printf(a, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
 }
 
+const char *path_for_shell(arena *a, const char *path) {
+    str text = {0};
+    str_add_shell(&text, path);
+    const char *kept = arena_strdup(a, text.p);
+    str_free(&text);
+    return kept;
+}
+
 const char *path_folder(arena *a, const char *path) {
     const char *slash = strrchr(path, '/');
     if (file_is_dir(path)) return path;

@@ -69,6 +69,8 @@ DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent
 // Lists the names in the folder, sorted bytewise, without "." and "..".
 DRV_CHECKED drv_status dir_list(arena *a, const char *path, char ***names, int *n);
 char *path_join(arena *a, const char *dir, const char *name);
+// Returns a path as a shell takes it, for a command that a message suggests (str_add_shell).
+const char *path_for_shell(arena *a, const char *path);
 // Returns the folder that a path names, or the one that the file lies in.
 const char *path_folder(arena *a, const char *path);
 // Makes the folder that `path` lies in, with its parents.

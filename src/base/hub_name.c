@@ -39,5 +39,5 @@ const char *hub_hint(arena *a, const char *name) {
     // A folder of that name beside us: it is the second part that does not exist.
     if (!said && file_is_dir(arena_strndup(a, repo, org))) return "";
     return arena_printf(a, "; to fetch it from the hub: drover model get hf:%.*s%s%s", (int)n, repo,
-            revision ? " --revision " : "", revision ? revision : "");
+            revision ? " --revision " : "", revision ? path_for_shell(a, revision) : "");
 }

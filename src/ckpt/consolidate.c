@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/model_writer.h"
 #include "ckpt/tensor_writer.h"
 
@@ -102,6 +103,8 @@ static drv_status copy_all(arena *a, const char *path, int64_t shard_bytes, out_
         DRV_TRY(copy_group(a, path, groups[i], sharded ? shard_bytes : INT64_MAX, o));
         n++;
     }
+    const char *run = n ? NULL : ckpt_run_hint(a, path);
+    if (run) return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, run);
     if (n == 0)
         return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
     DRV_TRY(copy_others(a, path, o));

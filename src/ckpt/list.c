@@ -32,6 +32,17 @@ drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n) {
     return DRV_OK;
 }
 
+const char *ckpt_run_hint(arena *a, const char *folder) {
+    char **names;
+    int n = 0;
+    const bool run = file_is_dir(path_join(a, folder, "checkpoints")) ||
+                     (file_is_dir(folder) && ckpt_list(a, folder, &names, &n) == DRV_OK && n > 0);
+    return !run ? NULL
+                : arena_printf(a,
+                          "a run directory, expected one of its checkpoints: drover ckpt list %s",
+                          path_for_shell(a, folder));
+}
+
 drv_status ckpt_clean(const char *dir) {
     arena *a = arena_new("checkpoint clean");
     char **names;

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hub_name.h"
 #include "base/json_python.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/rank_files.h"
 #include "ckpt/source_dcp.h"
 #include "ckpt/source_ranks.h"
@@ -153,7 +154,8 @@ static drv_status refuse(arena *a, const char *path) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO, "\"%s\" does not exist%s", path, hub_hint(a, path));
     if (!file_is_dir(path)) return refuse_file(a, path);
-    const char *foreign = model_source_foreign(a, path);
+    const char *run = ckpt_run_hint(a, path), *foreign = model_source_foreign(a, path);
+    if (run) return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, run);
     if (foreign)
         return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s", path, foreign);
     return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);

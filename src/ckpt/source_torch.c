@@ -185,7 +185,7 @@ static drv_status choose_key(arena *a, const torch_file *f, const char **key) {
     else if (n > 1)
         status = drv_fail(DRV_E_DATA,
                 "%s: has tensors under the keys %s; choose one: drover ckpt import %s --key KEY --out DIR",
-                f->part.path, keys.p, f->part.path);
+                f->part.path, keys.p, path_for_shell(a, f->part.path));
     str_free(&keys);
     return status;
 }

@@ -155,7 +155,7 @@ static drv_status clean(arena *a, const cli_args *args, asked_job *job) {
         return drv_fail(DRV_E_USAGE, "\"%s\" is %s; expected drover launch stop %s before",
                 job->record.name,
                 job_phase_name(job->state.phase == JOB_QUEUED ? JOB_QUEUED : JOB_RUNNING),
-                job->dir);
+                path_for_shell(a, job->dir));
     DRV_TRY(find_objects(a, job, &list));
     find_files(a, job, &list);
     DRV_TRY(confirm(args, &list));

@@ -165,6 +165,6 @@ drv_status launch_submit(arena *a, const char *dir, job_record *record) {
     DRV_TRY(job_record_write(a, dir, record));
     printf("submitted%s%s\n", *record->id ? " as job " : "", record->id);
     print_page(a, record);
-    printf("look after it: drover launch status|logs|stop|clean %s\n", dir);
+    printf("look after it: drover launch status|logs|stop|clean %s\n", path_for_shell(a, dir));
     return DRV_OK;
 }

@@ -88,10 +88,8 @@ static drv_status run_list(arena *a, const cli_args *args) {
 
 // A run has many checkpoints; the caller must choose one.
 static drv_status refuse_run(arena *a, const char *path) {
-    if (!file_is_dir(path_join(a, path, "checkpoints"))) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "\"%s\" is a run directory, expected one of its checkpoints; drover ckpt list %s names and checks them",
-            path, path);
+    const char *run = ckpt_run_hint(a, path);
+    return run ? drv_fail(DRV_E_USAGE, "\"%s\" is %s", path, run) : DRV_OK;
 }
 
 static drv_status run_show(arena *a, const cli_args *args) {

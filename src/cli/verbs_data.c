@@ -164,13 +164,14 @@ static const cli_option verify_options[] = {
 
 static const cli_rule build_rules[] = {
         {.option = "--sft",
-                .excludes = "--json-key --text-column --ending --separator --append-eod --eod"},
+                .excludes =
+                        "--json-key --text-column --ending --separator --append-eod --eod --token-type"},
         {.option = "--text-column", .excludes = "--json-key"},
         {.option = "--cut-before", .excludes = "--cut-after --sft --preference"},
         {.option = "--cut-after", .excludes = "--sft --preference"},
         {.option = "--preference",
                 .excludes =
-                        "--sft --json-key --text-column --ending --separator --append-eod --eod --strict"},
+                        "--sft --json-key --text-column --ending --separator --append-eod --eod --token-type --strict"},
         {.option = "--template", .needs = "--sft --preference"},
         {.option = "--date", .needs = "--sft --preference"},
 };
@@ -184,8 +185,9 @@ static const verb subverbs[] = {
                 .summary = "download the files of a data set",
                 .usage = "hf:ORG/NAME[:CONFIG]|URL --out DIR",
                 .help = "Downloads the files of a data set from the Hugging Face hub, or of a URL[#sha256=HEX]: several\n"
-                        "at a time, checked against their size and hash, resumed when cut off. HF_TOKEN is sent\n"
-                        "to the hub alone; HF_ENDPOINT names another one.",
+                        "at a time, checked against their size and hash, resumed when cut off. The token is that\n"
+                        "of HF_TOKEN or of `hf auth login`; it is sent to the hub alone, over https. HF_ENDPOINT names\n"
+                        "another hub.",
                 CLI_OPTIONS(get_options),
                 .min_positional = 1,
                 .max_positional = 1,

@@ -46,8 +46,9 @@ static const verb subverbs[] = {
                 .summary = "download a model from the Hugging Face hub",
                 .usage = "hf:ORG/NAME [--revision NAME] [--out DIR]",
                 .help = "Downloads config.json, generation_config.json, the tokenizer's files, the chat template and\n"
-                        "the weights in safetensors, or where there are none in pytorch_model*.bin, several files at a time. Files are checked against their size\n"
-                        "and hash, and interrupted downloads are resumed. HF_TOKEN is sent to the hub alone;\n"
+                        "the weights in safetensors, or where there are none in pytorch_model*.bin, several files at a\n"
+                        "time. Files are checked against their size and hash, and interrupted downloads are resumed.\n"
+                        "The token is that of HF_TOKEN or of `hf auth login`; it is sent to the hub alone, over https.\n"
                         "HF_ENDPOINT names another hub. At the end it prints how to go on: `model: {from:\n"
                         "models/NAME}` in a config trains the model further.",
                 CLI_OPTIONS(get_options),

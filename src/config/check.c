@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/host_port.h"
 #include "base/hub_name.h"
+#include "ckpt/ckpt.h"
 #include "ckpt/model_source.h"
 #include "config/config_internal.h"
 
@@ -42,15 +43,12 @@ static drv_status check_place(arena *a, const run_config *cfg) {
                 arena_printf(a,
                         "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
                         "(--keep-blocks, for model.base_dtype: gguf)",
-                        from));
+                        path_for_shell(a, from)));
     if (!file_is_dir(from) || model_source_is(a, from) ||
             file_exists(path_join(a, from, "config.json")))
         return DRV_OK;
-    if (file_is_dir(path_join(a, from, "checkpoints")))
-        return refuse_from(cfg,
-                arena_printf(a,
-                        "a run directory, expected one of its checkpoints: drover ckpt list %s",
-                        from));
+    const char *run = ckpt_run_hint(a, from);
+    if (run) return refuse_from(cfg, run);
     return refuse_from(cfg, "which has no config.json, expected a Hugging Face folder");
 }
 

@@ -43,7 +43,7 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
     if (model_view_is_for(a, name) || (!S_ISDIR(st.st_mode) && model_source_is(a, name)))
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is a model in another format; make a Hugging Face folder of it first: drover ckpt import %s --out DIR",
-                name, name);
+                name, path_for_shell(a, name));
     if (!S_ISDIR(st.st_mode)) {
         DRV_TRY(config_load(a, name, NULL, 0, &cfg));
         return ckpt_of_run(a, cfg.run_dir, folder);
@@ -95,7 +95,7 @@ static drv_status open_view(arena *a, const char *name, const char *beside, cons
     if (beside || tokenizer_file_of(a, *folder)) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "\"%s\" has no tokenizer; make a folder of it, and put one there: drover ckpt import %s --out DIR",
-            name, name);
+            name, path_for_shell(a, name));
 }
 
 drv_status model_resolve(arena *a, const char *name, const char *beside, model_ref *out) {

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/str.h"
 
 typedef struct reading {
@@ -328,7 +329,7 @@ drv_status nodes_check_alone(const char *const *environment, const char *config)
     if (status == DRV_OK && (nodes_count(&found) > 1 || rank > 0 || ranks))
         status = drv_fail(DRV_E_USAGE,
                 "this is one of several processes (%s), but no MPI joins them, and each would train alone; expected, once a node, drover launch node %s",
-                nodes_words(a, &found, found.tasks_per_node.value), config);
+                nodes_words(a, &found, found.tasks_per_node.value), path_for_shell(a, config));
     arena_free(a);
     return status;
 }

@@ -88,7 +88,7 @@ drv_status push_files_list(arena *a, const char *folder, bool optimizer, push_li
             return drv_fail(DRV_E_DATA,
                     "\"%s\" has no weights that people look for on the hub (*.safetensors); make a "
                     "folder of it first: drover ckpt import %s --out DIR",
-                    folder, folder);
+                    folder, path_for_shell(a, folder));
         for (int i = 0; i < n_names; i++) {
             const char *name = names[i];
             if (weights && is_weights(name, has_safetensors)) DRV_TRY(add(a, folder, name, out));

@@ -1,6 +1,7 @@
 // Derives data sets, rows and the tokenizer from several foreign keys together.
 #include <string.h>
 
+#include "base/file.h"
 #include "config/config.h"
 #include "config/key.h"
 #include "translate/translation.h"
@@ -31,7 +32,7 @@ static void set_source(translation *self, const char *ours, const value *v, cons
     translation_set(self, ours, value_yaml(self->a, &text, true), v,
             arena_printf(self->a,
                     "build it first: drover data build%s --input %s --out %s --tokenizer DIR", form,
-                    path, prefix));
+                    path_for_shell(self->a, path), path_for_shell(self->a, prefix)));
 }
 
 // Reads Megatron's [weight, prefix, ...], [prefix, ...] or "prefix"; NULL: it is none of these.

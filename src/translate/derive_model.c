@@ -59,8 +59,9 @@ static drv_status derive_shape(translation *self) {
                     file_is_dir(from->text)
                             ? NULL
                             : arena_printf(self->a,
-                                      "which is not a folder here yet: drover model get hf:%s",
-                                      from->text));
+                                      "which is not a folder here yet: drover model get %s",
+                                      path_for_shell(self->a,
+                                              arena_printf(self->a, "hf:%s", from->text))));
     }
     if (!json || json->kind != VALUE_TEXT) return DRV_OK;
     if (other || from) {

@@ -20,21 +20,30 @@ open_hosts 5
 (umask 077; head -c 24 /dev/urandom | base64 >secret)
 declare -A pids
 master=h1
-# node I [ARGUMENT...]: launch node on host I + 1, in the background, by Open MPI $major
+# node I [ARGUMENT...]: launch node on host I + 1, in the background, by Open MPI $major. Its status goes to a file: the shell
+# forgets that of a process whose number another one has had since.
 node() {
     local i=$1
     shift
-    DROVER_JOB_SECRET_FILE=$dir/secret DROVER_NODES=4 DROVER_NODE_RANK=$i DROVER_MASTER=$master:2940 TMPDIR=/tmp \
-        in_host h$((i + 1)) env $(paths $major) timeout -s KILL $LIMIT "$drover" launch node "$@" >node-$i.out 2>&1 &
+    rm -f node-$i.status
+    launch_on $i "$@" >node-$i.out 2>&1 &
     pids[$i]=$!
+}
+launch_on() { # I ARGUMENT...
+    local i=$1
+    shift
+    DROVER_JOB_SECRET_FILE=$dir/secret DROVER_NODES=4 DROVER_NODE_RANK=$i DROVER_MASTER=$master:2940 TMPDIR=/tmp \
+        in_host h$((i + 1)) env $(paths $major) timeout -s KILL $LIMIT "$drover" launch node "$@"
+    echo $? >node-$i.new && mv node-$i.new node-$i.status
 }
 ended() { # WHAT CODE I...
     local what=$1 code=$2 i got
     shift 2
     for i in "$@"; do
-        wait_end "${pids[$i]}"
-        got=$?
-        if [ $got = "$code" ]; then ok; else bad "$what: node $i exits $got, not $code" node-$i.out; fi
+        wait_for test -e node-$i.status || pkill -TERM -P "${pids[$i]}"
+        wait_for test -e node-$i.status
+        got=$(cat node-$i.status)
+        if [ "$got" = "$code" ]; then ok; else bad "$what: node $i exits $got, not $code" node-$i.out; fi
     done
 }
 four() { # WORD...: launch node on all hosts, to the end
@@ -113,7 +122,7 @@ kill -CONT "$stopped"
 wait_for grep -q "rank 1 continues" node-0.out
 end_host h4
 ended "a host loses its power" 75 0 1 2
-wait "${pids[3]}"
+wait_for test -e node-3.status # of what ran on the host, which is gone
 is status ports 75
 
 # --- a name that is known late

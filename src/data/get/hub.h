@@ -5,7 +5,7 @@
 
 typedef struct hub_opts {
     const char *endpoint; // https://huggingface.co, or HF_ENDPOINT
-    const char *token;    // HF_TOKEN; NULL: none
+    const char *token;    // NULL: none
     const char *revision; // branch, tag or commit
     const char *out;      // folder to write files to
     int tries;            // attempts to get the list of files

@@ -148,11 +148,10 @@ static drv_status refused(const char *url, long code, const char *hub) {
                 url);
     if (code == 401)
         return drv_fail(DRV_E_IO,
-                "%s: not authorised (401): private, or not there; set HF_TOKEN to a valid token",
+                "%s: not authorised (401): private, or not there; set HF_TOKEN to a valid token, or log in by `hf auth login`",
                 url);
     if (code == 403)
-        return drv_fail(DRV_E_IO, "%s: forbidden (403): the token in HF_TOKEN may not read it",
-                url);
+        return drv_fail(DRV_E_IO, "%s: forbidden (403): the token may not read it", url);
     if (code == 404) return drv_fail(DRV_E_IO, "%s: not found (404)", url);
     return drv_fail(DRV_E_IO, "%s: the server answered %ld", url, code);
 }

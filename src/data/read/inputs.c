@@ -28,6 +28,7 @@ typedef struct lister {
     int n, cap;
     skipped *skipped;
     int n_skipped, cap_skipped;
+    bool has_folder; // among the inputs
 } lister;
 
 // As from systems that know no small letters, too.
@@ -100,7 +101,8 @@ static const char *ending_of(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     if (!dot || dot == name) return "without an ending";
-    if (!has_ending(dot, ".gz") && !has_ending(dot, ".zst")) return dot;
+    if (!has_ending(dot, ".gz") && !has_ending(dot, ".zst") && !has_ending(dot, ".zstd"))
+        return dot;
     const char *inner = dot;
     while (inner > name + 1 && inner[-1] != '.')
         inner--;
@@ -193,6 +195,7 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
         log_warn("%s leads back to a folder above it and is passed over", path);
         return DRV_OK;
     }
+    self->has_folder = true;
     const folder here = {st.st_dev, st.st_ino, above};
     char **names;
     int n;
@@ -261,8 +264,10 @@ static drv_status no_file(const lister *list, const char *input) {
                 why, most->n, ending, input, ending);
     input_file file;
     if (is_named_format(ending, true, &file))
-        return drv_fail(status, "%s; it has %d %s: a pattern in quotes names them: \"%s/*%s\"", why,
-                most->n, ending, input, ending);
+        return drv_fail(status, "%s; it has %d %s%s: a pattern in quotes names them: \"%s/*%s\"",
+                why, most->n, ending,
+                file.kind == INPUT_MDS ? " without the index.json that lists them" : "", input,
+                ending);
     return drv_fail(status,
             "%s; it has %d %s: %s %s takes them as texts, and so does a pattern in quotes: \"%s/*%s\"",
             why, most->n, ending, list->o->others, ending + 1, input, ending);
@@ -274,6 +279,10 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_
     drv_status status = DRV_OK;
     for (int i = 0; status == DRV_OK && i < n; i++)
         status = add_input(&l, inputs[i]);
+    if (status == DRV_OK && opts->endings && *opts->endings && !l.has_folder)
+        status = drv_fail(DRV_E_USAGE,
+                "%s has no effect on \"%s\": expected a folder among the inputs", opts->others,
+                inputs[0]);
     if (status == DRV_OK && l.n == 0) status = no_file(&l, n ? inputs[0] : "");
     report_skipped(&l);
     *files = ARENA_ARRAY(a, input_file, l.n + 1);
@@ -282,4 +291,13 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_
     free(l.files);
     free(l.skipped);
     return status;
+}
+
+drv_status inputs_check_option(const input_file *files, int n, const input_option *option) {
+    for (int i = 0; i < n; i++)
+        if (option->kinds >> files[i].kind & 1 || (files[i].guessed && files[i].kind == INPUT_TEXT))
+            return DRV_OK;
+    if (n == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s has no effect on \"%s\"%s: expected %s among the inputs",
+            option->name, files[0].name, n > 1 ? " and the other inputs" : "", option->expected);
 }

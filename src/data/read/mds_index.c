@@ -95,6 +95,10 @@ static drv_status list_shards(arena *a, const char *folder, const char *index, c
     size_t i;
     json_t *shard;
     if (!json_is_array(shards)) return drv_fail(DRV_E_DATA, "%s: no list \"shards\"", index);
+    if (json_array_size(shards) == 0)
+        return drv_fail(DRV_E_DATA,
+                "%s: the list \"shards\" is empty, expected the shards (.mds) of this folder",
+                index);
     *n = 0;
     *files = ARENA_ARRAY(a, input_file, json_array_size(shards) + 1);
     json_array_foreach(shards, i, shard)

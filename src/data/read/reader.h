@@ -68,7 +68,7 @@ typedef enum reader_event {
 
 typedef struct reader reader; // single owner
 // Logs which files of folders are ignored. DRV_E_USAGE: a separator that is empty or has an unknown
-// escape.
+// escape, or an option that concerns none of the files.
 DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
 // Sets *labelled to whether the schema of the first file is that of Arrow with token ids and

@@ -414,6 +414,10 @@ static drv_status open_format(arena *a, builder *build) {
                 "--append-eod and --eod are of texts: what ends a conversation stands in its template");
     bool labelled = false;
     if (!opts->preference) DRV_TRY(reader_starts_with_labels(build->reader, &labelled));
+    if (labelled && (opts->template || opts->date))
+        return drv_fail(DRV_E_USAGE,
+                "--%s has no effect on token ids with labels, which the inputs have",
+                opts->template ? "template" : "date");
     if (labelled) return DRV_OK; // a tokenizer without a template will do
     if (opts->preference && opts->template && strcmp(opts->template, "none") == 0)
         return pair_texts_open(a, build->tokenizer, opts->tokenizer, &build->format);

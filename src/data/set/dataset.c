@@ -156,13 +156,9 @@ static drv_status check_prefix(arena *a, const char *prefix) {
     if (part && file_exists(arena_printf(a, "%.*s.idx", n - 4, prefix)))
         return drv_fail(DRV_E_USAGE, "\"%s\" is one file of a data set, expected its prefix: %.*s",
                 prefix, n - 4, prefix);
-    str path = {0};
-    str_add_shell(&path, prefix);
-    const drv_status status = drv_fail(DRV_E_DATA,
+    return drv_fail(DRV_E_DATA,
             "\"%s\" is not a data set, expected the prefix of one; to make one from a text or token ids: drover data build --input %s --tokenizer DIR --out PREFIX",
-            prefix, path.p);
-    str_free(&path);
-    return status;
+            prefix, path_for_shell(a, prefix));
 }
 
 drv_status dataset_open(arena *a, const char *prefix, dataset **out) {

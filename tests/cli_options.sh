@@ -30,7 +30,7 @@ arguments() {
     esac
     case $1 in
     plan) echo run.yaml --ranks 2 --search ;;
-    train | config | graph | compile | "launch node" | "bench gemm" | "bench step" | "bench device" | "bench attention") echo run.yaml ;;
+    train | config | graph | compile | "launch node" | "bench gemm" | "bench step" | "bench device") echo run.yaml ;;
     eval) echo $model --data data/set ;;
     generate) echo $model --max-tokens 1 ;;
     chat) echo $model --template template ;;

@@ -132,10 +132,9 @@ drv_status bench_tokenizer(arena *a, const cli_args *args) {
     const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
     if (!dir || !input)
         return drv_fail(DRV_E_USAGE, "bench tokenizer: --tokenizer and --input are needed");
-    int64_t threads = 0, repeats = 3;
-    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    int64_t repeats = 3;
+    DRV_TRY(cli_set_threads(args));
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
-    par_set_threads((int)threads);
     tokenizer_speed speed = {.passes = repeats + 1,
             .mb_per_s = ARENA_ARRAY(a, double, repeats + 1)};
     DRV_TRY(time_tokenizer(a, dir, input, &speed));

@@ -2,7 +2,6 @@
 #include "cli/launch_ask.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -187,10 +186,7 @@ static void print_json(const asked_job *job) {
     json_object_set_new(o, "state", json_string(verdict(job)));
     json_object_set_new(o, "scheduler", scheduler);
     json_object_set_new(o, "run", job->has_status ? run_json(&job->status) : json_null());
-    char *text = json_print(o, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-    puts(text);
-    free(text);
-    json_decref(o);
+    cli_puts_json(o, json_print(o, JSON_INDENT(2) | JSON_ENSURE_ASCII));
 }
 
 drv_status launch_run_status(arena *a, const cli_args *args) {

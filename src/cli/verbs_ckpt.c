@@ -1,7 +1,6 @@
 // drover ckpt: lists, shows and verifies checkpoints; the table of its subverbs.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
@@ -52,10 +51,8 @@ static json_t *listed_json(const listed *x) {
 }
 
 static void print_json(json_t *value) {
-    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
-    puts(text);
-    free(text);
-    json_decref(value);
+    cli_puts_json(value,
+            json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII));
 }
 
 static drv_status run_list(arena *a, const cli_args *args) {

@@ -1,7 +1,6 @@
 // drover launch: one process on each node becomes ranks on all of them.
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,9 +141,7 @@ static drv_status read_preflight(const cli_args *args, launch_job *job) {
 static drv_status explain(const supervisor_rules *rules) {
     str text = {0};
     supervisor_explain(rules, &text);
-    fputs(text.p, stdout);
-    str_free(&text);
-    return DRV_OK;
+    return cli_write_text(NULL, &text);
 }
 
 // Finds out which nodes and ranks there are, from the options, the environment and the config.

@@ -44,7 +44,8 @@ struct verb {
     int n_subverbs;
 };
 
-// Tables of a verb with their lengths.
+// Fields of a verb: the number of its words besides options, and its tables with their lengths.
+#define CLI_WORDS(min, max) .min_positional = min, .max_positional = max
 #define CLI_OPTIONS(table)  .options = table, .n_options = sizeof table / sizeof *table
 #define CLI_RULES(table)    .rules = table, .n_rules = sizeof table / sizeof *table
 #define CLI_SUBVERBS(table) .subverbs = table, .n_subverbs = sizeof table / sizeof *table

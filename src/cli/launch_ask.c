@@ -269,14 +269,3 @@ drv_status launch_run_logs(arena *a, const cli_args *args) {
             path_join(a, job.record.folder, arena_printf(a, "%s-%s.log", job.record.name, id)),
             (int)n_lines);
 }
-
-const cli_option launch_status_options[] = {CLI_JSON, ASK_OPTIONS};
-const cli_option launch_logs_options[] = {
-        {"--lines", "N", "the last ones (100)"},
-        ASK_LIMIT,
-};
-_Static_assert(sizeof launch_status_options / sizeof *launch_status_options ==
-                       N_LAUNCH_STATUS_OPTIONS,
-        "options");
-_Static_assert(sizeof launch_logs_options / sizeof *launch_logs_options == N_LAUNCH_LOGS_OPTIONS,
-        "options");

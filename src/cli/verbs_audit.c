@@ -114,7 +114,6 @@ const verb verb_audit = {
                 "\n"
                 "Exit status: 0 equal, 1 a step differs, 2 it cannot be audited here, and why.",
         CLI_OPTIONS(options),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_WORDS(1, 1),
         .run = run_audit,
 };

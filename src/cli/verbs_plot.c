@@ -101,7 +101,6 @@ const verb verb_plot = {
                 "Example: drover plot runs/a runs/b --out compare.svg",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
-        .min_positional = 1,
-        .max_positional = 1 << 20,
+        CLI_WORDS(1, 1 << 20),
         .run = run_plot,
 };

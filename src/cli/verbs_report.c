@@ -104,7 +104,6 @@ const verb verb_report = {
                 "Example: drover report runs/a runs/b --out compare.html",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
-        .min_positional = 1,
-        .max_positional = MAX_RUNS,
+        CLI_WORDS(1, MAX_RUNS),
         .run = run_report,
 };

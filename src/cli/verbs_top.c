@@ -244,7 +244,6 @@ const verb verb_top = {
                 "Example: drover top runs",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
-        .min_positional = 1,
-        .max_positional = 1 << 20,
+        CLI_WORDS(1, 1 << 20),
         .run = run_top,
 };

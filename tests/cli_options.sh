@@ -23,13 +23,13 @@ arguments() {
     esac
     case $1 in
     plan) echo run.yaml --ranks 2 --search ;;
-    train | config | graph | compile | "launch node" | "bench gemm" | "bench step" | "bench device" | "bench attention") echo run.yaml ;;
+    train | config | graph | compile | "launch node" | "bench gemm" | "bench step" | "bench device") echo run.yaml ;;
     eval) echo $model --data data/set ;;
     generate) echo $model --max-tokens 1 ;;
     chat) echo $model --template template ;;
     plot | top | report | audit | page | "ckpt list") echo run ;;
     "tokenizer train") echo --input text.txt --vocab-size 300 --out out ;;
-    "tokenizer encode" | "bench tokenizer" | "bench data") echo --tokenizer tok --input text.txt ;;
+    "tokenizer encode" | "bench tokenizer") echo --tokenizer tok --input text.txt ;;
     "tokenizer decode") echo --tokenizer tok --input ids ;;
     "tokenizer convert") echo --tokenizer tok --out out ;;
     "data get") echo http://127.0.0.1:9/x --out out ;;

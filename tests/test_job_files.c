@@ -119,6 +119,26 @@ static void yaml_quotes_what_means_more(void **state) {
     }
 }
 
+static void yaml_parts_are_as_calls_write_them(void **state) {
+    static const char expected[] =
+            "---\n"
+            "a:\n  b: 1\n  c:\n  - x\n  - \"2\"\n  - \"on\"\n  - \"-f\"\n  \"true\": {}\n"
+            "d: []\n"
+            "e:\n- f: true\n  g:\n    h: j/k\n- i\n";
+    (void)state;
+    str text = {0};
+    yaml_writer *w = yaml_writer_open(&text);
+    yaml_document(w);
+    yaml_put(w, "a: {b: %d, c: [x, \"2\", on, -f], \"%s\": {}}\nd: []", 1, "true");
+    yaml_list(w, "e");
+    yaml_put(w, "[{f: true, g: {h: %s}}, i]", "j/k");
+    yaml_list_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+    assert_string_equal(text.p, expected);
+    str_free(&text);
+}
+
 // --- names
 // 10,000 of each: of letters that are likely, so that many are right.
 static void names_are_what_patterns_say(void **state) {
@@ -280,6 +300,7 @@ int main(void) {
             cmocka_unit_test(shell_gives_words_back),
             cmocka_unit_test(yaml_gives_texts_back),
             cmocka_unit_test(yaml_quotes_what_means_more),
+            cmocka_unit_test(yaml_parts_are_as_calls_write_them),
             cmocka_unit_test(names_are_what_patterns_say),
             cmocka_unit_test(files_have_names),
             cmocka_unit_test(times_are_slurms),

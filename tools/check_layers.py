@@ -55,7 +55,7 @@ NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "record/metrics.c", "c
 
 # Ops are named by who defines them, runs them, lowers them or adds their nodes. What goes through any graph asks their rows.
 NAMES_OPS = re.compile(r"ir/(ops/|graph\.h|op\.h|grad\.c)|backend/cpu/run_|backend/pjrt/stablehlo/lower_\w+\.c|model/llama\.c|"
-                       r"passes/(?!autodiff|cut)|convert/replay\.c|cli/bench_attention\.c")
+                       r"passes/(?!autodiff|cut)|convert/replay\.c")
 KNOWS_NO_OP = re.compile(r"backend/pjrt/stablehlo/lower_(graph|step|order)\.c")
 for path in sorted(src.rglob("*.[ch]")):
     here, where = room(path.relative_to(src)), path.relative_to(root)

@@ -1,8 +1,7 @@
 // Parses the arguments of a verb by its table of options.
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/parallel.h"
 #include "cli/cli.h"
 
 static const cli_option *find(const verb *v, const char *name) {
@@ -225,6 +224,13 @@ drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min, in
         return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a size of at least %s, as in 4G",
                 args->name, name, text, str_bytes((double)min));
     *inout = (int64_t)bytes;
+    return DRV_OK;
+}
+
+drv_status cli_set_threads(const cli_args *args) {
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    par_set_threads((int)threads);
     return DRV_OK;
 }
 

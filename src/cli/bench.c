@@ -144,12 +144,6 @@ static const cli_option device_options[] = {
 static const cli_rule device_rules[] = {
         {.option = "--from", .excludes = "--set --repeats"},
 };
-static const cli_option attention_options[] = {
-        CLI_SET,
-        CLI_JSON,
-        {"--repeats", "N", "runs of each; the fastest counts (default 3)"},
-        {"--tokens", "N", "the longest rows: 512, times 4 up to this (default 32768)"},
-};
 static const cli_option tokenizer_options[] = {
         CLI_TOKENIZER,
         {"--input", "FILE", "the text"},
@@ -157,14 +151,6 @@ static const cli_option tokenizer_options[] = {
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
         {"--threads", "N", "threads (default: all cores)"},
 };
-static const cli_option data_options[] = {
-        CLI_TOKENIZER,
-        {"--input", "FILE", "the text"},
-        CLI_JSON,
-        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--threads", "N", "threads (default: all cores)"},
-};
-
 static const verb subverbs[] = {
         {
                 .name = "gemm",
@@ -213,18 +199,6 @@ static const verb subverbs[] = {
                 .run = bench_step,
         },
         {
-                .name = "attention",
-                .summary = "attention and its gradient against the GEMM peak",
-                .usage = "[CONFIG] [--set KEY=VALUE]... [--tokens N] [--repeats N] [--json]",
-                .help = "Times attention and its gradient, with heads of 64 and 128, over rows of 512 tokens and\n"
-                        "more, of one document and of many that do not see each other. It prints FLOP/s, counting the\n"
-                        "pairs of tokens that see each other, and their ratio to the peak of matrix products measured\n"
-                        "in the same run. The config gives the type, the arithmetic and the threads.",
-                CLI_OPTIONS(attention_options),
-                .max_positional = 1,
-                .run = bench_attention,
-        },
-        {
                 .name = "tokenizer",
                 .summary = "encoding, cold and warm",
                 .usage = "--tokenizer PATH --input FILE [--json]",
@@ -233,19 +207,11 @@ static const verb subverbs[] = {
                 CLI_OPTIONS(tokenizer_options),
                 .run = bench_tokenizer,
         },
-        {
-                .name = "data",
-                .summary = "building a data set",
-                .usage = "--tokenizer PATH --input FILE [--json]",
-                .help = "Prints the MB/s of text of a whole build, files written, and of the encoding alone.",
-                CLI_OPTIONS(data_options),
-                .run = bench_data,
-        },
 };
 
 const verb verb_bench = {
         .name = "bench",
-        .summary = "measure speed: GEMM, step, device, attention, tokenizer, data set",
+        .summary = "measure speed: GEMM, step, device, tokenizer",
         .help = "Each is measured against the physical limit of this machine in the same run.",
         CLI_SUBVERBS(subverbs),
 };

@@ -1,6 +1,5 @@
 // drover bench device --from: learns the profile of a device from a finished run.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -52,13 +51,12 @@ static void read_terms(const watched_run *seen, double out[N_STEP_TERMS]) {
 }
 
 static drv_status learn(arena *a, const cli_args *args, const watched_run *seen) {
-    const char *file = cli_get(args, "--out", NULL), *learned, *left;
+    const char *learned, *left;
     run_config cfg;
     run_plan planned;
     device_profile profile;
     double measured[N_STEP_TERMS];
     str text = {0};
-    drv_status status = DRV_OK;
     if (!run_about_config(a, seen->dir, &cfg))
         return drv_fail(DRV_E_DATA, "bench device: %s", arena_strdup(a, drv_message()));
     if (seen->terms.steps <= 0)
@@ -73,12 +71,7 @@ static drv_status learn(arena *a, const cli_args *args, const watched_run *seen)
     const char *source = arena_printf(a, "drover bench device --from a run of %lld steps, %d ranks",
             (long long)seen->terms.steps, planned.n_ranks);
     device_profile_print(&profile, source, &text);
-    if (file)
-        status = file_write_atomic(file, text.p, text.n);
-    else
-        fputs(text.p, stdout);
-    str_free(&text);
-    return status;
+    return cli_write_text(cli_get(args, "--out", NULL), &text);
 }
 
 drv_status bench_learn(arena *a, const cli_args *args) {

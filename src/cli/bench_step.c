@@ -1,11 +1,9 @@
 // drover bench step: training steps on random tokens, against the peak of products; with --profile
 // each op against the roofline of the machine.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
@@ -93,10 +91,7 @@ static void print_json(const step_report *r) {
             "trainable_parameters", (json_int_t)held_trained(&r->p->held), "peak_rss",
             (json_int_t)r->peak_rss);
     if (r->profile) json_object_set_new(o, "profile", profile_json(r));
-    char *text = json_dumps(o, JSON_REAL_PRECISION(6));
-    puts(text);
-    free(text);
-    json_decref(o);
+    cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
 }
 
 // --- text
@@ -172,9 +167,7 @@ static drv_status draw(arena *a, const step_report *r, const char *file) {
             precision_name(cfg->precision), p->step_s * 1e3);
     str out = {0};
     plot_bars_svg(title, "ms", bars, p->n_rows + 1, &out);
-    const drv_status status = file_write_atomic(file, out.p, out.n);
-    str_free(&out);
-    return status;
+    return cli_write_text(file, &out);
 }
 
 // --- the profile of the device
@@ -187,14 +180,8 @@ static drv_status write_device(arena *a, const step_report *r, const char *file)
                     r->model, precision_name(r->p->held.config->precision), r->ranks,
                     str_plural(r->ranks), par_threads(), str_plural(par_threads()));
     str out = {0};
-    drv_status status = DRV_OK;
     device_profile_print(&d, source, &out);
-    if (file)
-        status = file_write_atomic(file, out.p, out.n);
-    else
-        fputs(out.p, stdout);
-    str_free(&out);
-    return status;
+    return cli_write_text(file, &out);
 }
 
 // Pipeline ranks wait outside of ops, as launches do, and context ranks inside of attention: the

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -26,11 +25,8 @@ static drv_status find_model(arena *a, const char *name, const char **path) {
     return file_exists(path_join(a, name, "manifest.json")) ? ckpt_verify_weights(name) : DRV_OK;
 }
 
-static drv_status read_options(const cli_args *args, const char *what, model_write_opts *opts) {
+drv_status ckpt_read_options(const cli_args *args, const char *what, model_write_opts *opts) {
     const char *type = cli_get(args, "--dtype", NULL);
-    int64_t threads = 0;
-    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
     *opts = (model_write_opts){.verb = what,
             .has_type = type != NULL,
             .force = cli_has(args, "--force")};
@@ -128,7 +124,8 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
         out = dcp;
     else if (!gguf)
         DRV_TRY(cli_need(args, "--out", &out));
-    DRV_TRY(read_options(args, "export", &opts));
+    DRV_TRY(cli_set_threads(args));
+    DRV_TRY(ckpt_read_options(args, "export", &opts));
     if (dcp) DRV_TRY(read_names(args, &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));
     if (gguf) return export_gguf(a, args, path, gguf);
@@ -161,7 +158,8 @@ drv_status ckpt_merge(arena *a, const cli_args *args) {
     model_write_opts opts;
     convert_result result;
     if (!gguf) DRV_TRY(cli_need(args, "--out", &out));
-    DRV_TRY(read_options(args, "merge", &opts));
+    DRV_TRY(cli_set_threads(args));
+    DRV_TRY(ckpt_read_options(args, "merge", &opts));
     DRV_TRY(find_model(a, args->positional[0], &base));
     DRV_TRY(find_model(a, args->positional[1], &adapter_path));
     if (gguf) return merge_gguf(a, args, base, adapter_path, gguf);
@@ -202,10 +200,7 @@ drv_status ckpt_compare(arena *a, const cli_args *args) {
     DRV_TRY(status);
     if (cli_has(args, "--json")) {
         json_t *json = comparison_json(&result, paths[0], paths[1]);
-        char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-        puts(text);
-        free(text);
-        json_decref(json);
+        cli_puts_json(json, json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9)));
     } else {
         printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", result.type_a, result.hash_a, paths[0],
                 result.type_b, result.hash_b, paths[1]);

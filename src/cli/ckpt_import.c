@@ -54,18 +54,6 @@ static void try_tokenizer(arena *a, const char *out) {
         log_warn("the tokenizer is there, but drover does not read it: %s", drv_message());
 }
 
-static drv_status read_options(const cli_args *args, model_write_opts *opts) {
-    const char *type = cli_get(args, "--dtype", NULL);
-    *opts = (model_write_opts){.verb = "import",
-            .has_type = type != NULL,
-            .keep_blocks = cli_has(args, "--keep-blocks"),
-            .force = cli_has(args, "--force")};
-    if (type && !st_type_of(type, &opts->type))
-        return drv_fail(DRV_E_USAGE, "ckpt import: --dtype is \"%s\", expected bf16, f16 or f32",
-                type);
-    return cli_get_bytes(args, "--max-shard-size", 1, &opts->shard_bytes);
-}
-
 // Writes the folder, with the state of the optimizer where that is asked for.
 static drv_status write_all(arena *a, const cli_args *args, const model *m, model_write_opts *opts,
         const char *out, convert_result *result) {
@@ -91,7 +79,8 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     model source;
     convert_result result;
     DRV_TRY(cli_need(args, "--out", &out));
-    DRV_TRY(read_options(args, &opts));
+    DRV_TRY(ckpt_read_options(args, "import", &opts));
+    opts.keep_blocks = cli_has(args, "--keep-blocks");
     DRV_TRY(model_write_check(in, out, opts.force));
     const char *key = cli_get(args, "--key", NULL), *config = cli_get(args, "--config", NULL);
     DRV_TRY(key ? model_open_key(a, in, key, &source) : model_open_with(a, in, config, &source));

@@ -2,7 +2,6 @@
 #include "cli/ckpt_show.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -93,10 +92,7 @@ drv_status ckpt_show(arena *a, const cli_args *args) {
                 path);
     if (status == DRV_OK && list) {
         json_t *all = json_pack("{s:s, s:O}", "path", path, "tensors", list);
-        char *text = json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-        puts(text);
-        free(text);
-        json_decref(all);
+        cli_puts_json(all, json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII));
     }
     json_decref(list);
     return status;

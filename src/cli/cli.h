@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
+#include "base/str.h"
 #include "config/config.h"
 #include "tok/tokenizer.h"
 
@@ -42,7 +44,8 @@ struct verb {
     int n_subverbs;
 };
 
-// Tables of a verb with their lengths.
+// Fields of a verb: the number of its words besides options, and its tables with their lengths.
+#define CLI_WORDS(min, max) .min_positional = min, .max_positional = max
 #define CLI_OPTIONS(table)  .options = table, .n_options = sizeof table / sizeof *table
 #define CLI_RULES(table)    .rules = table, .n_rules = sizeof table / sizeof *table
 #define CLI_SUBVERBS(table) .subverbs = table, .n_subverbs = sizeof table / sizeof *table
@@ -90,6 +93,8 @@ DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int
 const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n);
 // Loads the config that the first argument names, or the default one, with the values of --set.
 DRV_CHECKED drv_status cli_load_config(arena *a, const cli_args *args, run_config *out);
+// Sets the threads of this process by --threads; 0 or not given: all cores.
+DRV_CHECKED drv_status cli_set_threads(const cli_args *args);
 // Returns the value of an option that must be given.
 DRV_CHECKED drv_status cli_need(const cli_args *args, const char *option, const char **out);
 
@@ -102,6 +107,13 @@ drv_status cli_judge_input(drv_status status);
 void cli_open_stdout(void);
 // Flushes the buffer; nothing may be printed afterwards.
 void cli_close_stdout(void);
+
+// Prints the text of a JSON value on a line, and frees both.
+void cli_puts_json(json_t *value, char *text);
+// Writes a text to a file, or to standard output where `file` is NULL, and frees it.
+DRV_CHECKED drv_status cli_write_text(const char *file, str *text);
+// Returns the columns of the terminal, or of COLUMNS; `otherwise` where neither is known.
+int cli_columns(int otherwise);
 
 // Prints the help of drover (`shown` NULL), of a verb (parent NULL) or of a subverb.
 void cli_print_help(FILE *file, const verb *parent, const verb *shown);

@@ -73,11 +73,7 @@ static drv_status print_info_json(const cli_args *args, const dataset *set) {
             x->known && x->largest_id >= 0 ? json_integer(x->largest_id) : json_null());
     if (answers) json_object_set_new(o, "answers", answers);
     if (x->pairs) json_object_set_new(o, "pairs", json_integer(x->pairs));
-    char *text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
-    DRV_MEMORY(text, "a table or a state of some KiB");
-    puts(text);
-    free(text);
-    json_decref(o);
+    cli_puts_json(o, json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII));
     return DRV_OK;
 }
 

@@ -1,6 +1,5 @@
 // drover doctor: describes this machine and how drover uses it.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 
@@ -55,14 +54,6 @@ static json_t *needs_json(const need *list, int n) {
     return array;
 }
 
-static void print_needs_json(const need *list, int n) {
-    json_t *array = needs_json(list, n);
-    char *text = json_dumps(array, JSON_INDENT(2));
-    puts(text);
-    free(text);
-    json_decref(array);
-}
-
 static void print_needs(const need *list, int n) {
     for (int i = 0; i < n; i++)
         printf("%-12s%-8s %s\n", list[i].platform, need_words[list[i].state], list[i].text);
@@ -76,10 +67,7 @@ static void print_json(const machine *m) {
             "libraries", m->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
             "bf16_arithmetic", info->bf16_by, "pjrt", plugin_reports_json(m->plugins, m->n_plugins),
             "needs", needs_json(m->needs, m->n_needs));
-    char *text = json_dumps(o, JSON_REAL_PRECISION(5));
-    puts(text);
-    free(text);
-    json_decref(o);
+    cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(5)));
 }
 
 #ifdef __clang__ // clang's version contains its name
@@ -142,8 +130,9 @@ static drv_status run_platform(arena *a, const char *platform, bool as_json) {
     const int n = environment_look(a, "", platform, &needs);
     for (int i = 0; i < n; i++)
         n_unmet += needs[i].state == NEED_UNMET;
+    json_t *list = as_json ? needs_json(needs, n) : NULL;
     if (as_json)
-        print_needs_json(needs, n);
+        cli_puts_json(list, json_dumps(list, JSON_INDENT(2)));
     else
         print_needs(needs, n);
     if (n_unmet == 0) return DRV_OK;

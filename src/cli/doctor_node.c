@@ -86,10 +86,7 @@ static void print_text(const node_result *results, int n_nodes, const preflight 
 
 static void print_json(const node_result *results, const preflight *judged) {
     json_t *object = preflight_json(judged, results);
-    char *text = json_print(object, JSON_INDENT(1));
-    puts(text);
-    free(text);
-    json_decref(object);
+    cli_puts_json(object, json_print(object, JSON_INDENT(1)));
 }
 
 // Prints each host that stands out, one a line, for scripts of schedulers.

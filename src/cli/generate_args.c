@@ -6,7 +6,6 @@
 
 #include "backend/caps/backend_caps.h"
 #include "base/file.h"
-#include "base/parallel.h"
 #include "record/model_hint.h"
 #include "setup/device.h"
 #include "infer/resolve.h"
@@ -47,7 +46,6 @@ static void read_device(arena *a, const cli_args *args, generator_opts *model) {
 
 drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
         generate_opts *out) {
-    int64_t threads = 0;
     out->sampling = (sample_opts){.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1};
     DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &out->max_tokens));
     DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &out->sampling.temperature));
@@ -56,11 +54,10 @@ drv_status generation_read(arena *a, const cli_args *args, generator_opts *model
     DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100,
             &out->sampling.repetition_penalty));
     DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &out->seed));
-    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     DRV_TRY(generation_precision(args, &model->precision));
     read_device(a, args, model);
     out->stops = cli_get_all(a, args, "--stop", &out->n_stops);
-    par_set_threads((int)threads);
+    DRV_TRY(cli_set_threads(args));
     model_ref ref;
     DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
             cli_get(args, "--adapter", NULL), &ref));

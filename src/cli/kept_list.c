@@ -1,7 +1,6 @@
 // drover compile --list and --evict: lists and removes compiled programs.
 #include "cli/kept_list.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -82,10 +81,7 @@ static void print_json(const kept_program *list, int n, const char *dir) {
                         "compile_s", p->compile_s));
     }
     json_t *o = json_pack("{ss so}", "folder", dir, "programs", programs);
-    char *text = json_dumps(o, JSON_INDENT(2));
-    puts(text);
-    free(text);
-    json_decref(o);
+    cli_puts_json(o, json_dumps(o, JSON_INDENT(2)));
 }
 
 drv_status kept_list(arena *a, const cli_args *args) {

@@ -2,7 +2,6 @@
 #include "cli/launch_ask.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -187,10 +186,7 @@ static void print_json(const asked_job *job) {
     json_object_set_new(o, "state", json_string(verdict(job)));
     json_object_set_new(o, "scheduler", scheduler);
     json_object_set_new(o, "run", job->has_status ? run_json(&job->status) : json_null());
-    char *text = json_print(o, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-    puts(text);
-    free(text);
-    json_decref(o);
+    cli_puts_json(o, json_print(o, JSON_INDENT(2) | JSON_ENSURE_ASCII));
 }
 
 drv_status launch_run_status(arena *a, const cli_args *args) {
@@ -273,14 +269,3 @@ drv_status launch_run_logs(arena *a, const cli_args *args) {
             path_join(a, job.record.folder, arena_printf(a, "%s-%s.log", job.record.name, id)),
             (int)n_lines);
 }
-
-const cli_option launch_status_options[] = {CLI_JSON, ASK_OPTIONS};
-const cli_option launch_logs_options[] = {
-        {"--lines", "N", "the last ones (100)"},
-        ASK_LIMIT,
-};
-_Static_assert(sizeof launch_status_options / sizeof *launch_status_options ==
-                       N_LAUNCH_STATUS_OPTIONS,
-        "options");
-_Static_assert(sizeof launch_logs_options / sizeof *launch_logs_options == N_LAUNCH_LOGS_OPTIONS,
-        "options");

@@ -20,11 +20,6 @@ typedef struct asked_job {
     const char *no_status; // why not
 } asked_job;
 
-#define ASK_LIMIT                                                                                  \
-    { "--limit", "SECONDS", "for each program of the scheduler that is asked (60)" }
-#define ASK_OPTIONS                                                                                \
-    {"--run-dir", "DIR", "the run directory as seen from here (that of the job)"}, ASK_LIMIT
-
 // Reads launch.json and the options. DRV_E_USAGE: no such folder, a key of another form, or the
 // scheduler's program is not there.
 DRV_CHECKED drv_status launch_open_job(arena *a, const cli_args *args, asked_job *out);
@@ -44,58 +39,3 @@ DRV_CHECKED drv_status launch_run_status(arena *a, const cli_args *args);
 DRV_CHECKED drv_status launch_run_logs(arena *a, const cli_args *args);
 DRV_CHECKED drv_status launch_run_stop(arena *a, const cli_args *args);
 DRV_CHECKED drv_status launch_run_clean(arena *a, const cli_args *args);
-extern const cli_option launch_status_options[], launch_logs_options[], launch_stop_options[],
-        launch_clean_options[];
-enum {
-    N_LAUNCH_STATUS_OPTIONS = 3,
-    N_LAUNCH_LOGS_OPTIONS = 2,
-    N_LAUNCH_STOP_OPTIONS = 3,
-    N_LAUNCH_CLEAN_OPTIONS = 2
-};
-
-// The rows of their subverbs, for the table of the verb.
-#define ASK_COMMON                                                                                         \
-    "\n\n"                                                                                                 \
-    "JOB_DIR is a folder of drover launch KIND. Its launch.json identifies the job; the other files may\n" \
-    "have been edited. The scheduler's own program is asked (squeue, kubectl), for at\n"                   \
-    "most --limit seconds. docs/launch-jobs.md has the details."
-#define LAUNCH_ASK_SUBVERBS                                                                                                 \
-    {.name = "status",                                                                                                      \
-            .summary = "how a job of drover launch stands",                                                                 \
-            .usage = "JOB_DIR [--json] [--run-dir DIR] [--limit SECONDS]",                                                  \
-            .help = "Queued, and why; running, and at which step of which attempt; ended, and by which rank and\n"          \
-                    "cause: the scheduler's word joined with the run's status.json, which is read here, or in a\n"          \
-                    "pod that runs." ASK_COMMON,                                                                            \
-            .options = launch_status_options,                                                                               \
-            .n_options = N_LAUNCH_STATUS_OPTIONS,                                                                           \
-            .min_positional = 1,                                                                                            \
-            .max_positional = 1,                                                                                            \
-            .run = launch_run_status},                                                                                      \
-            {.name = "logs",                                                                                                \
-                    .summary = "the last lines that a job has written",                                                     \
-                    .usage = "JOB_DIR [--lines N] [--limit SECONDS]",                                                       \
-                    .help = "Of Slurm those of its log file, of Kubernetes those of its launcher or first pod." ASK_COMMON, \
-                    .options = launch_logs_options,                                                                         \
-                    .n_options = N_LAUNCH_LOGS_OPTIONS,                                                                     \
-                    .min_positional = 1,                                                                                    \
-                    .max_positional = 1,                                                                                    \
-                    .run = launch_run_logs},                                                                                \
-            {.name = "stop",                                                                                                \
-                    .summary = "have a job save, and wait until it has ended",                                              \
-                    .usage = "JOB_DIR [--wait SECONDS] [--run-dir DIR] [--limit SECONDS]",                                  \
-                    .help = "Slurm's ranks get SIGUSR1, a job of Kubernetes is deleted, which gives its pods their\n"       \
-                            "grace for a save; one that is queued is taken out. The same job can be handed over again,\n"   \
-                            "and goes on. Exit status 75: it still runs after --wait." ASK_COMMON,                          \
-                    .options = launch_stop_options,                                                                         \
-                    .n_options = N_LAUNCH_STOP_OPTIONS,                                                                     \
-                    .min_positional = 1,                                                                                    \
-                    .max_positional = 1,                                                                                    \
-                    .run = launch_run_stop},                                                                                \
-    {                                                                                                                       \
-        .name = "clean", .summary = "remove what a job that has ended made",                                                \
-        .usage = "JOB_DIR [--yes] [--limit SECONDS]",                                                                       \
-        .help = "Objects of Kubernetes with the job's label, Slurm's log, the files of JOB_DIR: listed first,\n"            \
-                "and removed after a yes. The run directory stays." ASK_COMMON,                                             \
-        .options = launch_clean_options, .n_options = N_LAUNCH_CLEAN_OPTIONS, .min_positional = 1,                          \
-        .max_positional = 1, .run = launch_run_clean                                                                        \
-    }

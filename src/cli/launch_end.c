@@ -174,16 +174,3 @@ drv_status launch_run_clean(arena *a, const cli_args *args) {
     DRV_TRY_CTX(clean(a, args, &job), "%s", args->name);
     return DRV_OK;
 }
-
-const cli_option launch_stop_options[] = {
-        {"--wait", "SECONDS", "for the save (the job's --grace and a minute)"},
-        ASK_OPTIONS,
-};
-const cli_option launch_clean_options[] = {
-        {"--yes", NULL, "do not ask"},
-        ASK_LIMIT,
-};
-_Static_assert(sizeof launch_stop_options / sizeof *launch_stop_options == N_LAUNCH_STOP_OPTIONS,
-        "options");
-_Static_assert(sizeof launch_clean_options / sizeof *launch_clean_options == N_LAUNCH_CLEAN_OPTIONS,
-        "options");

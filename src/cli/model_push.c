@@ -15,27 +15,6 @@
 #include "push/model_card.h"
 #include "push/push_files.h"
 
-const cli_option model_push_options[N_MODEL_PUSH_OPTIONS] = {
-        {"--create", NULL, "make the repository or the branch if it is not there"},
-        {"--private", NULL, "make it private"},
-        {"--branch", "NAME", "the branch that gets the commit (default main)"},
-        {"--create-pr", NULL, "open a pull request to the branch instead"},
-        {"--message", "TEXT", "of the commit (default \"Upload NAME with drover\")"},
-        {"--optimizer", NULL, "also what resuming needs: optimizer, trainer.json, manifest.json"},
-        {"--card", NULL, "make the card although the folder has a README.md"},
-        {"--base", "NAME", "for the card: the model of the hub that this one comes from"},
-        {"--dataset", "NAME", "for the card: a data set of the hub (repeatable)"},
-        {"--license", "NAME", "for the card: the licence, as the hub names it (apache-2.0)"},
-        {"--language", "CODE", "for the card: the language of the texts (en)"},
-        {"--dry-run", NULL, "print what would be sent, and the card, and send nothing"},
-        {"--parallel", "N", "files or parts at a time (default 4)"},
-        {"--tries", "N", "of a request that fails (default 8)"},
-};
-const cli_rule model_push_rules[N_MODEL_PUSH_RULES] = {
-        {"--private", .needs = "--create"},
-        {"--dry-run", .excludes = "--create --private"},
-};
-
 static drv_status read_repo(arena *a, const char *spec, const char **out) {
     static const char allowed[] =
             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";

@@ -2,7 +2,6 @@
 #include "cli/plan_elastic.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/json.h"
 #include "base/str.h"
@@ -73,11 +72,9 @@ drv_status plan_elastic(arena *a, const cli_args *args, const run_config *cfg) {
         else
             print_row(&job, n, is ? &found : NULL, why);
     }
-    if (as_json && status == DRV_OK) {
-        char *text = json_print(list, 0);
-        puts(text);
-        free(text);
-    }
-    json_decref(list);
+    if (as_json && status == DRV_OK)
+        cli_puts_json(list, json_print(list, 0));
+    else
+        json_decref(list);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "cli/plan_search.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -87,10 +86,7 @@ static void print_json(arena *a, const layout_search *best) {
             all->n_meshes, "variants_too_large", all->n_too_large, "meshes_too_large", best->n_not,
             "not_possible", refused.n ? refused.p : "", "layouts", list);
     str_free(&refused);
-    char *text = json_dumps(o, 0);
-    puts(text);
-    free(text);
-    json_decref(o);
+    cli_puts_json(o, json_dumps(o, 0));
 }
 
 static drv_status report(arena *a, const cli_args *args, const layout_search *best) {

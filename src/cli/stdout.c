@@ -5,9 +5,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/cli.h"
 
@@ -51,4 +54,29 @@ void cli_close_stdout(void) {
     if (fflush(stdout) != 0 ||
             close(STDOUT_FILENO) != 0) // NFS and quotas may report errors only at close
         give_up(errno);
+}
+
+void cli_puts_json(json_t *value, char *text) {
+    DRV_ASSERT(text, "a value has no JSON text");
+    puts(text);
+    free(text);
+    json_decref(value);
+}
+
+drv_status cli_write_text(const char *file, str *text) {
+    drv_status status = DRV_OK;
+    if (file)
+        status = file_write_atomic(file, text->p, text->n);
+    else
+        fwrite(text->n ? text->p : "", 1, text->n, stdout);
+    str_free(text);
+    return status;
+}
+
+int cli_columns(int otherwise) {
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    const char *value = getenv("COLUMNS");
+    const long columns = value ? strtol(value, NULL, 10) : 0;
+    return columns > 0 && columns < 10000 ? (int)columns : otherwise;
 }

@@ -202,7 +202,7 @@ drv_status tokenizer_train(arena *a, const cli_args *args) {
     const char *out;
     int n_inputs;
     const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
-    DRV_TRY(tokenizer_set_threads(args));
+    DRV_TRY(cli_set_threads(args));
     DRV_TRY(cli_need(args, "--out", &out));
     if (!n_inputs) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
     const chat_form *chat;

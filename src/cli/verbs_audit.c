@@ -1,6 +1,5 @@
 // audit: replays steps of a run and says where it went another way.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -57,10 +56,7 @@ static void print_json(const audit_result *result, const char *message) {
     json_object_set_new(all, "compared", json_integer(result->compared));
     json_object_set_new(all, "ranks", json_integer(result->ranks));
     json_object_set_new(all, "difference", found);
-    char *text = json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII);
-    puts(text);
-    free(text);
-    json_decref(all);
+    cli_puts_json(all, json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII));
 }
 
 static void print_text(const audit_result *x, const char *message) {
@@ -118,7 +114,6 @@ const verb verb_audit = {
                 "\n"
                 "Exit status: 0 equal, 1 a step differs, 2 it cannot be audited here, and why.",
         CLI_OPTIONS(options),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_WORDS(1, 1),
         .run = run_audit,
 };

@@ -1,7 +1,6 @@
 // drover ckpt: lists, shows and verifies checkpoints; the table of its subverbs.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
@@ -52,10 +51,8 @@ static json_t *listed_json(const listed *x) {
 }
 
 static void print_json(json_t *value) {
-    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
-    puts(text);
-    free(text);
-    json_decref(value);
+    cli_puts_json(value,
+            json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII));
 }
 
 static drv_status run_list(arena *a, const cli_args *args) {
@@ -271,8 +268,7 @@ static const verb subverbs[] = {
                         "them, both models are run and compared as by export. verify.json has the result.",
                 CLI_OPTIONS(import_options),
                 CLI_RULES(import_rules),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = ckpt_import,
         },
         {
@@ -281,8 +277,7 @@ static const verb subverbs[] = {
                 .usage = "RUN_DIR [--json]",
                 .help = "Checks every byte of each checkpoint against its manifest of hashes.",
                 CLI_OPTIONS(json_options),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = run_list,
         },
         {
@@ -293,8 +288,7 @@ static const verb subverbs[] = {
                         "torch.save (.bin, .pt, .pth, .ckpt): its tensors by the keys that lead to them, joined by\n"
                         "dots.",
                 CLI_OPTIONS(show_options),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = run_show,
         },
         {
@@ -315,8 +309,7 @@ static const verb subverbs[] = {
                         "explains (docs/proof.md); the first weight beyond that is named with both values. Exit\n"
                         "status 1: out of bounds. The models stay on disk; memory is some 200 MB for any size.",
                 CLI_OPTIONS(json_options),
-                .min_positional = 1,
-                .max_positional = 2,
+                CLI_WORDS(1, 2),
                 .run = run_verify,
         },
         {
@@ -343,8 +336,7 @@ static const verb subverbs[] = {
                         "(FILE.unproved) and exits 1.",
                 CLI_OPTIONS(export_options),
                 CLI_RULES(export_rules),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = ckpt_export,
         },
         {
@@ -364,8 +356,7 @@ static const verb subverbs[] = {
                         "as --type says; what the base lay in memory as while it was tuned does not count.",
                 CLI_OPTIONS(merge_options),
                 CLI_RULES(gguf_rules),
-                .min_positional = 2,
-                .max_positional = 2,
+                CLI_WORDS(2, 2),
                 .run = ckpt_merge,
         },
         {
@@ -377,8 +368,7 @@ static const verb subverbs[] = {
                         "resumes as the original does. For a model to publish, or one of another type, see ckpt\n"
                         "export.",
                 CLI_OPTIONS(consolidate_options),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = ckpt_consolidate_verb,
         },
 };

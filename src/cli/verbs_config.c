@@ -104,9 +104,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
         config_say_old_keys(&cfg);
         config_print(&cfg, true, &text);
     }
-    fputs(text.p, stdout);
-    str_free(&text);
-    return DRV_OK;
+    return cli_write_text(NULL, &text);
 }
 
 const verb verb_config = {
@@ -154,9 +152,7 @@ static drv_status run_graph(arena *a, const cli_args *args) {
     if (!found) return refuse_program(a, &p, name);
     str text = {0};
     graph_print(found->graph, &text);
-    fwrite(text.p, 1, text.n, stdout);
-    str_free(&text);
-    return DRV_OK;
+    return cli_write_text(NULL, &text);
 }
 
 const verb verb_graph = {

@@ -189,8 +189,7 @@ static const verb subverbs[] = {
                         "of HF_TOKEN or of `hf auth login`; it is sent to the hub alone, over https. HF_ENDPOINT names\n"
                         "another hub.",
                 CLI_OPTIONS(get_options),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = data_get,
         },
         {
@@ -238,8 +237,7 @@ static const verb subverbs[] = {
                         "drover data build made it: it keeps them in PREFIX.idx.json. Of a set that\n"
                         "--sft built also how many tokens are answers and how long the examples are.",
                 CLI_OPTIONS(info_options),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = data_look_info,
         },
         {
@@ -249,8 +247,7 @@ static const verb subverbs[] = {
                 .help = "Prints the ids of a document, or its text when the tokenizer is given. Of a set that --sft\n"
                         "built the answers are green on a terminal, else between [[ and ]], the last between [[* and *]].",
                 CLI_OPTIONS(show_options),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = data_look_show,
         },
         {
@@ -261,8 +258,7 @@ static const verb subverbs[] = {
                         "built the set, and the marks of answers that --sft makes. A failure names token, document and value.",
                 CLI_OPTIONS(verify_options),
                 CLI_RULES(verify_rules),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = data_look_verify,
         },
 };

@@ -1,7 +1,5 @@
 // drover devices: lists the accelerators that PJRT plugins find here.
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
@@ -33,18 +31,6 @@ const char *plugin_report_text(arena *a, const plugin_report *report) {
             report->minor, report->stablehlo);
 }
 
-static void print_list(const json_t *list) {
-    char *text = json_dumps(list, JSON_INDENT(2));
-    puts(text);
-    free(text);
-}
-
-static void print_json(const plugin_report *reports, int n) {
-    json_t *list = plugin_reports_json(reports, n);
-    print_list(list);
-    json_decref(list);
-}
-
 static drv_status print_profiles(arena *a, bool as_json) {
     json_t *list = json_array();
     if (!as_json)
@@ -67,8 +53,10 @@ static drv_status print_profiles(arena *a, bool as_json) {
                 d.bytes_per_s / 1e9, (long long)d.links.ranks_per_host, d.links.inside / 1e9,
                 d.links.between / 1e9, d.source);
     }
-    if (as_json) print_list(list);
-    json_decref(list);
+    if (as_json)
+        cli_puts_json(list, json_dumps(list, JSON_INDENT(2)));
+    else
+        json_decref(list);
     return DRV_OK;
 }
 
@@ -81,13 +69,12 @@ static drv_status run(arena *a, const cli_args *args) {
     const int n = plugins_look(a, wanted, reports);
     for (int i = 0; i < n; i++)
         works += !reports[i].lacks;
-    if (cli_has(args, "--json"))
-        print_json(reports, n);
-    else
-        for (int i = 0; i < n; i++) {
-            printf("%-8s%s\n", reports[i].name, plugin_report_text(a, &reports[i]));
-            if (!reports[i].lacks) printf("%-8s%s\n", "", reports[i].path);
-        }
+    json_t *list = cli_has(args, "--json") ? plugin_reports_json(reports, n) : NULL;
+    if (list) cli_puts_json(list, json_dumps(list, JSON_INDENT(2)));
+    for (int i = 0; i < n && !list; i++) {
+        printf("%-8s%s\n", reports[i].name, plugin_report_text(a, &reports[i]));
+        if (!reports[i].lacks) printf("%-8s%s\n", "", reports[i].path);
+    }
     if (wanted && works == 0) return drv_fail(DRV_E_DEVICE, "%s", reports[0].lacks);
     return DRV_OK;
 }

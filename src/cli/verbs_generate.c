@@ -1,7 +1,6 @@
 // generate: text from a model.
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -61,11 +60,8 @@ static void print_json(const str *prompt, const prompt_cost *cost, const generat
     json_object_set_new(o, "tokens_per_s", json_real(rate(r->ids.n, r->seconds)));
     json_object_set_new(o, "prompt_tokens", json_integer(cost->n_tokens));
     json_object_set_new(o, "prompt_tokens_per_s", json_real(rate(cost->n_tokens, cost->seconds)));
-    char *text = json_dumps(o, JSON_REAL_PRECISION(6));
-    puts(text);
+    cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
     fflush(stdout);
-    free(text);
-    json_decref(o);
 }
 
 static drv_status print_sample(generate_call *call, prompt_cost *cost, generate_result *r) {

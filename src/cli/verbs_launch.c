@@ -1,7 +1,6 @@
 // drover launch: one process on each node becomes ranks on all of them.
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,9 +141,7 @@ static drv_status read_preflight(const cli_args *args, launch_job *job) {
 static drv_status explain(const supervisor_rules *rules) {
     str text = {0};
     supervisor_explain(rules, &text);
-    fputs(text.p, stdout);
-    str_free(&text);
-    return DRV_OK;
+    return cli_write_text(NULL, &text);
 }
 
 // Finds out which nodes and ranks there are, from the options, the environment and the config.
@@ -204,6 +201,131 @@ static drv_status run_rank(arena *a, const cli_args *args) {
 
 enum { MAX_WORDS = 4096 };
 
+// --- jobs for schedulers
+#define ALL_KINDS                                                                                  \
+    {"--nodes", "N", "machines, spare ones among them (1)"},                                       \
+            {"--instance", "TYPE",                                                                 \
+                    "their type (a wrong one lists all); cpu: 16 CPUs; ml.TYPE: of HyperPod"},     \
+            {"--instance-file", "FILE", "another type, from YAML: docs/launch-jobs.md"},           \
+            {"--device", "NAME|FILE", "profile of a rank's device (that of the type)"},            \
+            {"--ranks-per-node", "N", "ranks of each (a core of a device each; 1 on cpu)"},        \
+            {"--name", "NAME", "of the job (from that of the config)"},                            \
+            {"--job", "WORK", "train, compile (CONFIG's programs) or data (a verb, after --)"},    \
+            {"--tries", "N", "further ones, where another try may succeed (3)"},                   \
+            {"--grace", "SECONDS",                                                                 \
+                    "for a save when the job is to end (by the run's longest one; else 600)"},     \
+            {"--out", "DIR", "folder for the files, new or empty (launch/NAME-KIND)"},             \
+            {"--submit", NULL, "hand them to the scheduler, too"}, CLI_SET, LAUNCH_RULE_OPTIONS
+#define QUEUE(what)                                                                                \
+    { "--queue", "NAME", what }
+#define TIME                                                                                       \
+    { "--time", "TIME", "limit of a try: HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d" }
+#define PREFLIGHT(says)                                                                            \
+    { "--preflight", "HOW", says }
+#define OF_NODES "off, warn, exclude: as of drover launch node, which each node runs (off)"
+#define VOLUME                                                                                     \
+    {"--image", "IMAGE", "container image with drover: docs/launch-jobs.md"},                      \
+            {"--pvc", "NAME", "volume with data and runs: a PersistentVolumeClaim"}, {             \
+        "--mount", "DIR", "where it is, and where paths begin (" DEFAULT_MOUNT ")"                 \
+    }
+#define TOPOLOGY(what)                                                                             \
+    { "--topology", "WHERE", what }
+#define OF_KEYS  "a label of nodes that all ranks share: topology.kubernetes.io/zone"
+#define OF_TIERS "Volcano's highest tier of the network that ranks may lie apart"
+#define POD_OPTIONS                                                                                \
+    {"--env", "NAME=VALUE", "a variable for drover (repeatable)"},                                 \
+            {"--secret-env", "NAME=SECRET:KEY",                                                    \
+                    "one from a Secret: HF_TOKEN=hub:token (repeatable)"},                         \
+            {"--label", "KEY=VALUE", "of all objects and pods (repeatable)"},                      \
+            {"--annotation", "KEY=VALUE", "of all pods (repeatable)"},                             \
+            {"--toleration", "KEY[=VALUE][:EFFECT]", "of all pods (repeatable)"},                  \
+            {"--node-selector", "KEY=VALUE", "of all pods (repeatable)"},                          \
+            {"--image-pull-secret", "NAME", "for the image's registry (repeatable)"},              \
+            {"--priority-class", "NAME", "of all pods"}, {                                         \
+        "--service-account", "NAME", "of all pods"                                                 \
+    }
+#define PODS                                                                                       \
+    {"--namespace", "NAME", "of Kubernetes (kubectl's own)"},                                      \
+            {"--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"},                \
+            {"--page", NULL, "a Deployment of the run's page beside the job, with a password"},    \
+            POD_OPTIONS
+
+static const cli_option slurm_options[] = {
+        ALL_KINDS,
+        QUEUE("partition"),
+        TIME,
+        TOPOLOGY("leaf switches that the nodes may lie at (1: one)"),
+        {"--tasks", "HOW",
+                "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
+        PREFLIGHT("off; warn: says which nodes stand out; exclude: goes on without them (off)"),
+};
+static const cli_option volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"), TIME,
+        TOPOLOGY(OF_TIERS), PREFLIGHT(OF_NODES)};
+static const cli_option operator_options[] = {ALL_KINDS, VOLUME, PODS,
+        QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
+        PREFLIGHT(OF_NODES)};
+static const cli_option ray_options[] = {ALL_KINDS, VOLUME, PODS,
+        QUEUE("local queue of Kueue, which starts the job; with --gang, of Volcano"), TIME,
+        TOPOLOGY(OF_KEYS "; with --gang Volcano's highest tier"), PREFLIGHT(OF_NODES),
+        {"--gang", NULL, "Volcano starts all pods of the cluster or none"},
+        {"--cluster", "NAME", "a RayCluster that stays, to which the job is submitted"}};
+static const cli_option trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
+        QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
+        PREFLIGHT(OF_NODES),
+        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"},
+        {"--progress", NULL, "of mpi: rank 0 posts it to Trainer (needs its gate TrainJobStatus)"}};
+
+static const cli_rule job_rules[] = {
+        {.option = "--instance-file", .excludes = "--instance"},
+};
+
+static const char job_help[] =
+        "Writes what the scheduler needs to train CONFIG on so many machines of a type, checks before that\n"
+        "the layout divides the ranks and the plan fits their memory, and prints what to do next. Nothing\n"
+        "is written where anything is wrong. A job that ends with 75 is tried again; 1, 2 (it would fail\n"
+        "again) end it; before a time limit, an eviction or a shutdown the ranks save.\n"
+        "\n"
+        "Pods run as user 1000 without rights (IPC_LOCK apart, for EFA), their requests are their limits;\n"
+        "the config travels in a ConfigMap, and several nodes of drover launch node share a Secret, which\n"
+        "--submit makes and no file holds. Kinds that run drover launch node hand on to it what follows a\n"
+        "failure (--max-restarts, --spare-nodes and their kin). --job compile and --job data make jobs of\n"
+        "the same image for drover compile CONFIG and for data:\n"
+        "  drover launch trainjob --job data --instance cpu ...\n"
+        "      -- data build --input text --out data/set\n"
+        "\n"
+        "docs/launch-jobs.md has the kinds, what ends do in each, and what the image must hold.\n"
+        "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge\n"
+        "             --time 24h --set backend=pjrt --set pjrt.plugin=neuron";
+
+// A subverb that writes the files of a job.
+#define JOB_SUBVERB(word, says, list)                                                              \
+    {                                                                                              \
+        .name = word, .summary = says,                                                             \
+        .usage = "CONFIG --nodes N --instance TYPE [OPTION]... [--set KEY=VALUE]...\n"             \
+                 "--job data --instance TYPE [OPTION]... -- VERB WORD...",                         \
+        .help = job_help, CLI_OPTIONS(list), CLI_RULES(job_rules), CLI_WORDS(1, MAX_WORDS),        \
+        .run = launch_job_run,                                                                     \
+    }
+
+// --- jobs that were submitted
+#define ASK_LIMIT                                                                                  \
+    { "--limit", "SECONDS", "for each program of the scheduler that is asked (60)" }
+#define ASK_OPTIONS                                                                                \
+    {"--run-dir", "DIR", "the run directory as seen from here (that of the job)"}, ASK_LIMIT
+
+static const cli_option status_options[] = {CLI_JSON, ASK_OPTIONS};
+static const cli_option logs_options[] = {{"--lines", "N", "the last ones (100)"}, ASK_LIMIT};
+static const cli_option stop_options[] = {{"--wait", "SECONDS",
+                                                  "for the save (the job's --grace and a minute)"},
+        ASK_OPTIONS};
+static const cli_option clean_options[] = {{"--yes", NULL, "do not ask"}, ASK_LIMIT};
+
+#define ASK_COMMON                                                                                         \
+    "\n\n"                                                                                                 \
+    "JOB_DIR is a folder of drover launch KIND. Its launch.json identifies the job; the other files may\n" \
+    "have been edited. The scheduler's own program is asked (squeue, kubectl), for at\n"                   \
+    "most --limit seconds. docs/launch-jobs.md has the details."
+
 static const verb subverbs[] = {
         {
                 .name = "node",
@@ -237,24 +359,67 @@ static const verb subverbs[] = {
                         "one below 0.8 of the median is taken only where no spare one is left.",
                 CLI_OPTIONS(node_options),
                 CLI_RULES(node_rules),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = run_node,
         },
-        LAUNCH_JOB_SUBVERBS,
-        LAUNCH_ASK_SUBVERBS,
+        JOB_SUBVERB("slurm", "write a script for sbatch", slurm_options),
+        JOB_SUBVERB("trainjob", "write a TrainJob of Kubeflow Trainer and its runtime",
+                trainjob_options),
+        JOB_SUBVERB("mpi-operator", "write an MPIJob of the MPI Operator", operator_options),
+        JOB_SUBVERB("pytorchjob", "write a PyTorchJob of the training operator", operator_options),
+        JOB_SUBVERB("ray", "write a RayJob and a RayCluster of KubeRay", ray_options),
+        JOB_SUBVERB("volcano", "write a Job of Volcano", volcano_options),
+        {
+                .name = "status",
+                .summary = "how a job of drover launch stands",
+                .usage = "JOB_DIR [--json] [--run-dir DIR] [--limit SECONDS]",
+                .help = "Queued, and why; running, and at which step of which attempt; ended, and by which rank and\n"
+                        "cause: the scheduler's word joined with the run's status.json, which is read here, or in a\n"
+                        "pod that runs." ASK_COMMON,
+                CLI_OPTIONS(status_options),
+                CLI_WORDS(1, 1),
+                .run = launch_run_status,
+        },
+        {
+                .name = "logs",
+                .summary = "the last lines that a job has written",
+                .usage = "JOB_DIR [--lines N] [--limit SECONDS]",
+                .help = "Of Slurm those of its log file, of Kubernetes those of its launcher or first pod." ASK_COMMON,
+                CLI_OPTIONS(logs_options),
+                CLI_WORDS(1, 1),
+                .run = launch_run_logs,
+        },
+        {
+                .name = "stop",
+                .summary = "have a job save, and wait until it has ended",
+                .usage = "JOB_DIR [--wait SECONDS] [--run-dir DIR] [--limit SECONDS]",
+                .help = "Slurm's ranks get SIGUSR1, a job of Kubernetes is deleted, which gives its pods their\n"
+                        "grace for a save; one that is queued is taken out. The same job can be handed over again,\n"
+                        "and goes on. Exit status 75: it still runs after --wait." ASK_COMMON,
+                CLI_OPTIONS(stop_options),
+                CLI_WORDS(1, 1),
+                .run = launch_run_stop,
+        },
+        {
+                .name = "clean",
+                .summary = "remove what a job that has ended made",
+                .usage = "JOB_DIR [--yes] [--limit SECONDS]",
+                .help = "Objects of Kubernetes with the job's label, Slurm's log, the files of JOB_DIR: listed first,\n"
+                        "and removed after a yes. The run directory stays." ASK_COMMON,
+                CLI_OPTIONS(clean_options),
+                CLI_WORDS(1, 1),
+                .run = launch_run_clean,
+        },
         {
                 .name = "agent",
                 .usage = "-- HOST WORD...",
-                .min_positional = 2,
-                .max_positional = MAX_WORDS,
+                CLI_WORDS(2, MAX_WORDS),
                 .run = run_agent,
         },
         {
                 .name = "rank",
                 .usage = "-- BACKEND ARGUMENT...",
-                .min_positional = 2,
-                .max_positional = MAX_WORDS,
+                CLI_WORDS(2, MAX_WORDS),
                 .run = run_rank,
         },
 };

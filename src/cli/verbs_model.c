@@ -40,6 +40,27 @@ static const cli_option get_options[] = {
         CLI_FETCH,
 };
 
+static const cli_option push_options[] = {
+        {"--create", NULL, "make the repository or the branch if it is not there"},
+        {"--private", NULL, "make it private"},
+        {"--branch", "NAME", "the branch that gets the commit (default main)"},
+        {"--create-pr", NULL, "open a pull request to the branch instead"},
+        {"--message", "TEXT", "of the commit (default \"Upload NAME with drover\")"},
+        {"--optimizer", NULL, "also what resuming needs: optimizer, trainer.json, manifest.json"},
+        {"--card", NULL, "make the card although the folder has a README.md"},
+        {"--base", "NAME", "for the card: the model of the hub that this one comes from"},
+        {"--dataset", "NAME", "for the card: a data set of the hub (repeatable)"},
+        {"--license", "NAME", "for the card: the licence, as the hub names it (apache-2.0)"},
+        {"--language", "CODE", "for the card: the language of the texts (en)"},
+        {"--dry-run", NULL, "print what would be sent, and the card, and send nothing"},
+        {"--parallel", "N", "files or parts at a time (default 4)"},
+        {"--tries", "N", "of a request that fails (default 8)"},
+};
+static const cli_rule push_rules[] = {
+        {"--private", .needs = "--create"},
+        {"--dry-run", .excludes = "--create --private"},
+};
+
 static const verb subverbs[] = {
         {
                 .name = "get",
@@ -52,21 +73,28 @@ static const verb subverbs[] = {
                         "HF_ENDPOINT names another hub. At the end it prints how to go on: `model: {from:\n"
                         "models/NAME}` in a config trains the model further.",
                 CLI_OPTIONS(get_options),
-                .min_positional = 1,
-                .max_positional = 1,
+                CLI_WORDS(1, 1),
                 .run = model_get,
         },
         {
                 .name = "push",
                 .summary = "publish a model on the Hugging Face hub",
                 .usage = "FOLDER hf:ORG/NAME [--create [--private]] [--dry-run]",
-                .help = MODEL_PUSH_HELP,
-                .options = model_push_options,
-                .n_options = N_MODEL_PUSH_OPTIONS,
-                .rules = model_push_rules,
-                .n_rules = N_MODEL_PUSH_RULES,
-                .min_positional = 2,
-                .max_positional = 2,
+                .help = "Uploads a model folder, a checkpoint (also by its run directory) or a LoRA adapter: config, "
+                        "weights, tokenizer, chat template, licence texts, verify.json and README.md. What the hub "
+                        "has is not sent again, so an interrupted push is called once more and goes on; of a large "
+                        "file it sends the parts that are missing. All of it appears on the hub at once, in one "
+                        "commit (in several beyond 256 files). Large files go by Git LFS, also where the hub keeps "
+                        "them in Xet.\n\n"
+                        "Without a README.md in the folder drover makes a card of what it knows: data, steps, loss "
+                        "and ranks of the run, hashes of the weights, the proof of verify.json. What it cannot know "
+                        "you may say by --base, --dataset, --license and --language.\n\n"
+                        "The token comes from HF_TOKEN, or from the file that `hf auth login` has written "
+                        "(HF_TOKEN_PATH, HF_HOME). It is sent to the hub alone, over https; HF_ENDPOINT names "
+                        "another hub.",
+                CLI_OPTIONS(push_options),
+                CLI_RULES(push_rules),
+                CLI_WORDS(2, 2),
                 .run = model_push,
         },
 };

@@ -45,7 +45,6 @@ const verb verb_page = {
                 "drover launch KIND --page makes a Deployment of it.\n"
                 "Example: drover page runs/perl --listen 0.0.0.0:8080 --password-file password",
         CLI_OPTIONS(options),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_WORDS(1, 1),
         .run = run_page,
 };

@@ -1,6 +1,5 @@
 // drover plan: prints the memory, the arithmetic and the time of a run before it starts.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -215,10 +214,7 @@ static void print_plan_json(const plan_report *report) {
     json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
     json_object_set_new(all, "refused",
             report->refused ? json_string(report->refused) : json_null());
-    char *text = json_dumps(all, 0);
-    puts(text);
-    free(text);
-    json_decref(all);
+    cli_puts_json(all, json_dumps(all, 0));
 }
 
 // Plans for a named device. Only the device's memory counts: the process has that of its host.

@@ -1,22 +1,11 @@
 // drover plot: draws curves of runs on the terminal or to a file.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "plot/chart.h"
-
-static int terminal_columns(void) {
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    const char *value = getenv("COLUMNS");
-    const long columns = value ? strtol(value, NULL, 10) : 0;
-    return columns > 0 && columns < 10000 ? (int)columns : 80;
-}
 
 // Splits "loss,lr" into a list, with val_loss after loss.
 static drv_status split_keys(arena *a, const char *text, const char **keys, int *n) {
@@ -62,7 +51,7 @@ static drv_status read_runs(arena *a, const cli_args *args, const char *const *k
 static drv_status run_plot(arena *a, const cli_args *args) {
     const char *file = cli_get(args, "--out", NULL), *keys[PLOT_MAX_KEYS];
     const bool html = file && str_ends(file, ".html"), svg = file && str_ends(file, ".svg");
-    int64_t width = terminal_columns(), height = 16;
+    int64_t width = cli_columns(80), height = 16;
     if (file && !html && !svg)
         return drv_fail(DRV_E_USAGE,
                 "plot: --out is \"%s\", expected a name ending in .svg or .html", file);
@@ -75,22 +64,18 @@ static drv_status run_plot(arena *a, const cli_args *args) {
     DRV_TRY(read_runs(a, args, keys, drawn.n_keys, runs));
     drawn.runs = runs;
     str out = {0};
-    drv_status status = DRV_OK;
     if (file) {
         (html ? plot_html : plot_svg)(a, &drawn, &out);
-        status = file_write_atomic(file, out.p, out.n);
-        if (status == DRV_OK)
-            log_info("%s: %d run%s", file, drawn.n_runs, str_plural(drawn.n_runs));
     } else {
         const plot_terminal_opts opts = {.columns = (int)width,
                 .rows = (int)height,
                 .utf8 = !cli_has(args, "--ascii") && terminal_is_utf8(STDOUT_FILENO),
                 .colour = drawn.n_runs > 1 && terminal_has_colour(STDOUT_FILENO)};
         plot_terminal(a, &drawn, &opts, &out);
-        fwrite(out.p, 1, out.n, stdout);
     }
-    str_free(&out);
-    return status;
+    DRV_TRY(cli_write_text(file, &out));
+    if (file) log_info("%s: %d run%s", file, drawn.n_runs, str_plural(drawn.n_runs));
+    return DRV_OK;
 }
 
 static const cli_option options[] = {
@@ -116,7 +101,6 @@ const verb verb_plot = {
                 "Example: drover plot runs/a runs/b --out compare.svg",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
-        .min_positional = 1,
-        .max_positional = 1 << 20,
+        CLI_WORDS(1, 1 << 20),
         .run = run_plot,
 };

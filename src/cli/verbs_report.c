@@ -1,9 +1,7 @@
 // drover report: prints the outcome of runs as text, JSON or one HTML page.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/generate_args.h"
@@ -29,33 +27,29 @@ static void add_facts(json_t *run, const report_facts *facts) {
     json_object_set_new(run, "samples", samples);
 }
 
+static void print_json(const cli_args *args, watched_run *const *runs, const report_facts *facts) {
+    json_t *all = json_object(), *list = json_array();
+    for (int i = 0; i < args->n_positional; i++) {
+        json_t *run = watched_run_json(runs[i]);
+        add_facts(run, &facts[i]);
+        json_array_append_new(list, run);
+    }
+    json_object_set_new(all, "runs", list);
+    cli_puts_json(all, json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII));
+}
+
 static drv_status write_report(const cli_args *args, watched_run *const *runs,
         const report_opts *opts) {
     const char *file = cli_get(args, "--out", NULL);
     str out = {0};
-    drv_status status = DRV_OK;
     if (cli_has(args, "--json")) {
-        json_t *all = json_object(), *list = json_array();
-        for (int i = 0; i < args->n_positional; i++) {
-            json_t *run = watched_run_json(runs[i]);
-            add_facts(run, &opts->facts[i]);
-            json_array_append_new(list, run);
-        }
-        json_object_set_new(all, "runs", list);
-        char *text = json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII);
-        json_decref(all);
-        puts(text);
-        free(text);
-    } else if (file) {
-        run_report_html(runs, args->n_positional, opts, &out);
-        status = file_write_atomic(file, out.p, out.n);
-        if (status == DRV_OK) log_info("report: %s", file);
-    } else {
-        run_report_text(runs, args->n_positional, opts, &out);
-        fwrite(out.p, 1, out.n, stdout);
+        print_json(args, runs, opts->facts);
+        return DRV_OK;
     }
-    str_free(&out);
-    return status;
+    (file ? run_report_html : run_report_text)(runs, args->n_positional, opts, &out);
+    DRV_TRY(cli_write_text(file, &out));
+    if (file) log_info("report: %s", file);
+    return DRV_OK;
 }
 
 static drv_status run_report(arena *a, const cli_args *args) {
@@ -110,7 +104,6 @@ const verb verb_report = {
                 "Example: drover report runs/a runs/b --out compare.html",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
-        .min_positional = 1,
-        .max_positional = MAX_RUNS,
+        CLI_WORDS(1, MAX_RUNS),
         .run = run_report,
 };

@@ -12,13 +12,6 @@
 #include "data/read/text_batch.h"
 #include "tok/model_file.h"
 
-drv_status tokenizer_set_threads(const cli_args *args) {
-    int64_t threads = 0;
-    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
-    return DRV_OK;
-}
-
 void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends) {
     if (json && begins) putchar('[');
     for (int64_t i = 0; i < ids->n; i++) {
@@ -67,7 +60,7 @@ static drv_status tokenizer_encode(arena *a, const cli_args *args) {
     int n_inputs;
     const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
     if (!n_inputs) inputs = standard_input, n_inputs = 1;
-    DRV_TRY(tokenizer_set_threads(args));
+    DRV_TRY(cli_set_threads(args));
     DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *tok;
     DRV_TRY(tokenizer_open(a, dir, &tok));
@@ -120,11 +113,8 @@ static drv_status read_ids(const tokenizer *t, const char *where, const char *li
 // A record as data build reads it.
 static void print_json_text(const char *key, const str *text) {
     json_t *object = json_pack("{s: s%}", key, text->n ? text->p : "", text->n);
-    char *line = object ? json_dumps(object, JSON_ENSURE_ASCII) : NULL;
-    DRV_ASSERT(line, "a decoded text is not UTF-8");
-    puts(line);
-    free(line);
-    json_decref(object);
+    DRV_ASSERT(object, "a decoded text is not UTF-8");
+    cli_puts_json(object, json_dumps(object, JSON_ENSURE_ASCII));
 }
 
 // Text of ids: all lines one after the other; with --json-key each line as a record of that key.

@@ -1,9 +1,7 @@
 // drover top: shows runs while they go on, on a live screen, as text or as JSON.
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -75,24 +73,15 @@ static void read_shown(top *self, double limit_s) {
     }
 }
 
-static int output_columns(void) {
-    struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-    const char *value = getenv("COLUMNS");
-    const long columns = value ? strtol(value, NULL, 10) : 0;
-    return columns > 0 && columns < 10000 ? (int)columns : 100;
-}
-
-static void print_once(top *self) {
+static drv_status print_once(top *self) {
     str out = {0};
     const bool colour = terminal_has_colour(STDOUT_FILENO);
-    screen s = screen_new(output_columns(), self->open < 0 ? self->n + 1 : ONCE_ROWS);
+    screen s = screen_new(cli_columns(100), self->open < 0 ? self->n + 1 : ONCE_ROWS);
     self->view.selected = self->list.selected = -1; // nothing is selected
     draw(self, &s);
     screen_print(&s, colour, &out);
     screen_free(&s);
-    fwrite(out.p ? out.p : "", 1, out.n, stdout);
-    str_free(&out);
+    return cli_write_text(NULL, &out);
 }
 
 static void print_json(const top *self) {
@@ -100,10 +89,7 @@ static void print_json(const top *self) {
     for (int i = 0; i < self->n; i++)
         json_array_append_new(runs, watched_run_json(self->runs[i]));
     json_object_set_new(all, "runs", runs);
-    char *text = json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII);
-    json_decref(all);
-    puts(text);
-    free(text);
+    cli_puts_json(all, json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII));
 }
 
 // --- keys
@@ -227,7 +213,7 @@ static drv_status run_top(arena *a, const cli_args *args) {
     if (status == DRV_OK && cli_has(args, "--json"))
         print_json(&all);
     else if (status == DRV_OK && text)
-        print_once(&all);
+        status = print_once(&all);
     else if (status == DRV_OK)
         status = live(a, &all);
     for (int i = 0; i < all.n; i++)
@@ -258,7 +244,6 @@ const verb verb_top = {
                 "Example: drover top runs",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
-        .min_positional = 1,
-        .max_positional = 1 << 20,
+        CLI_WORDS(1, 1 << 20),
         .run = run_top,
 };

@@ -63,7 +63,6 @@ const verb verb_train = {
                 "rank was lost, the disk is full). RUN_DIR/status.json has the same, even if a launcher\n"
                 "returns another status; events.jsonl has the history of all attempts.",
         CLI_OPTIONS(train_options),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_WORDS(1, 1),
         .run = run_train,
 };

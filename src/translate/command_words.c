@@ -69,9 +69,8 @@ void word_translate(translation *self, const char *name, const shell_command *fr
     else if (is_used && !text_is_utf8(text))
         report_add(self, REFUSED, v, "is not text in UTF-8");
     else if (word->unknown && is_used)
-        report_add(self, REFUSED, v,
-                arena_printf(self->a, "is not known: %s; give %s--var NAME=VALUE", word->unknown,
-                        counts_ranks(row) ? "--ranks N, or " : ""));
+        report_printf(self, REFUSED, v, "is not known: %s; give %s--var NAME=VALUE", word->unknown,
+                counts_ranks(row) ? "--ranks N, or " : "");
     else
         translate_key(self, v);
 }

@@ -160,12 +160,10 @@ static void derive_entries(translation *self, const value *v, const char *ours, 
         report_entry(self, &v->items[i], by_data);
     if (!list) report_entry(self, v, by_data);
     if (translation_given(self, ours) || by_data)
-        report_add(self, NO_EFFECT, v, arena_printf(self->a, "%s is given", ours));
+        report_printf(self, NO_EFFECT, v, "%s is given", ours);
     else if (!path)
-        report_add(self, CHANGES, v,
-                arena_printf(self->a,
-                        "are several sets, or one without a path; give %s by --set or --data",
-                        ours));
+        report_printf(self, CHANGES, v,
+                "are several sets, or one without a path; give %s by --set or --data", ours);
     else
         set_source(self, ours, v, path, !pretraining && !is_completion(first));
 }
@@ -252,11 +250,10 @@ static drv_status derive_rows(translation *self, bool sft) {
         translation_set(self, "data.sequence_length", value_yaml(self->a, v, false), v, NULL);
     }
     if (row && model)
-        report_add(self, NO_EFFECT, model,
-                arena_printf(self->a, "%s gives the length of rows%s", row->path,
-                        says(model, row->kind == VALUE_TEXT ? row->text : "")
-                                ? ""
-                                : "; NxD Training itself refuses two lengths"));
+        report_printf(self, NO_EFFECT, model, "%s gives the length of rows%s", row->path,
+                says(model, row->kind == VALUE_TEXT ? row->text : "")
+                        ? ""
+                        : "; NxD Training itself refuses two lengths");
     derive_packing(self, sft);
     return DRV_OK;
 }
@@ -302,11 +299,8 @@ static void derive_objective(translation *self) {
 drv_status derive_data(translation *self) {
     const value *train = fact_take(self, "train"), *valid = fact_take(self, "valid"),
                 *blend = fact_take(self, "blend");
-    const value *tokenizer = fact_take(self, "tokenizer"), *run_dir = fact_take(self, "run_dir");
     derive_objective(self);
-    bool sft = learns_from_pairs(self);
-    for (int i = 0; i < self->n_facts; i++)
-        sft |= strcmp(self->facts[i].name, "sft_packing") == 0;
+    const bool sft = learns_from_pairs(self) || fact_is_said(self, "sft_packing");
     derive_train(self, train, blend, sft || fact_is_said(self, "answers_only"));
     if (valid && valid->kind == VALUE_TEXT && (sft || !(self->kinds & FOREIGN_NXDT)))
         set_source(self, "data.valid", valid, valid->text, sft);
@@ -315,9 +309,7 @@ drv_status derive_data(translation *self) {
                 "NxD Training does not evaluate in a pre-training; give data.valid by --set");
     derive_datasets(self);
     derive_split(self);
-    if (tokenizer)
-        translation_set(self, "tokenizer", value_yaml(self->a, tokenizer, true), tokenizer, NULL);
-    if (run_dir)
-        translation_set(self, "run_dir", value_yaml(self->a, run_dir, true), run_dir, NULL);
+    fact_set(self, "tokenizer", "tokenizer", true);
+    fact_set(self, "run_dir", "run_dir", true);
     return derive_rows(self, sft);
 }

@@ -64,10 +64,6 @@ static const interval saves = {"save_every", "save_strategy", "saves_per_epoch",
 static const interval evals = {"eval_every", "eval_strategy", "evals_per_epoch",
         "training.eval_every"};
 
-static bool is_lightning(const translation *self) {
-    return self->kinds & (FOREIGN_NXDT | FOREIGN_NEMO);
-}
-
 // Derives every so many epochs; only the data tell how many steps an epoch has.
 static drv_status set_by_epochs(translation *self, const interval *of, const value *v, double n) {
     double one, all;
@@ -76,12 +72,11 @@ static drv_status set_by_epochs(translation *self, const interval *of, const val
         translation_set(self, of->key, number_yaml(self->a, fmax(1, floor(one * n))), v,
                 arena_printf(self->a, "an epoch has %g steps", one));
     else if (!translation_given(self, of->key))
-        report_add(self, CHANGES, v,
-                arena_printf(self->a,
-                        "is by epochs, whose steps the data say: give --data PREFIX, or --set %s=N",
-                        of->key));
+        report_printf(self, CHANGES, v,
+                "is by epochs, whose steps the data say: give --data PREFIX, or --set %s=N",
+                of->key);
     else
-        report_add(self, NO_EFFECT, v, arena_printf(self->a, "--set gives %s", of->key));
+        report_printf(self, NO_EFFECT, v, "--set gives %s", of->key);
     return DRV_OK;
 }
 
@@ -89,10 +84,9 @@ static drv_status set_by_epochs(translation *self, const interval *of, const val
 // fraction of an epoch, and so is every number with a decimal point.
 static drv_status derive_steps_of(translation *self, const interval *of) {
     double x = 0;
-    bool said;
-    const value *v = fact_take(self, of->every);
-    DRV_TRY(fact_number(self, of->every, &x, &said));
-    if (!said) return DRV_OK;
+    const value *v;
+    DRV_TRY(fact_number(self, of->every, &x, &v));
+    if (!v) return DRV_OK;
     const bool real = strpbrk(v->text, ".eE") != NULL;
     if (is_lightning(self) && real && x > 0 && x <= 1) return set_by_epochs(self, of, v, x);
     if (is_lightning(self) && real)
@@ -110,14 +104,12 @@ static drv_status derive_steps_of(translation *self, const interval *of) {
 // Axolotl's saves_per_epoch becomes a fraction of the run (schemas/validation.py).
 static drv_status derive_per_epoch(translation *self, const interval *of, double n_epochs) {
     double n = 0;
-    bool said;
-    const value *v = fact_take(self, of->of_epoch);
-    DRV_TRY(fact_number(self, of->of_epoch, &n, &said));
-    if (!said) return DRV_OK;
+    const value *v;
+    DRV_TRY(fact_number(self, of->of_epoch, &n, &v));
+    if (!v) return DRV_OK;
     const int64_t steps = translation_number(self, "training.steps", 0);
     if (!(n > 0) || steps < 1 || !(n_epochs > 0))
-        report_add(self, CHANGES, v,
-                arena_printf(self->a, "is %s; give --set %s=N", value_shown(self->a, v), of->key));
+        report_printf(self, CHANGES, v, "is %s; give --set %s=N", value_shown(self->a, v), of->key);
     else
         translation_set(self, of->key, number_yaml(self->a, ceil((double)steps / (n * n_epochs))),
                 v, "a share of the run");
@@ -134,16 +126,14 @@ static drv_status derive_interval(translation *self, const interval *of, double 
         DRV_TRY(derive_steps_of(self, of));
         return derive_per_epoch(self, of, n_epochs);
     }
-    const value *every = fact_take(self, of->every);
-    if (every) report_add(self, NO_EFFECT, every, "it is not by steps");
+    fact_drop(self, of->every, "it is not by steps");
     if (says(strategy, "no") || says(strategy, "false"))
         translation_set(self, of->key, "0", strategy, NULL);
     else if (says(strategy, "epoch"))
         return set_by_epochs(self, of, strategy, 1);
     else
-        report_add(self, CHANGES, strategy,
-                arena_printf(self->a, "is %s, expected no, steps or epoch",
-                        value_shown(self->a, strategy)));
+        report_printf(self, CHANGES, strategy, "is %s, expected no, steps or epoch",
+                value_shown(self->a, strategy));
     return DRV_OK;
 }
 
@@ -174,12 +164,11 @@ static drv_status derive_keep(translation *self, bool *none) {
 
 static drv_status derive_saves(translation *self, double n_epochs) {
     const value *checkpoints = fact_take(self, "checkpoints");
+    const value *epochs;
     bool none;
     double each = 0;
-    bool by_epochs;
     DRV_TRY(derive_keep(self, &none));
-    const value *epochs = fact_take(self, "save_epochs");
-    DRV_TRY(fact_number(self, "save_epochs", &each, &by_epochs));
+    DRV_TRY(fact_number(self, "save_epochs", &each, &epochs));
     if (checkpoints && !says_true(checkpoints)) {
         translation_set(self, "checkpoint.every", "0", checkpoints,
                 "the last step is saved all the same");
@@ -188,14 +177,13 @@ static drv_status derive_saves(translation *self, double n_epochs) {
         report_add(self, NO_EFFECT, checkpoints, "a run always saves");
     }
     if (none) {
-        const value *every = fact_take(self, "save_every"), *time = fact_take(self, "save_seconds");
-        if (every) report_add(self, NO_EFFECT, every, "it is switched off");
-        if (time) report_add(self, NO_EFFECT, time, "it is switched off");
+        fact_drop(self, "save_every", "it is switched off");
+        fact_drop(self, "save_seconds", "it is switched off");
         return DRV_OK;
     }
     DRV_TRY(derive_minutes(self, "save_seconds", "checkpoint.every_minutes"));
     DRV_TRY(derive_interval(self, &saves, n_epochs));
-    if (by_epochs && each > 0) DRV_TRY(set_by_epochs(self, &saves, epochs, each));
+    if (epochs && each > 0) DRV_TRY(set_by_epochs(self, &saves, epochs, each));
     const char *minutes = translation_get(self, "checkpoint.every_minutes");
     const value *time = fact_last(self, "save_seconds");
     if (is_lightning(self) && time && minutes && !translation_get(self, "checkpoint.every"))
@@ -205,19 +193,17 @@ static drv_status derive_saves(translation *self, double n_epochs) {
 
 // --- evaluations
 static drv_status derive_evals(translation *self, double n_epochs) {
-    const value *batches = fact_take(self, "eval_batches");
+    const value *batches;
     double limit = 0;
-    bool said;
-    DRV_TRY(fact_number(self, "eval_batches", &limit, &said));
-    if (said && limit <= 0) {
-        const value *every = fact_take(self, "eval_every");
-        if (every) report_add(self, NO_EFFECT, every, "it is switched off");
+    DRV_TRY(fact_number(self, "eval_batches", &limit, &batches));
+    if (batches && limit <= 0) {
+        fact_drop(self, "eval_every", "it is switched off");
         translation_set(self, "training.eval_every", "0", batches, NULL);
         return DRV_OK;
     }
-    if (said && is_whole(limit) && strchr(batches->text, '.') == NULL)
+    if (batches && is_whole(limit) && strchr(batches->text, '.') == NULL)
         translation_set(self, "training.eval_batches", number_yaml(self->a, limit), batches, NULL);
-    else if (said)
+    else if (batches)
         report_add(self, NO_EFFECT, batches,
                 "training.eval_batches says how many batches an evaluation has");
     const value *strategy = fact_take(self, "eval_strategy");
@@ -228,9 +214,7 @@ static drv_status derive_evals(translation *self, double n_epochs) {
         return derive_steps_of(self, &as_log); // transformers: eval_steps are logging_steps
     }
     if (silent && !strategy && (self->kinds & FOREIGN_AXOLOTL)) {
-        static const value none = {.kind = VALUE_TEXT,
-                .path = "eval_strategy",
-                .where = "default of Axolotl 0.19.0"};
+        static const value none = DEFAULT_VALUE("eval_strategy", "Axolotl 0.19.0");
         translation_set(self, evals.key, "0", &none, NULL);
     }
     return derive_interval(self, &evals, n_epochs);
@@ -240,9 +224,7 @@ static drv_status derive_evals(translation *self, double n_epochs) {
 static drv_status derive_log(translation *self) {
     static const interval log = {"log_every", "log_strategy", "logs_per_epoch",
             "training.log_every"};
-    static const value silent = {.kind = VALUE_TEXT,
-            .path = "logging_steps",
-            .where = "default of Axolotl 0.19.0"};
+    static const value silent = DEFAULT_VALUE("logging_steps", "Axolotl 0.19.0");
     if ((self->kinds & FOREIGN_AXOLOTL) && !fact_has_value(self, "log_every"))
         translation_set(self, log.key,
                 self->planned > 0 ? number_yaml(self->a,
@@ -254,8 +236,8 @@ static drv_status derive_log(translation *self) {
 
 drv_status derive_loop(translation *self) {
     double n_epochs = 1;
-    bool said;
-    DRV_TRY(fact_number(self, "epochs", &n_epochs, &said));
+    const value *epochs;
+    DRV_TRY(fact_number(self, "epochs", &n_epochs, &epochs));
     DRV_TRY(derive_minutes(self, "max_time", "training.max_minutes"));
     DRV_TRY(derive_log(self));
     DRV_TRY(derive_saves(self, n_epochs));

@@ -73,19 +73,17 @@ static drv_status derive_shape(translation *self) {
 
 // Refuses initial weights in shards that only NxD reads.
 static void derive_weights(translation *self) {
-    const value *from = fact_take(self, "pretrained"), *only = fact_take(self, "weight_init_only");
+    const value *from = fact_take(self, "pretrained");
     if (from && translation_given(self, "model.from"))
         report_add(self, NO_EFFECT, from,
                 "--set gives model.from, with which the run begins; started again it goes on from its own newest "
                 "checkpoint, where NxD Training would load the first weights again");
     else if (from)
-        report_add(self, CHANGES, from,
-                arena_printf(self->a,
-                        "is %s; make a Hugging Face folder of NxD's shards by drover ckpt import, and give it by --set model.from=DIR",
-                        value_shown(self->a, from)));
-    if (only)
-        report_add(self, NO_EFFECT, only,
-                "model.from is weights alone; a run resumes all of its state");
+        report_printf(self, CHANGES, from,
+                "is %s; make a Hugging Face folder of NxD's shards by drover ckpt import, and give it by --set model.from=DIR",
+                value_shown(self->a, from));
+    fact_drop(self, "weight_init_only",
+            "model.from is weights alone; a run resumes all of its state");
 }
 
 // --- precision
@@ -130,10 +128,9 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
     } else if (says(type, "mixed_precisionSR")) {
         remark = "as mixed_precision: with fp32 masters nothing is left to round stochastically";
     } else if (!says(type, "mixed_precision") && !says(type, "autocast")) {
-        report_add(self, REFUSED, type,
-                arena_printf(self->a,
-                        "is %s, expected bf16SR, mixed_precision, mixed_precisionSR, fp32, autocast or manual",
-                        value_shown(self->a, type)));
+        report_printf(self, REFUSED, type,
+                "is %s, expected bf16SR, mixed_precision, mixed_precisionSR, fp32, autocast or manual",
+                value_shown(self->a, type));
         return;
     }
     const char *zero = translation_get(self, "parallel.zero");
@@ -159,9 +156,8 @@ static void derive_optimizer(translation *self) {
     if (!name) return;
     const bool muon = says(name, "muon") || says(name, "normuon");
     if (muon && translation_get(self, "lora.rank")) {
-        report_add(self, CHANGES, name,
-                arena_printf(self->a, "is %s, for LoRA's matrices, too; they are AdamW's here",
-                        value_shown(self->a, name)));
+        report_printf(self, CHANGES, name, "is %s, for LoRA's matrices, too; they are AdamW's here",
+                value_shown(self->a, name));
         return;
     }
     if (muon) {
@@ -174,9 +170,8 @@ static void derive_optimizer(translation *self) {
             report_add(self, NO_EFFECT, name, "it is AdamW");
             return;
         }
-    report_add(self, CHANGES, name,
-            arena_printf(self->a, "is %s; optimizer.type is adamw, muon or normuon",
-                    value_shown(self->a, name)));
+    report_printf(self, CHANGES, name, "is %s; optimizer.type is adamw, muon or normuon",
+            value_shown(self->a, name));
 }
 
 static void derive_precision(translation *self) {
@@ -185,9 +180,9 @@ static void derive_precision(translation *self) {
     const bool fp32_moments =
             optim && (says(optim, "adamw_fp32OptState") || says(optim, "adamw_fp32optstate"));
     if (optim && !fp32_moments && !says(optim, "adamw"))
-        report_add(self, CHANGES, optim,
-                arena_printf(self->a, "is %s; the optimizer is AdamW, or --set optimizer.type's",
-                        value_shown(self->a, optim)));
+        report_printf(self, CHANGES, optim,
+                "is %s; the optimizer is AdamW, or --set optimizer.type's",
+                value_shown(self->a, optim));
     else if (optim)
         report_add(self, TRANSLATED, optim,
                 fp32_moments
@@ -220,9 +215,8 @@ static void derive_precision(translation *self) {
         set_types(self, from, kept ? &mixed : &rounded, kept ? NULL : "rounded stochastically");
     const bool half = bf16 && (says(bf16, "fp16") || says(bf16, "fp8"));
     if (half)
-        report_add(self, CHANGES, bf16,
-                arena_printf(self->a, "is %s; training.precision is bf16 or fp32",
-                        value_shown(self->a, bf16)));
+        report_printf(self, CHANGES, bf16, "is %s; training.precision is bf16 or fp32",
+                value_shown(self->a, bf16));
     else if (bf16)
         set_types(self, bf16,
                 says_true(bf16) || says(bf16, "bf16") || says(bf16, "full") ? &mixed : &fp32,
@@ -291,7 +285,7 @@ static void derive_lora(translation *self) {
             "lora.use_rslora"};
     const value *adapter = fact_take(self, "adapter"), *use = fact_take(self, "use_lora"),
                 *linear = fact_take(self, "target_linear");
-    const value *targets = fact_take(self, "targets"), *go_on = fact_take(self, "lora_model_dir");
+    const value *targets = fact_take(self, "targets");
     const bool on = lora_is_used(self, adapter, use);
     const bool nemo = self->kinds & FOREIGN_NEMO, scheme = use && nemo && !on && !says(use, "none");
     if (adapter && says(adapter, "qlora"))
@@ -302,8 +296,8 @@ static void derive_lora(translation *self) {
         report_add(self, says(adapter, "lora") ? TRANSLATED : REFUSED, adapter,
                 says(adapter, "lora") ? "lora.rank above 0" : "expected lora");
     if (scheme)
-        report_add(self, REFUSED, use,
-                arena_printf(self->a, "is %s, expected lora or null", value_shown(self->a, use)));
+        report_printf(self, REFUSED, use, "is %s, expected lora or null",
+                value_shown(self->a, use));
     else if (use)
         report_add(self, TRANSLATED, use, on ? "lora.rank above 0" : "lora.rank 0");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -314,7 +308,7 @@ static void derive_lora(translation *self) {
         else if (v)
             report_add(self, NO_EFFECT, v, "LoRA is off");
     }
-    if (go_on) translation_set(self, "lora.adapter", value_yaml(self->a, go_on, true), go_on, NULL);
+    fact_set(self, "lora_model_dir", "lora.adapter", true);
     if (linear && on && says_true(linear))
         translation_set(self, "lora.target_modules", "all-linear", linear, NULL);
     else if (linear)
@@ -350,9 +344,8 @@ static void derive_dtype(translation *self) {
         report_add(self, DIFFERS, dtype,
                 "is that of the model's files; here weights are kept in fp32 beside those of training.precision");
     else
-        report_add(self, CHANGES, dtype,
-                arena_printf(self->a, "is %s; weights are kept in fp32 or bf16",
-                        value_shown(self->a, dtype)));
+        report_printf(self, CHANGES, dtype, "is %s; weights are kept in fp32 or bf16",
+                value_shown(self->a, dtype));
 }
 
 static void derive_decay(translation *self) {

@@ -19,9 +19,8 @@ static drv_status count_of(translation *self, const char *name, const value **fr
     if (!*from || self->opts->ranks) return DRV_OK;
     const bool is_number = (*from)->kind == VALUE_TEXT && str_to_f64((*from)->text, out);
     if (is_number && is_whole(*out) && *out >= 1) return DRV_OK;
-    return refuse_value(self, *from,
-            arena_printf(self->a, "expected a number of %s; or give --ranks N",
-                    strcmp(name, "nodes") == 0 ? "nodes" : "processes"));
+    return refuse_value(self, *from, "expected a number of %s; or give --ranks N",
+            strcmp(name, "nodes") == 0 ? "nodes" : "processes");
 }
 
 // Finds the ranks: the launcher's total, or processes per node times nodes. A launcher that only
@@ -32,10 +31,7 @@ static drv_status derive_ranks(translation *self) {
     DRV_TRY(count_of(self, "ranks", &all, &total));
     DRV_TRY(count_of(self, "devices", &of_node, &devices));
     DRV_TRY(count_of(self, "nodes", &of_nodes, &nodes));
-    const value *virtual_stages = fact_take(self, "virtual_stages");
-    if (virtual_stages)
-        translation_set(self, "parallel.virtual_stages", value_yaml(self->a, virtual_stages, false),
-                virtual_stages, NULL);
+    fact_set(self, "virtual_stages", "parallel.virtual_stages", false);
     const bool args = strcmp(self->opts->kind, "args") == 0;
     if (args && of_nodes && !of_node) devices = 1;
     self->ranks = self->opts->ranks;
@@ -44,8 +40,7 @@ static drv_status derive_ranks(translation *self) {
     const value *given = all ? all : of_node ? of_node : args ? of_nodes : NULL;
     if (all && of_node) report_add(self, NO_EFFECT, of_node, "the number of ranks is given");
     if (of_nodes && given != of_nodes)
-        report_add(self, TRANSLATED, of_nodes,
-                arena_printf(self->a, "%lld ranks in all", (long long)self->ranks));
+        report_printf(self, TRANSLATED, of_nodes, "%lld ranks in all", (long long)self->ranks);
     if (!given || !self->ranks) return DRV_OK;
     const int64_t others = model_ranks(self);
     if (others < 1 || self->ranks % others != 0)
@@ -61,33 +56,29 @@ static drv_status derive_ranks(translation *self) {
 
 static drv_status derive_batch(translation *self) {
     double micro = 1, accumulation = 1, rows = 0, n_cut = 0;
-    bool has_micro, accumulates, has_rows, is_cut;
-    const value *of_micro = fact_take(self, "micro"), *times = fact_take(self, "accumulation");
-    DRV_TRY(fact_number(self, "micro", &micro, &has_micro));
-    DRV_TRY(fact_number(self, "accumulation", &accumulation, &accumulates));
-    const value *device = fact_take(self, "rows_of_device"),
-                *cut = fact_take(self, "micro_batches");
-    DRV_TRY(fact_number(self, "rows_of_device", &rows, &has_rows));
-    DRV_TRY(fact_number(self, "micro_batches", &n_cut, &is_cut));
-    if (is_cut &&
-            has_micro) { // rows of a data rank, and the number of parts that they are cut into
+    const value *of_micro, *times, *device, *cut;
+    DRV_TRY(fact_number(self, "micro", &micro, &of_micro));
+    DRV_TRY(fact_number(self, "accumulation", &accumulation, &times));
+    DRV_TRY(fact_number(self, "rows_of_device", &rows, &device));
+    DRV_TRY(fact_number(self, "micro_batches", &n_cut, &cut));
+    if (cut && of_micro) { // rows of a data rank, and the number of parts that they are cut into
         if (!is_whole(n_cut) || n_cut < 1 || fmod(micro, n_cut) != 0)
             return refuse_value(self, cut,
                     "expected a number that divides the rows of a data rank");
         report_add(self, TRANSLATED, cut, "micro-batches of a step");
         micro /= n_cut;
         accumulation *= n_cut;
-    } else if (is_cut) {
+    } else if (cut) {
         report_add(self, NO_EFFECT, cut, "the micro-batch is given");
     }
-    if (has_micro && (!is_whole(micro) || micro < 1))
+    if (of_micro && (!is_whole(micro) || micro < 1))
         return refuse_value(self, of_micro, "expected rows, 1 or more");
-    if (accumulates && (!is_whole(accumulation) || accumulation < 1))
+    if (times && (!is_whole(accumulation) || accumulation < 1))
         return refuse_value(self, times, "expected micro-batches, 1 or more");
-    if (has_rows && !accumulates && fmod(rows, micro) != 0)
+    if (device && !times && fmod(rows, micro) != 0)
         return refuse_value(self, device, "expected a multiple of micro_batch_size");
-    if (has_rows && !accumulates) accumulation = rows / micro;
-    if (has_micro)
+    if (device && !times) accumulation = rows / micro;
+    if (of_micro)
         translation_set(self, "training.micro_batch_size", number_yaml(self->a, micro), of_micro,
                 NULL);
     const value *from = times ? times : device ? device : of_micro;
@@ -126,20 +117,6 @@ static void derive_data_ranks(translation *self) {
 }
 
 // --- steps
-// Returns whether PyTorch Lightning counts: there the run ends at max_steps or max_epochs,
-// whichever comes first.
-static bool is_lightning(const translation *self) {
-    return self->kinds & (FOREIGN_NXDT | FOREIGN_NEMO);
-}
-
-// Returns whether Axolotl's sample_packing is on.
-static bool packs_samples(const translation *self) {
-    for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, "sample_packing") == 0)
-            return says_true(self->facts[i].value);
-    return false;
-}
-
 // Returns the steps of an epoch of so many rows, as drover packs them; `batch`: rows of all ranks
 // in a step.
 static double steps_of_rows(const translation *self, double rows, double batch, double n_epochs,
@@ -150,7 +127,8 @@ static double steps_of_rows(const translation *self, double rows, double batch, 
     if (is_lightning(self) || program_is_nxd(self)) { // DataLoader(drop_last=True)
         one = floor(rows / batch);
         *all = floor(one * n_epochs);
-    } else if ((self->kinds & FOREIGN_AXOLOTL) && packs_samples(self)) { // utils/trainer.py
+    } else if ((self->kinds & FOREIGN_AXOLOTL) &&
+               fact_is_true(self, "sample_packing")) { // utils/trainer.py
         one = fmax(1, floor(ceil(rows / micro) * micro / batch));
         *all = floor(one * n_epochs);
     } else if (self->kinds & FOREIGN_AXOLOTL) {
@@ -223,10 +201,9 @@ static drv_status first_of(translation *self, const value *of_steps, double step
     double all;
     if (!self->opts->data)
         return refuse_value(self, of_epochs,
-                arena_printf(self->a,
-                        "beside \"%s\", and the first that comes ends the run: give --data PREFIX, or --set "
-                        "training.steps=N",
-                        of_steps->path));
+                "beside \"%s\", and the first that comes ends the run: give --data PREFIX, or --set "
+                "training.steps=N",
+                of_steps->path);
     DRV_TRY(steps_of_epochs(self, of_epochs, epochs, &all));
     self->planned = (int64_t)steps;
     const bool by_epochs = all < steps;
@@ -234,8 +211,7 @@ static drv_status first_of(translation *self, const value *of_steps, double step
                 *other = by_epochs ? of_steps : of_epochs;
     translation_set(self, "training.steps", number_yaml(self->a, fmin(steps, all)), first,
             arena_printf(self->a, "before \"%s\"", other->path));
-    report_add(self, NO_EFFECT, other,
-            arena_printf(self->a, "\"%s\" ends the run before it", first->path));
+    report_printf(self, NO_EFFECT, other, "\"%s\" ends the run before it", first->path);
     return DRV_OK;
 }
 
@@ -247,41 +223,38 @@ static const char *given_length(const translation *self) {
 
 static drv_status derive_length(translation *self) {
     double steps = 0, epochs = 0, all;
-    bool has_steps, has_epochs;
-    const value *of_steps = fact_take(self, "steps"), *of_epochs = fact_take(self, "epochs");
+    const value *of_steps, *of_epochs;
     const char *given = given_length(self);
-    DRV_TRY(fact_number(self, "steps", &steps, &has_steps));
-    DRV_TRY(fact_number(self, "epochs", &epochs, &has_epochs));
+    DRV_TRY(fact_number(self, "steps", &steps, &of_steps));
+    DRV_TRY(fact_number(self, "epochs", &epochs, &of_epochs));
     if (given) {
         const value *const both[] = {of_steps, of_epochs};
         for (int i = 0; i < 2; i++)
-            if (both[i])
-                report_add(self, NO_EFFECT, both[i],
-                        arena_printf(self->a, "--set gives %s", given));
+            if (both[i]) report_printf(self, NO_EFFECT, both[i], "--set gives %s", given);
         return DRV_OK;
     }
-    if (has_steps && steps >= 0 && !is_whole(steps))
+    if (of_steps && steps >= 0 && !is_whole(steps))
         return refuse_value(self, of_steps, "expected a number of steps");
-    if (has_epochs && is_lightning(self) && epochs == 0)
+    if (of_epochs && is_lightning(self) && epochs == 0)
         return refuse_value(self, of_epochs, "expected 1 or more, or -1");
     if (steps > 0 && epochs > 0 && is_lightning(self))
         return first_of(self, of_steps, steps, of_epochs, epochs);
-    if (has_steps && steps <= 0) report_add(self, NO_EFFECT, of_steps, "no limit");
+    if (of_steps && steps <= 0) report_add(self, NO_EFFECT, of_steps, "no limit");
     if (steps > 0) {
         translation_set(self, "training.steps", number_yaml(self->a, steps), of_steps, NULL);
-        if (has_epochs) report_add(self, NO_EFFECT, of_epochs, "the steps are given");
+        if (of_epochs) report_add(self, NO_EFFECT, of_epochs, "the steps are given");
     } else if (epochs > 0) {
         DRV_TRY(steps_of_epochs(self, of_epochs, epochs, &all));
         const bool drops = is_lightning(self) || program_is_nxd(self) || self->drops_last;
         translation_set(self, "training.steps", number_yaml(self->a, all), of_epochs,
                 arena_printf(self->a, "of %s%s", self->opts->data,
                         drops ? "" : "; the last batch of an epoch may be short there"));
-    } else if (has_steps || has_epochs || self->n_frameworks > 0) {
-        if (!has_steps && !has_epochs) {
+    } else if (of_steps || of_epochs || self->n_frameworks > 0) {
+        if (!of_steps && !of_epochs) {
             report_unsaid(self, "training.steps");
             return DRV_OK;
         }
-        return refuse_value(self, has_steps ? of_steps : of_epochs,
+        return refuse_value(self, of_steps ? of_steps : of_epochs,
                 "expected how long to train: give --set training.steps=N");
     }
     return DRV_OK;
@@ -289,12 +262,11 @@ static drv_status derive_length(translation *self) {
 
 static drv_status derive_steps(translation *self) {
     double stop = 0;
-    bool stops;
-    const value *of_stop = fact_take(self, "stop_at");
+    const value *of_stop;
     DRV_TRY(derive_length(self));
-    DRV_TRY(fact_number(self, "stop_at", &stop, &stops));
+    DRV_TRY(fact_number(self, "stop_at", &stop, &of_stop));
     if (!self->planned) self->planned = translation_number(self, "training.steps", 0);
-    if (!stops) return DRV_OK;
+    if (!of_stop) return DRV_OK;
     if (!is_whole(stop)) return refuse_value(self, of_stop, "expected a number of steps");
     if (stop > 0 && (int64_t)stop < translation_number(self, "training.steps", 0))
         translation_set(self, "training.stop_at_step", number_yaml(self->a, stop), of_stop,

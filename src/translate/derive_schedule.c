@@ -52,9 +52,8 @@ static drv_status derive_min_lr(translation *self) {
             translation_set(self, "schedule.min_lr", arena_strdup(self->a, str_real(share * peak)),
                     kwargs, "a share of the peak");
         else
-            report_add(self, CHANGES, kwargs,
-                    arena_printf(self->a, "has %s, which drover's schedules have not",
-                            v->name ? v->name : "a list"));
+            report_printf(self, CHANGES, kwargs, "has %s, which drover's schedules have not",
+                    v->name ? v->name : "a list");
     }
     if (ratio && ratio->kind == VALUE_TEXT && str_to_f64(ratio->text, &share))
         translation_set(self, "schedule.min_lr", arena_strdup(self->a, str_real(share * peak)),
@@ -65,14 +64,13 @@ static drv_status derive_min_lr(translation *self) {
 // The last constant_steps of a run have min_lr; NeMo's warm-up is then Megatron's, lr (s - 1) / w
 // (nemo/core/optim/lr_scheduler.py of nemo_toolkit 2.1.0, CosineAnnealing).
 static drv_status derive_constant_steps(translation *self, const known_schedule *known) {
-    const value *tail = fact_take(self, "constant_steps");
+    const value *tail;
     const int64_t steps = self->planned,
                   warmup = translation_number(self, "schedule.warmup_steps", 0);
     double constant = 0;
-    bool said;
-    DRV_TRY(fact_number(self, "constant_steps", &constant, &said));
-    if (said && constant == 0) report_add(self, NO_EFFECT, tail, "the decay ends with the run");
-    if (!said || constant == 0) return DRV_OK;
+    DRV_TRY(fact_number(self, "constant_steps", &constant, &tail));
+    if (tail && constant == 0) report_add(self, NO_EFFECT, tail, "the decay ends with the run");
+    if (!tail || constant == 0) return DRV_OK;
     if (!known || strcmp(known->ours, "cosine") != 0 || strcmp(known->warmup, "nemo") != 0) {
         report_add(self, CHANGES, tail, "is of NeMo's cosine; the decay ends with the run");
         return DRV_OK;
@@ -80,9 +78,8 @@ static drv_status derive_constant_steps(translation *self, const known_schedule 
     const double decay = (double)(steps - warmup) - constant;
     if (!is_whole(constant) || constant < 0 || decay < 1)
         return refuse_value(self, tail,
-                arena_printf(self->a,
-                        "expected steps that leave some for the decay: %lld in all, %lld of warm-up",
-                        (long long)steps, (long long)warmup));
+                "expected steps that leave some for the decay: %lld in all, %lld of warm-up",
+                (long long)steps, (long long)warmup);
     translation_set(self, "schedule.decay_steps", number_yaml(self->a, decay), tail,
             "the steps that the warm-up and the constant steps leave");
     if (!(self->kinds & FOREIGN_NEMO)) // since 2.20 neuronx-nemo-megatron has its usual warm-up
@@ -101,9 +98,7 @@ static double warmup_of_share(const translation *self, double share) {
 
 // Axolotl's default warm-up: 3 % of the steps, at most 100.
 static void default_warmup(translation *self) {
-    static const value silent = {.kind = VALUE_TEXT,
-            .path = "warmup_steps",
-            .where = "default of Axolotl 0.19.0"};
+    static const value silent = DEFAULT_VALUE("warmup_steps", "Axolotl 0.19.0");
     if (translation_given(self, "schedule.warmup_steps") ||
             translation_given(self, "schedule.warmup_ratio"))
         return;
@@ -129,29 +124,27 @@ static drv_status set_share(translation *self, const value *v, double share) {
 }
 
 static drv_status derive_warmup(translation *self, bool none) {
-    const value *steps = fact_take(self, "warmup_steps"), *ratio = fact_take(self, "warmup_ratio");
+    const value *steps, *ratio;
     double given = 0, share = 0;
-    bool has_steps, has_share;
-    DRV_TRY(fact_number(self, "warmup_steps", &given, &has_steps));
-    DRV_TRY(fact_number(self, "warmup_ratio", &share, &has_share));
+    DRV_TRY(fact_number(self, "warmup_steps", &given, &steps));
+    DRV_TRY(fact_number(self, "warmup_ratio", &share, &ratio));
     const bool axolotl = self->kinds & FOREIGN_AXOLOTL;
     // In Axolotl a given number of steps wins, even 0; elsewhere only one above 0 does.
-    const bool by_share = has_share && !(axolotl ? has_steps : has_steps && given > 0);
+    const bool by_share = ratio && !(steps && (axolotl || given > 0));
     if (none) {
         if (steps) report_add(self, NO_EFFECT, steps, "a constant rate has no warm-up there");
         if (ratio) report_add(self, NO_EFFECT, ratio, "a constant rate has no warm-up there");
         return DRV_OK;
     }
-    if (by_share && has_steps)
-        report_add(self, NO_EFFECT, steps, "the share of the warm-up is given");
-    if (has_share && !by_share)
+    if (by_share && steps) report_add(self, NO_EFFECT, steps, "the share of the warm-up is given");
+    if (ratio && !by_share)
         report_add(self, NO_EFFECT, ratio, "the steps of the warm-up are given");
     if (by_share) return set_share(self, ratio, share);
-    if (has_steps && given > 0 && given < 1)
+    if (steps && given > 0 && given < 1)
         return set_share(self, steps, given); // since transformers 5
-    if (has_steps && (given < 0 || !is_whole(given)))
+    if (steps && (given < 0 || !is_whole(given)))
         return refuse_value(self, steps, "expected a number of steps");
-    if (has_steps)
+    if (steps)
         translation_set(self, "schedule.warmup_steps",
                 number_yaml(self->a, axolotl && given == 1 ? 2 : given), steps, NULL);
     else if (axolotl)
@@ -163,9 +156,7 @@ static drv_status derive_warmup(translation *self, bool none) {
 // Without a scheduler the rate is constant: NxD Training makes none if `sched` or its name is
 // missing (lightning_modules/model/base.py).
 static void no_scheduler(translation *self, const value *from) {
-    static const value silent = {.kind = VALUE_TEXT,
-            .path = "model.optim.sched.name",
-            .where = "default of NxD Training 2.26"};
+    static const value silent = DEFAULT_VALUE("model.optim.sched.name", "NxD Training 2.26");
     const value *v = from ? from : &silent;
     translation_set(self, "schedule.type", "constant", v, "there is no scheduler");
     translation_set(self, "schedule.warmup_steps", "0", v, "there is no scheduler");
@@ -173,22 +164,20 @@ static void no_scheduler(translation *self, const value *from) {
 
 // The decay ends with the planned steps, even if epochs end the run earlier.
 static drv_status derive_end(translation *self) {
-    const value *end = fact_take(self, "schedule_steps");
+    const value *end;
     const int64_t warmup = translation_number(self, "schedule.warmup_steps", 0);
     double last = 0;
-    bool said;
-    DRV_TRY(fact_number(self, "schedule_steps", &last, &said));
-    if (said && (last <= 0 || (int64_t)last == self->planned))
+    DRV_TRY(fact_number(self, "schedule_steps", &last, &end));
+    if (end && (last <= 0 || (int64_t)last == self->planned))
         report_add(self, NO_EFFECT, end, "the schedule ends with the run");
-    else if (said && (self->kinds & FOREIGN_NXDT))
+    else if (end && (self->kinds & FOREIGN_NXDT))
         report_add(self, NO_EFFECT, end, "NxD Training takes trainer.max_steps whatever it says");
-    else if (said)
-        report_add(self, CHANGES, end,
-                arena_printf(self->a, "is %g; the schedule ends with the run, at step %lld", last,
-                        (long long)self->planned));
+    else if (end)
+        report_printf(self, CHANGES, end, "is %g; the schedule ends with the run, at step %lld",
+                last, (long long)self->planned);
     if (self->planned > translation_number(self, "training.steps", 0) &&
             !translation_get(self, "schedule.decay_steps") && self->planned > warmup) {
-        const value planned = {.kind = VALUE_TEXT,
+        static const value planned = {.kind = VALUE_TEXT,
                 .path = "trainer.max_steps",
                 .where = "the schedule's"};
         translation_set(self, "schedule.decay_steps",
@@ -211,9 +200,8 @@ drv_status derive_schedule(translation *self) {
             translation_set(self, "schedule.warmup_steps", "0", name,
                     "it has none unless it is said");
     } else if (name) {
-        report_add(self, CHANGES, name,
-                arena_printf(self->a, "is %s; the rate would follow schedule.type's cosine",
-                        value_shown(self->a, name)));
+        report_printf(self, CHANGES, name, "is %s; the rate would follow schedule.type's cosine",
+                value_shown(self->a, name));
     } else if (nxdt) {
         no_scheduler(self, NULL);
     }

@@ -156,12 +156,6 @@ static const char *const axolotl_words[] = {"lr_scheduler=cosine", "optimizer=ad
 static const framework axolotl = {"Axolotl 0.19.0", axolotl_words, NULL};
 
 // --- which tables apply
-static bool is_true(const translation *self, const char *fact_name) {
-    for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, fact_name) == 0) return says_true(self->facts[i].value);
-    return false;
-}
-
 // Finds a part of a name: "mlm" is one of run_mlm.py; parts are separated by "_", "-", "." and
 // blanks.
 static bool has_part(const char *name, const char *part) {
@@ -213,7 +207,7 @@ static bool add_nxd(translation *self) {
         add(self, &nxd_pipelines);
     } else if (strcmp(name, "ray_train_llama3.py") == 0) {
         add(self, &ray3);
-        add(self, is_true(self, "masters") ? &ray3_kept : &ray3_bf16);
+        add(self, fact_is_true(self, "masters") ? &ray3_kept : &ray3_bf16);
         add(self, &nxd);
     } else if (str_starts(name, "ray_train")) {
         add(self, &ray);
@@ -272,7 +266,7 @@ drv_status defaults_of_program(translation *self, const shell_command *command, 
                 command_place(self->a, command), name);
     if (is_trl) {
         add(self, dpo ? &trl_dpo : &trl_sft);
-        if (is_true(self, "use_lora")) add(self, &trl_lora);
+        if (fact_is_true(self, "use_lora")) add(self, &trl_lora);
         add(self, &trl);
     } else if (has_part(name, "clm")) {
         add(self, &clm);

@@ -1,6 +1,8 @@
 // Translates single foreign keys, by a function for each rule of the list.
 #include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -18,6 +20,10 @@ bool says_true(const value *v) {
     return says(v, "true") || says(v, "yes") || says(v, "1") || says(v, "auto");
 }
 
+bool is_lightning(const translation *self) {
+    return self->kinds & (FOREIGN_NXDT | FOREIGN_NEMO);
+}
+
 bool is_whole(double x) {
     return x == floor(x) && fabs(x) < 9e15;
 }
@@ -26,9 +32,14 @@ const char *number_yaml(arena *a, double x) {
     return arena_printf(a, "%lld", (long long)x);
 }
 
-drv_status refuse_value(const translation *self, const value *v, const char *what) {
+drv_status refuse_value(const translation *self, const value *v, const char *what, ...) {
+    char text[512];
+    va_list list;
+    va_start(list, what);
+    vsnprintf(text, sizeof text, what, list);
+    va_end(list);
     return drv_fail(DRV_E_USAGE, "%s: \"%s\" is %s, %s", v->where, v->path, value_shown(self->a, v),
-            what);
+            text);
 }
 
 static bool is_off(const value *v) {
@@ -64,6 +75,21 @@ const char *value_yaml(arena *a, const value *v, bool text) {
 }
 
 // --- the lists
+const value *fact_look(const translation *self, const char *name) {
+    for (int i = self->n_facts - 1; i >= 0; i--)
+        if (strcmp(self->facts[i].name, name) == 0) return self->facts[i].value;
+    return NULL;
+}
+
+bool fact_is_true(const translation *self, const char *name) {
+    const value *v = fact_look(self, name);
+    return v && says_true(v);
+}
+
+bool fact_is_said(const translation *self, const char *name) {
+    return fact_look(self, name) != NULL;
+}
+
 bool fact_has_value(const translation *self, const char *name) {
     for (int i = 0; i < self->n_facts; i++)
         if (strcmp(self->facts[i].name, name) == 0 && self->facts[i].value->kind != VALUE_NULL)
@@ -71,16 +97,8 @@ bool fact_has_value(const translation *self, const char *name) {
     return false;
 }
 
-#define DEFAULT_OF "default of "
-
 bool is_default(const value *v) {
     return v->where && str_starts(v->where, DEFAULT_OF);
-}
-
-bool fact_is_said(const translation *self, const char *name) {
-    for (int i = 0; i < self->n_facts; i++)
-        if (strcmp(self->facts[i].name, name) == 0) return true;
-    return false;
 }
 
 void report_add(translation *self, outcome what, const value *v, const char *text) {
@@ -89,12 +107,21 @@ void report_add(translation *self, outcome what, const value *v, const char *tex
     self->lines[self->n_lines++] = (report_line){what, v->path, v->where, text};
 }
 
+void report_printf(translation *self, outcome what, const value *v, const char *format, ...) {
+    char *text;
+    va_list list;
+    va_start(list, format);
+    DRV_MEMORY(vasprintf(&text, format, list) >= 0, "a line of the report");
+    va_end(list);
+    report_add(self, what, v, arena_strdup(self->a, text));
+    free(text);
+}
+
 void report_unsaid(translation *self, const char *ours) {
-    const value v = {.kind = VALUE_TEXT,
-            .path = ours,
-            .where = arena_printf(self->a, "--from %s", self->opts->kind)};
-    report_add(self, REFUSED, &v,
-            arena_printf(self->a, "is not said, and has no default there; give --set %s=N", ours));
+    const char *where = arena_printf(self->a, "--from %s", self->opts->kind);
+    const value v = {.kind = VALUE_TEXT, .path = ours, .where = where};
+    report_printf(self, REFUSED, &v, "is not said, and has no default there; give --set %s=N",
+            ours);
 }
 
 bool translation_given(const translation *self, const char *path) {
@@ -153,12 +180,11 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
                      : is_shape(path) && translation_given(self, "model.from") ? "model.from"
                                                                                : NULL;
     if (by) {
-        report_add(self, NO_EFFECT, from, arena_printf(self->a, "--set gives %s", by));
+        report_printf(self, NO_EFFECT, from, "--set gives %s", by);
         return;
     }
-    report_add(self, TRANSLATED, from,
-            arena_printf(self->a, "%s: %s%s%s", path, yaml, remark ? "; " : "",
-                    remark ? remark : ""));
+    report_printf(self, TRANSLATED, from, "%s: %s%s%s", path, yaml, remark ? "; " : "",
+            remark ? remark : "");
     int i = find_setting(self, path);
     if (i < 0) {
         MEM_GROW(self->settings, self->n_settings, self->cap_settings);
@@ -183,12 +209,20 @@ const value *fact_take(translation *self, const char *name) {
     return NULL;
 }
 
-drv_status fact_number(translation *self, const char *name, double *out, bool *said) {
-    const value *v = fact_take(self, name);
-    *said = v;
+drv_status fact_number(translation *self, const char *name, double *out, const value **from) {
+    const value *v = *from = fact_take(self, name);
     if (!v || (v->kind == VALUE_TEXT && str_to_f64(v->text, out))) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: \"%s\" is %s, expected a number", v->where, v->path,
-            value_shown(self->a, v));
+    return refuse_value(self, v, "expected a number");
+}
+
+void fact_set(translation *self, const char *name, const char *ours, bool text) {
+    const value *v = fact_take(self, name);
+    if (v) translation_set(self, ours, value_yaml(self->a, v, text), v, NULL);
+}
+
+void fact_drop(translation *self, const char *name, const char *why) {
+    const value *v = fact_take(self, name);
+    if (v) report_add(self, NO_EFFECT, v, why);
 }
 
 // --- the rules
@@ -236,9 +270,8 @@ static void rule_map(translation *self, const foreign_key *row, const value *v) 
     else if (v->kind == VALUE_NULL)
         report_add(self, NO_EFFECT, v, "null");
     else
-        report_add(self, REFUSED, v,
-                arena_printf(self->a, "is %s, expected one of %s", value_shown(self->a, v),
-                        row->argument));
+        report_printf(self, REFUSED, v, "is %s, expected one of %s", value_shown(self->a, v),
+                row->argument);
 }
 
 static void rule_none(translation *self, const foreign_key *row, const value *v) {

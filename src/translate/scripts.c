@@ -98,7 +98,7 @@ static drv_status follow_command(void *arg, shell_script *script, const shell_co
     const bool calls = str_ends(other, ".sh") && strcmp(word_base(other), word_base(path)) != 0;
     if (calls && file_exists(beside)) {
         const shell_arguments outer = script->arguments;
-        report_add(self, NO_EFFECT, named, arena_printf(self->a, "%s is read", beside));
+        report_printf(self, NO_EFFECT, named, "%s is read", beside);
         if (command->n > at + 1 || (outer.known && !sources))
             shell_set_arguments(script, command->words + at + 1, command->n - at - 1);
         const drv_status status = script_read(reader, beside, script);

@@ -65,11 +65,11 @@ static void unknown_override(translation *self, const shell_word *word, const ch
     const foreign_key *row = foreign_find(self->kinds, key);
     const bool free_of_it = elsewhere || (row && row->rule == FOREIGN_none) ||
                             strcmp(key, "exp_manager.explicit_log_dir") == 0;
-    report_add(self, free_of_it ? NO_EFFECT : REFUSED, word_value(self, key, where, ""),
-            arena_printf(self->a, "is not known: %s%s", word->unknown,
-                    free_of_it ? ""
-                    : counts   ? "; give --ranks N"
-                               : "; give --var NAME=VALUE"));
+    report_printf(self, free_of_it ? NO_EFFECT : REFUSED, word_value(self, key, where, ""),
+            "is not known: %s%s", word->unknown,
+            free_of_it ? ""
+            : counts   ? "; give --ranks N"
+                       : "; give --var NAME=VALUE");
 }
 
 // The configuration that NeMo ships is built in; any other file must exist.
@@ -79,9 +79,8 @@ static void report_missing(translation *self, const shell_command *command, cons
     const value *v = word_value(self, "--config-name", command_place(self->a, command), name);
     const bool is_own = strncmp(name, own, strlen(own)) == 0;
     if (is_own) defaults_of_nemo(self);
-    report_add(self, DIFFERS, v,
-            arena_printf(self->a, "%s is not here; what it says besides the overrides is %s", path,
-                    is_own ? "taken from neuronx-nemo-megatron 2.21" : "not known"));
+    report_printf(self, DIFFERS, v, "%s is not here; what it says besides the overrides is %s",
+            path, is_own ? "taken from neuronx-nemo-megatron 2.21" : "not known");
 }
 
 // Reads the overrides among the program's words; --config-path and --config-name name the file that
@@ -230,9 +229,7 @@ static drv_status find_kind(const char *name, const kind **out) {
 static void check_said(translation *self) {
     static const char *const keys[] = {"optimizer.lr", "training.global_batch_size",
             "data.sequence_length"};
-    static const value silent = {.kind = VALUE_TEXT,
-            .path = "sequence length",
-            .where = "default of drover"};
+    static const value silent = DEFAULT_VALUE("sequence length", "drover");
     const bool strict = !(self->kinds & FOREIGN_ARGS) || program_is_nxd(self);
     for (size_t i = 0; i < sizeof keys / sizeof *keys && self->n_frameworks > 0; i++) {
         if (translation_get(self, keys[i])) continue;

@@ -69,6 +69,8 @@ DRV_CHECKED drv_status epoch_steps(translation *self, double n_epochs, double *o
 // Refuses a configuration without a value for a key that we need.
 void report_unsaid(translation *self, const char *ours);
 void report_add(translation *self, outcome what, const value *v, const char *text);
+void report_printf(translation *self, outcome what, const value *v, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
 // Sets a key from a foreign value and reports it; `remark` may be NULL. A key that --set gives is
 // left alone.
 void translation_set(translation *self, const char *path, const char *yaml, const value *from,
@@ -83,17 +85,31 @@ bool translation_given(const translation *self, const char *path);
 bool is_default(const value *v);
 bool fact_is_said(const translation *self, const char *name);   // null counts
 bool fact_has_value(const translation *self, const char *name); // null does not
-// Returns the value of a fact, which may be null, and marks it as used; NULL: it was not given.
+// Returns the value of a fact, which may be null; NULL: it was not given.
+const value *fact_look(const translation *self, const char *name);
+bool fact_is_true(const translation *self, const char *name);
+// Does so, and marks it as used.
 const value *fact_last(translation *self, const char *name);
 // Returns the value of a fact and marks it as used; NULL: it was not given, or is null.
 const value *fact_take(translation *self, const char *name);
-// Reads a fact as a number; *said is false if it was not given. DRV_E_USAGE: it is not a number.
-DRV_CHECKED drv_status fact_number(translation *self, const char *name, double *out, bool *said);
+// Takes a fact and reads it as a number; *from is NULL, and *out as before, if it was not given.
+// DRV_E_USAGE: it is not a number.
+DRV_CHECKED drv_status fact_number(translation *self, const char *name, double *out,
+        const value **from);
+// Sets a key of ours to the value of a fact, if that was given; `text` as for value_yaml.
+void fact_set(translation *self, const char *name, const char *ours, bool text);
+// Reports that a fact has no effect, if it was given.
+void fact_drop(translation *self, const char *name, const char *why);
 
+// A value that no file gives, but a table of defaults.
+#define DEFAULT_OF "default of "
+#define DEFAULT_VALUE(name, of)                                                                    \
+    { .kind = VALUE_TEXT, .path = name, .where = DEFAULT_OF of }
 bool is_whole(double x);
 const char *number_yaml(arena *a, double x); // also of a whole number
-// Fails with DRV_E_USAGE and a message that ends with `what`.
-DRV_CHECKED drv_status refuse_value(const translation *self, const value *v, const char *what);
+// Fails with DRV_E_USAGE and a message that ends with `what`, a format.
+DRV_CHECKED drv_status refuse_value(const translation *self, const value *v, const char *what, ...)
+        __attribute__((format(printf, 3, 4)));
 bool says(const value *v, const char *text); // ignores case
 bool says_true(const value *v);              // true, yes, 1
 // Returns one line of YAML that reads back as the value; `text`: a plain scalar is quoted as text.
@@ -112,6 +128,9 @@ DRV_CHECKED drv_status defaults_of_program(translation *self, const shell_comman
         int index);
 void defaults_of_nemo(translation *self);
 void defaults_of_kind(translation *self);
+// Returns whether PyTorch Lightning counts: there the run ends at max_steps or max_epochs,
+// whichever comes first.
+bool is_lightning(const translation *self);
 // Returns whether the program is one of NxD's examples.
 bool program_is_nxd(const translation *self);
 // Returns whether the program is TRL or one of its scripts: sft.py, dpo.py.

@@ -19,23 +19,10 @@ drv_status batch_job_write(arena *a, const job_spec *spec, job_files *files) {
     if (spec->config_text) manifest_config_map(w, a, spec, NULL, 0);
     manifest_begin(w, spec, "batch/v1", "Job", spec->name, spec->kind->by_kueue);
     yaml_map(w, "spec");
-    yaml_int(w, "backoffLimit", spec->tries);
-    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
-    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
-    yaml_map(w, "podFailurePolicy");
-    yaml_list(w, "rules");
-    yaml_map(w, NULL);
-    yaml_text(w, "action", "FailJob"); // another try would end in the same way
-    yaml_map(w, "onExitCodes");
-    yaml_text(w, "containerName", "drover");
-    yaml_text(w, "operator", "In");
-    yaml_list(w, "values");
-    yaml_int(w, NULL, 1);
-    yaml_int(w, NULL, 2);
-    yaml_list_end(w);
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_list_end(w);
-    yaml_map_end(w);
+    manifest_limits(w, spec);
+    // Another try would end in the same way.
+    yaml_put(w, "podFailurePolicy: {rules: [{action: FailJob, onExitCodes: "
+                "{containerName: drover, operator: In, values: [1, 2]}}]}");
     yaml_map(w, "template");
     pod_template(w, a, spec, &only);
     yaml_map_end(w), yaml_map_end(w);

@@ -6,26 +6,6 @@
 #define HOSTS_DIR "/etc/mpi"
 #define HOSTS     HOSTS_DIR "/hostfile"
 
-static void put_role(yaml_writer *w, arena *a, const job_spec *spec, const char *role, int replicas,
-        const pod *p) {
-    yaml_map(w, role);
-    yaml_int(w, "replicas", replicas);
-    yaml_text(w, "restartPolicy", "Never");
-    yaml_map(w, "template");
-    pod_template(w, a, spec, p);
-    yaml_map_end(w);
-    yaml_map_end(w);
-}
-
-static void put_policy(yaml_writer *w, const job_spec *spec) {
-    yaml_map(w, "runPolicy");
-    yaml_text(w, "cleanPodPolicy", "Running");
-    yaml_int(w, "backoffLimit", spec->tries);
-    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
-    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
-    yaml_map_end(w);
-}
-
 drv_status mpi_operator_write(arena *a, const job_spec *spec, job_files *files) {
     int n, n_sshd;
     const char *const *words = mpirun_words(a, spec, HOSTS, false, &n);
@@ -50,16 +30,15 @@ drv_status mpi_operator_write(arena *a, const job_spec *spec, job_files *files) 
     manifest_config_map(w, a, spec, NULL, 0);
     manifest_begin(w, spec, "kubeflow.org/v2beta1", "MPIJob", spec->name, true);
     yaml_map(w, "spec");
-    yaml_int(w, "slotsPerWorker", spec->ranks);
-    yaml_text(w, "mpiImplementation", "OpenMPI");
-    yaml_text(w, "sshAuthMountPath", SSH_DIR);
-    yaml_text(w, "launcherCreationPolicy", "WaitForWorkersReady");
-    put_policy(w, spec);
+    yaml_put(w,
+            "slotsPerWorker: %d\nmpiImplementation: OpenMPI\nsshAuthMountPath: " SSH_DIR
+            "\nlauncherCreationPolicy: WaitForWorkersReady",
+            spec->ranks);
+    manifest_run_policy(w, spec);
     yaml_map(w, "mpiReplicaSpecs");
-    put_role(w, a, spec, "Launcher", 1, &launcher);
-    put_role(w, a, spec, "Worker", spec->nodes, &worker);
-    yaml_map_end(w);
-    yaml_map_end(w);
+    manifest_role(w, a, spec, "Launcher", 1, "Never", &launcher);
+    manifest_role(w, a, spec, "Worker", spec->nodes, "Never", &worker);
+    yaml_map_end(w), yaml_map_end(w);
     yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;

@@ -5,10 +5,7 @@
 
 enum { PAGE_PORT = 8080, UNHEALTHY_S = 90 };
 
-static void put_selector(yaml_writer *w, const job_spec *spec) {
-    yaml_text(w, "app.kubernetes.io/name", PAGE_NAME);
-    yaml_text(w, JOB_LABEL, spec->name);
-}
+#define SELECTOR "{app.kubernetes.io/name: " PAGE_NAME ", " JOB_LABEL ": \"%s\"}"
 
 static void put_deployment(yaml_writer *w, arena *a, const job_spec *spec, const char *name) {
     const char *const command[] = {"drover", "page", spec->run_dir, "--listen",
@@ -22,31 +19,17 @@ static void put_deployment(yaml_writer *w, arena *a, const job_spec *spec, const
             .restart = "Always"};
     manifest_begin(w, spec, "apps/v1", "Deployment", name, false);
     yaml_map(w, "spec");
-    yaml_int(w, "replicas", 1);
-    yaml_map(w, "selector"), yaml_map(w, "matchLabels");
-    put_selector(w, spec);
-    yaml_map_end(w), yaml_map_end(w);
+    yaml_put(w, "replicas: 1\nselector: {matchLabels: " SELECTOR "}", spec->name);
     yaml_map(w, "template");
     pod_template(w, a, spec, &page);
-    yaml_map_end(w);
-    yaml_map_end(w);
+    yaml_map_end(w), yaml_map_end(w);
     yaml_document_end(w);
 }
 
 static void put_service(yaml_writer *w, const job_spec *spec, const char *name) {
     manifest_begin(w, spec, "v1", "Service", name, false);
-    yaml_map(w, "spec");
-    yaml_map(w, "selector");
-    put_selector(w, spec);
-    yaml_map_end(w);
-    yaml_list(w, "ports");
-    yaml_map(w, NULL);
-    yaml_text(w, "name", "http");
-    yaml_int(w, "port", PAGE_PORT);
-    yaml_text(w, "targetPort", "http");
-    yaml_map_end(w);
-    yaml_list_end(w);
-    yaml_map_end(w);
+    yaml_put(w, "spec: {selector: " SELECTOR ", ports: [{name: http, port: %d, targetPort: http}]}",
+            spec->name, PAGE_PORT);
     yaml_document_end(w);
 }
 

@@ -1,7 +1,6 @@
 // Writes pods and the objects around them.
 #include "launch/jobs/pod.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "launch/jobs/job_names.h"
@@ -53,12 +52,10 @@ void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, c
     if (spec->name_space) yaml_text(w, "namespace", spec->name_space);
     put_labels(w, spec, is_job);
     if (spec->is_hyperpod && strcmp(kind, "PyTorchJob") == 0) {
-        yaml_map(w, "annotations");
-        yaml_text(w, HYPERPOD_SAYS "enable-job-auto-resume", "true");
-        char tries[16];
-        snprintf(tries, sizeof tries, "%d", spec->tries);
-        yaml_text(w, HYPERPOD_SAYS "job-max-retry-count", tries);
-        yaml_map_end(w);
+        yaml_put(w,
+                "annotations: {" HYPERPOD_SAYS "enable-job-auto-resume: \"true\", " HYPERPOD_SAYS
+                "job-max-retry-count: \"%d\"}",
+                spec->tries);
     }
     yaml_map_end(w);
 }
@@ -159,31 +156,15 @@ static void put_resources(yaml_writer *w, arena *a, const job_spec *spec, pod_si
 }
 
 static void put_container_security(yaml_writer *w, bool locks_memory) {
-    yaml_map(w, "securityContext");
-    yaml_bool(w, "allowPrivilegeEscalation", false);
-    yaml_map(w, "capabilities");
-    if (locks_memory) {
-        yaml_list(w, "add");
-        yaml_text(w, NULL, "IPC_LOCK");
-        yaml_list_end(w);
-    }
-    yaml_list(w, "drop");
-    yaml_text(w, NULL, "ALL");
-    yaml_list_end(w);
-    yaml_map_end(w);
-    yaml_map_end(w);
+    yaml_put(w, "securityContext: {allowPrivilegeEscalation: false, capabilities: {%sdrop: [ALL]}}",
+            locks_memory ? "add: [IPC_LOCK], " : "");
 }
 
 static void put_pod_security(yaml_writer *w) {
-    yaml_map(w, "securityContext");
-    yaml_int(w, "fsGroup", USER);
-    yaml_int(w, "runAsGroup", USER);
-    yaml_bool(w, "runAsNonRoot", true);
-    yaml_int(w, "runAsUser", USER);
-    yaml_map(w, "seccompProfile");
-    yaml_text(w, "type", "RuntimeDefault");
-    yaml_map_end(w);
-    yaml_map_end(w);
+    yaml_put(w,
+            "securityContext: {fsGroup: %d, runAsGroup: %d, runAsNonRoot: true, runAsUser: %d, "
+            "seccompProfile: {type: RuntimeDefault}}",
+            USER, USER, USER);
 }
 
 static bool has_shm(const pod *p) {
@@ -193,27 +174,15 @@ static bool has_shm(const pod *p) {
 // A pod's token for Trainer's server alone (its audience), and the certificate of that server, as
 // Trainer 2.2 and 2.3 mount them in the pods of their own step. If the gate TrainJobStatus is off
 // this ConfigMap does not exist, which must not keep the pod from starting.
-static void put_progress(yaml_writer *w, arena *a, const job_spec *spec) {
+static void put_progress(yaml_writer *w, const job_spec *spec) {
     enum { HOUR_S = 3600 };
-    yaml_map(w, NULL), yaml_text(w, "name", "progress"), yaml_map(w, "projected");
-    yaml_list(w, "sources");
-    yaml_map(w, NULL), yaml_map(w, "serviceAccountToken");
-    yaml_text(w, "audience",
-            arena_printf(a, "trainer.kubeflow.org/v1alpha1/namespaces/%s/trainjobs/%s/status",
-                    spec->name_space, spec->name));
-    yaml_int(w, "expirationSeconds", HOUR_S);
-    yaml_text(w, "path", "token");
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_map(w, NULL), yaml_map(w, "configMap");
-    yaml_text(w, "name", arena_printf(a, "%s-tls-config", spec->name));
-    yaml_list(w, "items");
-    yaml_map(w, NULL), yaml_text(w, "key", "ca.crt"), yaml_text(w, "path", "ca.crt");
-    yaml_map_end(w);
-    yaml_list_end(w);
-    yaml_bool(w, "optional", true);
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_list_end(w);
-    yaml_map_end(w), yaml_map_end(w);
+    yaml_put(w,
+            "[{name: progress, projected: {sources: ["
+            "{serviceAccountToken: {"
+            "audience: \"trainer.kubeflow.org/v1alpha1/namespaces/%s/trainjobs/%s/status\", "
+            "expirationSeconds: %d, path: token}}, "
+            "{configMap: {name: \"%s-tls-config\", items: [{key: ca.crt, path: ca.crt}], optional: true}}]}}]",
+            spec->name_space, spec->name, HOUR_S, spec->name);
 }
 
 static const char *secret_of(arena *a, const job_spec *spec, const pod *p) {
@@ -240,32 +209,23 @@ static void put_mounts(yaml_writer *w, arena *a, const job_spec *spec, const pod
 }
 
 static void put_secret(yaml_writer *w, const char *volume, const char *secret) {
-    yaml_map(w, NULL), yaml_text(w, "name", volume), yaml_map(w, "secret");
-    yaml_text(w, "secretName", secret);
-    yaml_int(w, "defaultMode", 0440); // readable by root and the pod's group
-    yaml_map_end(w), yaml_map_end(w);
+    enum { MODE = 0440 }; // readable by root and the pod's group
+    yaml_put(w, "[{name: %s, secret: {secretName: \"%s\", defaultMode: %d}}]", volume, secret,
+            MODE);
 }
 
 static void put_volumes(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
     const char *secret = secret_of(a, spec, p);
     yaml_list(w, "volumes");
-    yaml_map(w, NULL), yaml_text(w, "name", "shared"), yaml_map(w, "persistentVolumeClaim");
-    yaml_text(w, "claimName", spec->claim);
-    yaml_map_end(w), yaml_map_end(w);
-    if (has_shm(p)) {
-        yaml_map(w, NULL), yaml_text(w, "name", "shm"), yaml_map(w, "emptyDir");
-        yaml_text(w, "medium", "Memory");
-        yaml_text(w, "sizeLimit", pod_quantity(a, spec->shm));
-        yaml_map_end(w), yaml_map_end(w);
-    }
-    if (spec->config_text && !p->is_page) {
-        yaml_map(w, NULL), yaml_text(w, "name", "config"), yaml_map(w, "configMap");
-        yaml_text(w, "name", arena_printf(a, "%s-config", spec->name));
-        yaml_map_end(w), yaml_map_end(w);
-    }
+    yaml_put(w, "[{name: shared, persistentVolumeClaim: {claimName: \"%s\"}}]", spec->claim);
+    if (has_shm(p))
+        yaml_put(w, "[{name: shm, emptyDir: {medium: Memory, sizeLimit: \"%s\"}}]",
+                pod_quantity(a, spec->shm));
+    if (spec->config_text && !p->is_page)
+        yaml_put(w, "[{name: config, configMap: {name: \"%s-config\"}}]", spec->name);
     if (secret) put_secret(w, "secret", secret);
     if (p->is_page) put_secret(w, "password", arena_printf(a, "%s-page", spec->name));
-    if (p->has_progress) put_progress(w, a, spec);
+    if (p->has_progress) put_progress(w, spec);
     yaml_list_end(w);
 }
 
@@ -281,24 +241,15 @@ int pod_health_port(const job_spec *spec) {
 enum { PROBE_S = 30 };
 
 static void put_probe(yaml_writer *w, const char *key, int port, int failures) {
-    yaml_map(w, key), yaml_map(w, "httpGet");
-    yaml_text(w, "path", "/healthz");
-    yaml_int(w, "port", port);
-    yaml_map_end(w);
-    yaml_int(w, "periodSeconds", PROBE_S);
-    yaml_int(w, "timeoutSeconds", 5);
-    yaml_int(w, "failureThreshold", failures);
-    yaml_map_end(w);
+    yaml_put(w,
+            "%s: {httpGet: {path: /healthz, port: %d}, periodSeconds: %d, timeoutSeconds: 5, "
+            "failureThreshold: %d}",
+            key, port, PROBE_S, failures);
 }
 
 // A run answers once its data and programs are ready, but not between two attempts.
 static void put_health(yaml_writer *w, const pod *p) {
-    yaml_list(w, "ports");
-    yaml_map(w, NULL);
-    yaml_text(w, "name", "http");
-    yaml_int(w, "containerPort", p->health_port);
-    yaml_map_end(w);
-    yaml_list_end(w);
+    yaml_put(w, "ports: [{name: http, containerPort: %d}]", p->health_port);
     if (p->start_s) put_probe(w, "startupProbe", p->health_port, p->start_s / PROBE_S);
     put_probe(w, "livenessProbe", p->health_port, p->unhealthy_s / PROBE_S);
 }
@@ -311,13 +262,8 @@ static void put_container(yaml_writer *w, arena *a, const job_spec *spec, const 
     yaml_text(w, "workingDir", spec->mount);
     if (p->has_program) put_environment(w, a, spec, p->environment);
     if (p->health_port) put_health(w, p);
-    if (p->ssh_port) {
-        yaml_map(w, "readinessProbe"), yaml_map(w, "tcpSocket");
-        yaml_int(w, "port", p->ssh_port);
-        yaml_map_end(w);
-        yaml_int(w, "periodSeconds", 2);
-        yaml_map_end(w);
-    }
+    if (p->ssh_port)
+        yaml_put(w, "readinessProbe: {tcpSocket: {port: %d}, periodSeconds: 2}", p->ssh_port);
     if (p->pre_stop) {
         yaml_map(w, "lifecycle"), yaml_map(w, "preStop"), yaml_map(w, "exec");
         put_shell(w, a, p->pre_stop);
@@ -348,11 +294,7 @@ static void put_waiting(yaml_writer *w, arena *a, const job_spec *spec, const po
 }
 
 static void put_toleration(yaml_writer *w, const char *key) {
-    yaml_map(w, NULL);
-    yaml_text(w, "key", key);
-    yaml_text(w, "operator", "Exists");
-    yaml_text(w, "effect", "NoSchedule");
-    yaml_map_end(w);
+    yaml_put(w, "[{key: \"%s\", operator: Exists, effect: NoSchedule}]", key);
 }
 
 // Writes where the pod may run. Small pods need no machine with devices, which is expensive.
@@ -386,17 +328,11 @@ static bool is_placed(const job_spec *spec, const pod *p) {
 
 // The first pod may run anywhere; the others must run in the domain of one that exists.
 static void put_affinity(yaml_writer *w, const job_spec *spec) {
-    yaml_map(w, "affinity"), yaml_map(w, "podAffinity");
-    yaml_list(w, "requiredDuringSchedulingIgnoredDuringExecution");
-    yaml_map(w, NULL);
-    yaml_text(w, "topologyKey", spec->topology);
-    yaml_map(w, "labelSelector"), yaml_map(w, "matchLabels");
-    yaml_text(w, JOB_LABEL, spec->name);
-    yaml_text(w, RANKS_LABEL, "ranks");
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_map_end(w);
-    yaml_list_end(w);
-    yaml_map_end(w), yaml_map_end(w);
+    yaml_put(w,
+            "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: ["
+            "{topologyKey: \"%s\", labelSelector: {matchLabels: {" JOB_LABEL
+            ": \"%s\", " RANKS_LABEL ": ranks}}}]}}",
+            spec->topology, spec->name);
 }
 
 static void put_metadata(yaml_writer *w, const job_spec *spec, const pod *p) {
@@ -414,6 +350,29 @@ static void put_metadata(yaml_writer *w, const job_spec *spec, const pod *p) {
         yaml_map_end(w);
     }
     yaml_map_end(w);
+}
+
+void manifest_limits(yaml_writer *w, const job_spec *spec) {
+    yaml_int(w, "backoffLimit", spec->tries);
+    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
+}
+
+void manifest_run_policy(yaml_writer *w, const job_spec *spec) {
+    yaml_map(w, "runPolicy");
+    yaml_text(w, "cleanPodPolicy", "Running");
+    manifest_limits(w, spec);
+    yaml_map_end(w);
+}
+
+void manifest_role(yaml_writer *w, arena *a, const job_spec *spec, const char *role, int replicas,
+        const char *restart, const pod *p) {
+    yaml_map(w, role);
+    yaml_int(w, "replicas", replicas);
+    yaml_text(w, "restartPolicy", restart);
+    yaml_map(w, "template");
+    pod_template(w, a, spec, p);
+    yaml_map_end(w), yaml_map_end(w);
 }
 
 void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {

@@ -67,6 +67,13 @@ void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
 const char *pod_config(arena *a, const job_spec *spec);
 // Writes the keys of a pod template: metadata and spec.
 void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p);
+// Writes how often the job is tried, its time limit, and whether Kueue starts it.
+void manifest_limits(yaml_writer *w, const job_spec *spec);
+// Write parts of the jobs of the MPI Operator and of the training operator: runPolicy, which has
+// these limits, and a role with its pods.
+void manifest_run_policy(yaml_writer *w, const job_spec *spec);
+void manifest_role(yaml_writer *w, arena *a, const job_spec *spec, const char *role, int replicas,
+        const char *restart, const pod *p);
 // Escapes `$(NAME)`, which Kubernetes would expand in a command.
 const char *pod_word(arena *a, const char *text);
 // Writes a list of words under `key`.

@@ -138,11 +138,8 @@ void pod_options_names(yaml_writer *w, const pod_options *self) {
         yaml_text(w, "priorityClassName", self->items[POD_PRIORITY_CLASS][0].name);
     if (!self->n[POD_PULL_SECRET]) return;
     yaml_list(w, "imagePullSecrets");
-    for (int i = 0; i < self->n[POD_PULL_SECRET]; i++) {
-        yaml_map(w, NULL);
-        yaml_text(w, "name", self->items[POD_PULL_SECRET][i].name);
-        yaml_map_end(w);
-    }
+    for (int i = 0; i < self->n[POD_PULL_SECRET]; i++)
+        yaml_put(w, "[{name: \"%s\"}]", self->items[POD_PULL_SECRET][i].name);
     yaml_list_end(w);
 }
 

@@ -5,17 +5,6 @@
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
-static void put_role(yaml_writer *w, arena *a, const job_spec *spec, const char *role, int replicas,
-        const pod *p) {
-    yaml_map(w, role);
-    yaml_int(w, "replicas", replicas);
-    yaml_text(w, "restartPolicy", spec->is_hyperpod ? "OnFailure" : "ExitCode");
-    yaml_map(w, "template");
-    pod_template(w, a, spec, p);
-    yaml_map_end(w);
-    yaml_map_end(w);
-}
-
 drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files) {
     static const char *const retry[] = {"DROVER_RETRY_STATUS", "175", NULL};
     int n;
@@ -35,17 +24,12 @@ drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files) {
     manifest_begin(w, spec, "kubeflow.org/v1", "PyTorchJob", spec->name, true);
     yaml_map(w, "spec");
     yaml_text(w, "nprocPerNode", arena_printf(a, "%d", spec->ranks));
-    yaml_map(w, "runPolicy");
-    yaml_text(w, "cleanPodPolicy", "Running");
-    yaml_int(w, "backoffLimit", spec->tries);
-    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
-    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
-    yaml_map_end(w);
+    manifest_run_policy(w, spec);
     yaml_map(w, "pytorchReplicaSpecs");
-    put_role(w, a, spec, "Master", 1, &first);
-    if (spec->nodes > 1) put_role(w, a, spec, "Worker", spec->nodes - 1, &node);
-    yaml_map_end(w);
-    yaml_map_end(w);
+    const char *restart = spec->is_hyperpod ? "OnFailure" : "ExitCode";
+    manifest_role(w, a, spec, "Master", 1, restart, &first);
+    if (spec->nodes > 1) manifest_role(w, a, spec, "Worker", spec->nodes - 1, restart, &node);
+    yaml_map_end(w), yaml_map_end(w);
     yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;

@@ -4,7 +4,7 @@
 //
 // The end of a run is read from RUN_DIR/status.json, because with `srun -K` the status of ranks
 // that end at slightly different times may become 143.
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -62,203 +62,47 @@ static void put_values(arena *a, const job_spec *spec, str *out) {
     }
 }
 
-static const char say[] = "\n"
-                          "say() { echo \"job $SLURM_JOB_ID: $*\"; }\n";
+extern const char slurm_train_bash[]; // the file as a string, made by CMake
 
-// The next try finds the same versions, so a difference is final; a failing step may be a node.
-static const char checks[] =
-        "\n"
-        "# Before the ranks: every node starts the program, and it is the same one.\n"
-        "if ! versions=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" \"${program[0]}\" --version) || [ -z \"$versions\" ]; then\n"
-        "    try_again \"after srun could not start the program on all nodes\" && exit 75\n"
-        "    say \"ended: srun could not start the program on all nodes in $tries tries\"\n"
-        "    rm -f \"$tried\" \"$began\"\n"
-        "    exit 75\n"
-        "fi\n"
-        "versions=$(sort -u <<<\"$versions\")\n"
-        "if [ \"$(wc -l <<<\"$versions\")\" != 1 ]; then\n"
-        "    rm -f \"$tried\" \"$began\"\n"
-        "    say \"the nodes do not have one and the same program: ${versions//$'\\n'/, }\"\n"
-        "    exit 1\n"
-        "fi\n";
-
-static const char secret[] =
-        "\n"
-        "# What the nodes prove to each other: a file that this user alone can read, gone with the job.\n"
-        "secret=$(umask 077 && mktemp \"$PWD/.drover-secret-XXXXXX\") || exit 75\n"
-        "head -c 32 /dev/urandom >\"$secret\"\n"
-        "trap 'rm -f \"$secret\"' EXIT\n"
-        "export DROVER_JOB_SECRET_FILE=$secret\n";
-
-// Text from a file counts only if it is a number: a shell would evaluate anything else.
-static const char numbers[] =
-        "\n"
-        "# number_of TEXT ELSE: TEXT where it is digits alone\n"
-        "number_of() {\n"
-        "    case $1 in\n"
-        "    '' | *[!0-9]* | ??????????*) echo \"$2\" ;;\n"
-        "    *) echo \"$((10#$1))\" ;;\n"
-        "    esac\n"
-        "}\n"
-        "# field NAME: a number of the run's status.json\n"
-        "field() {\n"
-        "    tr '\\n\\0' '  ' 2>/dev/null <\"$run_dir/status.json\" | sed -nE \"s/.*\\\"$1\\\": *([0-9]+) *[,}].*/\\1/p\"\n"
-        "}\n"
-        "saved_step() { number_of \"$(field saved_step)\" 0; }\n"
-        "count_tries() { number_of \"$(head -c 20 \"$tried\" 2>/dev/null | tr -d '\\0')\" 0; }\n";
-
-static const char run_status[] =
-        "\n"
-        "# The status of the run that has just ended: its own word, else srun's.\n"
-        "status_of_run() {\n"
-        "    local said=\n"
-        "    [ ! \"$run_dir/status.json\" -nt \"$began\" ] || said=$(field status)\n"
-        "    number_of \"$said\" \"$1\"\n"
-        "}\n";
-
-static const char functions[] =
-        "\n"
-        "slow= # hosts that stand out before the run\n"
-        "# A try on other hosts is a new job, which says of which one it is.\n"
-        "first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}\n"
-        "unset DROVER_FIRST_JOB\n"
-        "\n"
-        "# Hosts on which ranks were lost at least twice, with commas.\n"
-        "bad_hosts() {\n"
-        "    [ -e \"$run_dir/events.jsonl\" ] || return 0\n"
-        "    sed -nE '/\"event\": *\"failure\"/{/\"cause\": *\"(fault|hang|peer|device)\"/"
-        "s/.*\"host\": *\"([A-Za-z0-9._-]+)\".*/\\1/p}' \"$run_dir/events.jsonl\" |\n"
-        "        sort | uniq -c | awk '$1 > 1 { print $2 }' | paste -sd, -\n"
-        "}\n"
-        "\n"
-        "# The job once more: in its place, or, to keep away from hosts, as a new job.\n"
-        "again() {\n"
-        "    local bad\n"
-        "    bad=$({ bad_hosts; echo \"$slow\"; } | sed '/^$/d' | paste -sd, -)\n"
-        "    rm -f \"$began\" ${secret:+\"$secret\"}\n"
-        "    if [ -n \"$bad\" ]; then\n"
-        "        say \"the next try keeps away from $bad\"\n"
-        "        sbatch --exclude=\"$bad\" --dependency=\"afterany:$SLURM_JOB_ID\" --comment=\"drover:$first\" \\\n"
-        "            --export=\"ALL,DROVER_FIRST_JOB=$first\" \"$0\"\n"
-        "    else\n"
-        "        scontrol requeue \"$SLURM_JOB_ID\"\n"
-        "    fi\n"
-        "}\n"
-        "\n"
-        "# try_again WHY: the job once more, if a try is left\n"
-        "try_again() {\n"
-        "    local count=$(($(count_tries) + 1))\n"
-        "    [ \"$count\" -le \"$tries\" ] || return 1\n"
-        "    echo \"$count\" >\"$tried\"\n"
-        "    say \"try $count of $tries $1\"\n"
-        "    again\n"
-        "    return 0\n"
-        "}\n"
-        "\n"
-        "# Soon before the time limit: all ranks save and end, and the job goes on later.\n"
-        "limit=\n"
-        "# shellcheck disable=SC2317,SC2329 # the trap calls it\n"
-        "on_limit() {\n"
-        "    limit=yes\n"
-        "    say \"the time limit is near: saving\"\n"
-        "    scancel --signal=USR1 \"$SLURM_JOB_ID\"\n"
-        "}\n"
-        "trap on_limit USR1\n";
-
-static const char run[] =
-        "\n"
-        "# On SageMaker HyperPod a node that breaks is replaced under the step.\n"
-        "resume=()\n"
-        "[ ! -d /opt/sagemaker_cluster ] || resume=(--auto-resume=1)\n"
-        "\n"
-        "began=$(mktemp) || exit 75\n"
-        "saved=$(saved_step)\n"
-        "say \"on $SLURM_JOB_NODELIST, start $((${SLURM_RESTART_COUNT:-0} + 1))\"\n";
-
-// Before the ranks start, one process on each node measures it, all at once. The report goes to the
-// log; the next try excludes the hosts that stand out.
-static const char preflight[] =
-        "\n"
-        "slow=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" --mpi=pmix \"${program[0]}\" doctor --node \"$run_dir\" --hosts | sort -u | paste -sd, -)\n"
-        "[ -z \"$slow\" ] || say \"nodes that stand out: $slow\"\n",
-                  exclude[] = "if [ -n \"$slow\" ]; then\n"
-                              "    try_again \"without $slow\" && exit 75\n"
-                              "    say \"no try is left for others: they are used\"\n"
-                              "fi\n";
-
-// Waits for the step of ranks. `wait` returns when the trap runs, and loses the status of a step
-// that ended meanwhile (bash 5.2: -1), so the step's shell writes it to a file.
-static const char once[] =
-        "step=$!\n"
-        "while kill -0 \"$step\" 2>/dev/null; do\n"
-        "    wait \"$step\" # the trap ends it, too\n"
-        "done\n"
-        "status=$(status_of_run \"$(number_of \"$(cat \"$began.status\" 2>/dev/null)\" 137)\")\n"
-        "rm -f \"$began.status\"\n";
-
-// The step whose nodes go on without a lost one. It ends with node 0, whose shell writes the status
-// to a file: srun would wait for the task of a node that crashed and came back, and status.json
-// describes the last ranks, not a decision of node 0 against another attempt.
-static const char restarts[] =
-        "\n"
-        "# drover starts its ranks again by itself: a node that is lost does not end the step, node 0 does.\n"
-        "over=$(mktemp \"$PWD/.drover-over-XXXXXX\") || exit 75\n"
-        "trap 'rm -f \"$over\" ${secret:+\"$secret\"}' EXIT\n"
-        "# shellcheck disable=SC2016 # each node's own\n"
-        "task='trap : USR1 USR2 TERM INT HUP; \"$@\"; status=$?; "
-        "[ \"$SLURM_PROCID\" != 0 ] || echo $status >\"$0\"; exit $status'\n"
-        "srun --kill-on-bad-exit=0 --no-kill \"${resume[@]}\" --mpi=none --cpu-bind=none bash -c \"$task\" \"$over\" \"${program[@]}\" &\n"
-        "step=$!\n"
-        "until [ -s \"$over\" ] || ! kill -0 \"$step\" 2>/dev/null; do sleep 1; done\n"
-        "for _ in {1..30}; do kill -0 \"$step\" 2>/dev/null && sleep 1; done\n"
-        "kill -KILL \"$step\" 2>/dev/null\n"
-        "wait \"$step\" 2>/dev/null\n"
-        "status=$(number_of \"$(cat \"$over\")\" 137)\n"
-        "[ \"$status\" -lt 128 ] || status=75 # node 0 was lost\n"
-        "rm -f \"$over\"\n";
-
-// After a time limit the job is requeued for as long as it makes progress; a start that saves no
-// later step uses up a try.
-static const char ends[] =
-        "\n"
-        "if [ \"$status\" = 75 ]; then\n"
-        "    try_again \"after status 75\" && exit 75\n"
-        "    say \"ended with 75 after $tries tries\"\n"
-        "elif [ \"$status\" != 0 ] && [ -n \"$limit\" ]; then\n"
-        "    if [ \"$(saved_step)\" -gt \"$saved\" ]; then\n"
-        "        again\n"
-        "        exit \"$status\"\n"
-        "    fi\n"
-        "    try_again \"after a time limit before which no further step was saved\" && exit \"$status\"\n"
-        "    say \"ended: no further step was saved in $tries tries\"\n"
-        "fi\n"
-        "rm -f \"$tried\" \"$began\"\n"
-        "exit \"$status\"\n";
+// Adds a part of the file: from its line "#: NAME" on, without such lines, up to the next part.
+static void put_part(str *out, const char *name) {
+    char line[32];
+    snprintf(line, sizeof line, "\n#: %s\n", name);
+    const char *begin = strstr(slurm_train_bash, line);
+    DRV_ASSERT(begin, "no part \"%s\"", name);
+    for (begin++; str_starts(begin, "#: ");)
+        begin = strchr(begin, '\n') + 1;
+    const char *end = strstr(begin, "\n#: ");
+    str_add(out, begin, end ? (size_t)(end + 1 - begin) : strlen(begin));
+}
 
 static void write_train(arena *a, const job_spec *spec, str *out) {
     put_values(a, spec, out);
-    str_puts(out, say);
-    str_puts(out, job_secret_name(a, spec) ? secret : "\nsecret=\n");
-    str_puts(out, numbers);
-    str_puts(out, functions);
-    if (!spec->restarts) str_puts(out, run_status);
-    str_puts(out, run);
-    str_puts(out, checks);
+    put_part(out, "say");
+    if (job_secret_name(a, spec))
+        put_part(out, "secret");
+    else
+        str_puts(out, "\nsecret=\n");
+    put_part(out, "numbers");
+    put_part(out, "functions");
+    if (!spec->restarts) put_part(out, "run_status");
+    put_part(out, "run");
+    put_part(out, "checks");
     // With "mixed", the default, a rank left MPI_Init before others were ready, 5 times of 95
     // (Slurm 22.05, Open MPI 4.1), and its first message failed.
     if (!spec->is_node_launch || spec->preflight != PREFLIGHT_OFF)
         str_puts(out, "export SLURM_PMIX_FENCE=tree\n");
-    if (spec->preflight != PREFLIGHT_OFF) str_puts(out, preflight);
-    if (spec->preflight == PREFLIGHT_EXCLUDE) str_puts(out, exclude);
+    if (spec->preflight != PREFLIGHT_OFF) put_part(out, "preflight");
+    if (spec->preflight == PREFLIGHT_EXCLUDE) put_part(out, "exclude");
     if (spec->restarts) {
-        str_puts(out, restarts);
+        put_part(out, "restarts");
     } else {
         str_printf(out,
                 "{ srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\"; echo $? >\"$began.status\"; } &\n",
                 spec->is_node_launch ? "none" : "pmix");
-        str_puts(out, once);
+        put_part(out, "once");
     }
-    str_puts(out, ends);
+    put_part(out, "ends");
 }
 
 // A signal that is due when the job starts would have it requeued before it has done anything.

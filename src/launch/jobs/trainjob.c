@@ -15,68 +15,33 @@
 #define HOSTS "/etc/mpi/hostfile"
 
 // --- after a failure
-static void put_disruption(yaml_writer *w, const char *action) {
-    yaml_map(w, NULL);
-    yaml_text(w, "action", action);
-    yaml_list(w, "onPodConditions");
-    yaml_map(w, NULL);
-    yaml_text(w, "type", "DisruptionTarget");
-    yaml_text(w, "status", "True");
-    yaml_map_end(w);
-    yaml_list_end(w);
-    yaml_map_end(w);
-}
-
-static void put_codes(yaml_writer *w, const char *action, const int *codes, int n) {
-    yaml_map(w, NULL);
-    yaml_text(w, "action", action);
-    yaml_map(w, "onExitCodes");
-    yaml_text(w, "containerName", "node");
-    yaml_text(w, "operator", "In");
-    yaml_list(w, "values");
-    for (int i = 0; i < n; i++)
-        yaml_int(w, NULL, codes[i]);
-    yaml_list_end(w);
-    yaml_map_end(w);
-    yaml_map_end(w);
-}
-
 // is_sshd: its status means nothing, and losing it means losing its ranks.
 static void put_pod_failure_policy(yaml_writer *w, bool is_sshd) {
-    yaml_map(w, "podFailurePolicy");
-    yaml_list(w, "rules");
-    put_disruption(w, is_sshd ? "FailJob" : "Ignore");
-    if (!is_sshd) {
-        put_codes(w, "FailJob", (const int[]){1, 2}, 2);
-        put_codes(w, "Ignore", (const int[]){3}, 1);
-    }
-    yaml_list_end(w);
-    yaml_map_end(w);
+    yaml_map(w, "podFailurePolicy"), yaml_list(w, "rules");
+    yaml_put(w, "[{action: %s, onPodConditions: [{type: DisruptionTarget, status: \"True\"}]}]",
+            is_sshd ? "FailJob" : "Ignore");
+    if (!is_sshd)
+        yaml_put(w,
+                "[{action: FailJob, onExitCodes: "
+                "{containerName: node, operator: In, values: [1, 2]}}, "
+                "{action: Ignore, onExitCodes: {containerName: node, operator: In, values: [3]}}]");
+    yaml_list_end(w), yaml_map_end(w);
 }
 
 static void put_rule(yaml_writer *w, const char *name, const char *action, const char *job) {
-    yaml_map(w, NULL);
-    yaml_text(w, "name", name);
-    yaml_text(w, "action", action);
-    yaml_list(w, "onJobFailureReasons");
-    yaml_text(w, NULL, "PodFailurePolicy");
-    yaml_list_end(w);
-    yaml_list(w, "targetReplicatedJobs");
-    yaml_text(w, NULL, job);
-    yaml_list_end(w);
-    yaml_map_end(w);
+    yaml_put(w,
+            "[{name: %s, action: %s, onJobFailureReasons: [PodFailurePolicy], "
+            "targetReplicatedJobs: [%s]}]",
+            name, action, job);
 }
 
 static void put_failure_policy(yaml_writer *w, const job_spec *spec) {
     yaml_map(w, "failurePolicy");
     yaml_int(w, "maxRestarts", spec->tries);
     yaml_list(w, "rules");
-    if (spec->is_node_launch) {
-        put_rule(w, "willFailAgain", "FailJobSet", "node");
-    } else {
-        put_rule(w, "willFailAgain", "FailJobSet", "launcher");
+    put_rule(w, "willFailAgain", "FailJobSet", spec->is_node_launch ? "node" : "launcher");
+    if (!spec->is_node_launch)
         put_rule(w, "disrupted", "RestartJobSetAndIgnoreMaxRestarts", "node");
-    }
     yaml_list_end(w);
     yaml_map_end(w);
 }
@@ -86,18 +51,11 @@ static void put_job(yaml_writer *w, arena *a, const job_spec *spec, const char *
         bool is_trainer, const pod *p) {
     yaml_map(w, NULL);
     yaml_text(w, "name", name);
-    if (is_trainer && !spec->is_node_launch) {
-        yaml_list(w, "dependsOn");
-        yaml_map(w, NULL), yaml_text(w, "name", "node"), yaml_text(w, "status", "Ready");
-        yaml_map_end(w);
-        yaml_list_end(w);
-    }
+    if (is_trainer && !spec->is_node_launch)
+        yaml_put(w, "dependsOn: [{name: node, status: Ready}]");
     yaml_map(w, "template");
-    if (is_trainer) {
-        yaml_map(w, "metadata"), yaml_map(w, "labels");
-        yaml_text(w, "trainer.kubeflow.org/trainjob-ancestor-step", "trainer");
-        yaml_map_end(w), yaml_map_end(w);
-    }
+    if (is_trainer)
+        yaml_put(w, "metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}");
     yaml_map(w, "spec");
     yaml_int(w, "backoffLimit", 0);
     if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
@@ -141,19 +99,13 @@ static void put_jobs(yaml_writer *w, arena *a, const job_spec *spec) {
 }
 
 static void put_ml_policy(yaml_writer *w, const job_spec *spec) {
-    yaml_map(w, "mlPolicy");
-    yaml_int(w, "numNodes", spec->nodes);
-    if (spec->is_node_launch) {
-        yaml_map(w, "torch");
-    } else {
-        yaml_map(w, "mpi");
-        yaml_int(w, "numProcPerNode", spec->ranks);
-        yaml_text(w, "mpiImplementation", "OpenMPI");
-        yaml_text(w, "sshAuthMountPath", SSH_DIR);
-        yaml_bool(w, "runLauncherAsNode", false);
-    }
-    yaml_map_end(w);
-    yaml_map_end(w);
+    if (spec->is_node_launch)
+        yaml_put(w, "mlPolicy: {numNodes: %d, torch: {}}", spec->nodes);
+    else
+        yaml_put(w,
+                "mlPolicy: {numNodes: %d, mpi: {numProcPerNode: %d, mpiImplementation: OpenMPI, "
+                "sshAuthMountPath: " SSH_DIR ", runLauncherAsNode: false}}",
+                spec->nodes, spec->ranks);
 }
 
 static void put_runtime(yaml_writer *w, arena *a, const job_spec *spec) {
@@ -162,13 +114,10 @@ static void put_runtime(yaml_writer *w, arena *a, const job_spec *spec) {
     put_ml_policy(w, spec);
     yaml_map(w, "template");
     yaml_map(w, "spec");
-    yaml_map(w, "network"), yaml_bool(w, "publishNotReadyAddresses", true), yaml_map_end(w);
-    yaml_map(w, "successPolicy");
-    yaml_text(w, "operator", "All");
-    yaml_list(w, "targetReplicatedJobs");
-    yaml_text(w, NULL, spec->is_node_launch ? "node" : "launcher");
-    yaml_list_end(w);
-    yaml_map_end(w);
+    yaml_put(w,
+            "network: {publishNotReadyAddresses: true}\n"
+            "successPolicy: {operator: All, targetReplicatedJobs: [%s]}",
+            spec->is_node_launch ? "node" : "launcher");
     put_failure_policy(w, spec);
     put_jobs(w, a, spec);
     yaml_map_end(w), yaml_map_end(w), yaml_map_end(w);
@@ -185,18 +134,13 @@ drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
     manifest_begin(w, spec, "trainer.kubeflow.org/v1alpha1", "TrainJob", spec->name, true);
     yaml_map(w, "spec");
     if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
-    yaml_map(w, "runtimeRef");
-    yaml_text(w, "apiGroup", "trainer.kubeflow.org");
-    yaml_text(w, "kind", "TrainingRuntime");
-    yaml_text(w, "name", spec->name);
-    yaml_map_end(w);
+    yaml_put(w, "runtimeRef: {apiGroup: trainer.kubeflow.org, kind: TrainingRuntime, name: \"%s\"}",
+            spec->name);
     yaml_map(w, "trainer");
     yaml_text(w, "image", spec->image);
-    yaml_int(w, "numNodes", spec->nodes);
-    yaml_int(w, "numProcPerNode", spec->ranks);
+    yaml_put(w, "numNodes: %d\nnumProcPerNode: %d", spec->nodes, spec->ranks);
     pod_words(w, a, "command", words, n);
-    yaml_map_end(w);
-    yaml_map_end(w);
+    yaml_map_end(w), yaml_map_end(w);
     yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;

@@ -8,73 +8,26 @@
 
 #define HOSTS "/etc/volcano/mpiworker.host"
 
-static void put_plugin(yaml_writer *w, const char *name, const char *const *options, int n) {
-    yaml_list(w, name);
-    for (int i = 0; i < n; i++)
-        yaml_text(w, NULL, options[i]);
-    yaml_list_end(w);
-}
-
-static void put_on_status(yaml_writer *w, int status, const char *action) {
-    yaml_map(w, NULL);
-    yaml_int(w, "exitCode", status);
-    yaml_text(w, "action", action);
-    yaml_map_end(w);
-}
-
-static void put_on_event(yaml_writer *w, const char *event, const char *action) {
-    yaml_map(w, NULL);
-    yaml_text(w, "event", event);
-    yaml_text(w, "action", action);
-    yaml_map_end(w);
-}
-
 static void put_task(yaml_writer *w, arena *a, const job_spec *spec, const char *name, int replicas,
         bool ends_job, const pod *p) {
     yaml_map(w, NULL);
     yaml_text(w, "name", name);
     yaml_int(w, "replicas", replicas);
-    if (ends_job) {
-        yaml_list(w, "policies");
-        put_on_event(w, "TaskCompleted", "CompleteJob");
-        put_on_status(w, 1, "TerminateJob");
-        put_on_status(w, 2, "TerminateJob");
-        put_on_event(w, "PodFailed", "RestartJob");
-        put_on_event(w, "PodEvicted", "RestartJob");
-        yaml_list_end(w);
-    }
+    if (ends_job)
+        yaml_put(w,
+                "policies: [{event: TaskCompleted, action: CompleteJob}, "
+                "{exitCode: 1, action: TerminateJob}, {exitCode: 2, action: TerminateJob}, "
+                "{event: PodFailed, action: RestartJob}, {event: PodEvicted, action: RestartJob}]");
     yaml_map(w, "template");
     pod_template(w, a, spec, p);
     yaml_map_end(w);
     yaml_map_end(w);
 }
 
-static void put_topology(yaml_writer *w, const job_spec *spec) {
-    int64_t tier = 0;
-    DRV_ASSERT(str_to_i64(spec->topology, &tier), "job_check has read it");
-    yaml_map(w, "networkTopology");
-    yaml_text(w, "mode", "hard");
-    yaml_int(w, "highestTierAllowed", tier);
-    yaml_map_end(w);
-}
-
-static void put_plugins(yaml_writer *w) {
-    static const char *const keys[] = {"--ssh-key-file-path=" SSH_DIR},
-                             *const mpi[] = {"--master=mpimaster", "--worker=mpiworker",
-                                     "--port=2222"};
-    yaml_map(w, "plugins");
-    put_plugin(w, "ssh", keys, 1);
-    put_plugin(w, "svc", NULL, 0);
-    put_plugin(w, "mpi", mpi, 3);
-    yaml_map_end(w);
-    yaml_list(w, "policies");
-    put_on_event(w, "PodEvicted", "RestartJob");
-    put_on_event(w, "PodFailed", "RestartJob");
-    yaml_list_end(w);
-}
-
 drv_status volcano_write(arena *a, const job_spec *spec, job_files *files) {
     int n, n_sshd;
+    int64_t tier = 0;
+    DRV_ASSERT(!spec->topology || str_to_i64(spec->topology, &tier), "job_check has read it");
     const char *const *words = mpirun_words(a, spec, HOSTS, true, &n);
     const char *const *sshd = sshd_words(&n_sshd);
     const char *const *const more = mpirun_environment(a, HOSTS);
@@ -105,9 +58,13 @@ drv_status volcano_write(arena *a, const job_spec *spec, job_files *files) {
     yaml_text(w, "schedulerName", "volcano");
     yaml_int(w, "minAvailable", spec->nodes + 1); // all or none
     if (spec->queue) yaml_text(w, "queue", spec->queue);
-    if (spec->topology) put_topology(w, spec);
+    if (spec->topology)
+        yaml_put(w, "networkTopology: {mode: hard, highestTierAllowed: %lld}", (long long)tier);
     yaml_int(w, "maxRetry", spec->tries + 1);
-    put_plugins(w);
+    yaml_put(w,
+            "plugins: {ssh: [\"--ssh-key-file-path=" SSH_DIR "\"], svc: [], "
+            "mpi: [--master=mpimaster, --worker=mpiworker, --port=2222]}\n"
+            "policies: [{event: PodEvicted, action: RestartJob}, {event: PodFailed, action: RestartJob}]");
     yaml_list(w, "tasks");
     put_task(w, a, spec, "mpimaster", 1, true, &master);
     put_task(w, a, spec, "mpiworker", spec->nodes, false, &worker);

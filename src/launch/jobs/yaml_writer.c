@@ -1,6 +1,7 @@
 // Writes texts as events of libyaml's emitter, in a style that every reader takes for a text.
 #include "launch/jobs/yaml_writer.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,4 +151,62 @@ void yaml_int(yaml_writer *w, const char *key, int64_t value) {
 void yaml_bool(yaml_writer *w, const char *key, bool value) {
     begin_value(w, key);
     scalar(w, value ? "true" : "false", YAML_PLAIN_SCALAR_STYLE);
+}
+
+// --- parts in YAML
+static bool is_number_or_bool(const char *text) {
+    return text[strspn(text, "0123456789")] == 0 || strcmp(text, "true") == 0 ||
+           strcmp(text, "false") == 0;
+}
+
+static void put_event(yaml_writer *w, const yaml_event_t *event) {
+    const char *text = (const char *)event->data.scalar.value;
+    switch (event->type) {
+    case YAML_MAPPING_START_EVENT:
+        yaml_map(w, NULL);
+        break;
+    case YAML_MAPPING_END_EVENT:
+        yaml_map_end(w);
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        yaml_list(w, NULL);
+        break;
+    case YAML_SEQUENCE_END_EVENT:
+        yaml_list_end(w);
+        break;
+    default:
+        if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && is_number_or_bool(text))
+            scalar(w, text, YAML_PLAIN_SCALAR_STYLE);
+        else
+            text_scalar(w, text);
+    }
+}
+
+void yaml_put(yaml_writer *w, const char *format, ...) {
+    char text[2048];
+    va_list list;
+    yaml_parser_t parser;
+    va_start(list, format);
+    const int n = vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    DRV_ASSERT(n < (int)sizeof text, "yaml_writer: a part of %d bytes", n);
+    DRV_MEMORY(yaml_parser_initialize(&parser), "to read or write YAML");
+    yaml_parser_set_input_string(&parser, (const yaml_char_t *)text, (size_t)n);
+    int depth = 0; // 1: in the outer collection, which is the one that is open
+    do {
+        yaml_event_t event;
+        DRV_ASSERT(yaml_parser_parse(&parser, &event), "yaml_writer: \"%s\": %s", text,
+                parser.problem);
+        const bool begins = event.type == YAML_MAPPING_START_EVENT ||
+                            event.type == YAML_SEQUENCE_START_EVENT,
+                   ends = event.type == YAML_MAPPING_END_EVENT ||
+                          event.type == YAML_SEQUENCE_END_EVENT;
+        depth -= ends;
+        if (depth > 0) put_event(w, &event);
+        depth += begins;
+        const bool is_over = ends && depth == 0;
+        yaml_event_delete(&event);
+        if (is_over) break;
+    } while (true);
+    yaml_parser_delete(&parser);
 }

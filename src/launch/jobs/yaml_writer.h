@@ -26,3 +26,6 @@ void yaml_text(yaml_writer *w, const char *key, const char *value);
 void yaml_lines(yaml_writer *w, const char *key, const char *value); // as a block of lines
 void yaml_int(yaml_writer *w, const char *key, int64_t value);
 void yaml_bool(yaml_writer *w, const char *key, bool value);
+// Writes into the open map or list what a text says in YAML's flow style: "a: {b: 1}", "[x, y]". A
+// text of a user does not belong there, unless its form was checked (job_names.h).
+void yaml_put(yaml_writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,164 @@
+# The parts of the script that slurm.c writes for sbatch. A line "#: NAME" begins a part; further lines
+# that begin with "#: " are not in the script.
+#: say
+
+say() { echo "job $SLURM_JOB_ID: $*"; }
+#: checks
+#: The next try finds the same versions, so a difference is final; a failing step may be a node.
+
+# Before the ranks: every node starts the program, and it is the same one.
+if ! versions=$(srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" "${program[0]}" --version) || [ -z "$versions" ]; then
+    try_again "after srun could not start the program on all nodes" && exit 75
+    say "ended: srun could not start the program on all nodes in $tries tries"
+    rm -f "$tried" "$began"
+    exit 75
+fi
+versions=$(sort -u <<<"$versions")
+if [ "$(wc -l <<<"$versions")" != 1 ]; then
+    rm -f "$tried" "$began"
+    say "the nodes do not have one and the same program: ${versions//$'\n'/, }"
+    exit 1
+fi
+#: secret
+
+# What the nodes prove to each other: a file that this user alone can read, gone with the job.
+secret=$(umask 077 && mktemp "$PWD/.drover-secret-XXXXXX") || exit 75
+head -c 32 /dev/urandom >"$secret"
+trap 'rm -f "$secret"' EXIT
+export DROVER_JOB_SECRET_FILE=$secret
+#: numbers
+#: Text from a file counts only if it is a number: a shell would evaluate anything else.
+
+# number_of TEXT ELSE: TEXT where it is digits alone
+number_of() {
+    case $1 in
+    '' | *[!0-9]* | ??????????*) echo "$2" ;;
+    *) echo "$((10#$1))" ;;
+    esac
+}
+# field NAME: a number of the run's status.json
+field() {
+    tr '\n\0' '  ' 2>/dev/null <"$run_dir/status.json" | sed -nE "s/.*\"$1\": *([0-9]+) *[,}].*/\1/p"
+}
+saved_step() { number_of "$(field saved_step)" 0; }
+count_tries() { number_of "$(head -c 20 "$tried" 2>/dev/null | tr -d '\0')" 0; }
+#: run_status
+
+# The status of the run that has just ended: its own word, else srun's.
+status_of_run() {
+    local said=
+    [ ! "$run_dir/status.json" -nt "$began" ] || said=$(field status)
+    number_of "$said" "$1"
+}
+#: functions
+
+slow= # hosts that stand out before the run
+# A try on other hosts is a new job, which says of which one it is.
+first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}
+unset DROVER_FIRST_JOB
+
+# Hosts on which ranks were lost at least twice, with commas.
+bad_hosts() {
+    [ -e "$run_dir/events.jsonl" ] || return 0
+    sed -nE '/"event": *"failure"/{/"cause": *"(fault|hang|peer|device)"/s/.*"host": *"([A-Za-z0-9._-]+)".*/\1/p}' "$run_dir/events.jsonl" |
+        sort | uniq -c | awk '$1 > 1 { print $2 }' | paste -sd, -
+}
+
+# The job once more: in its place, or, to keep away from hosts, as a new job.
+again() {
+    local bad
+    bad=$({ bad_hosts; echo "$slow"; } | sed '/^$/d' | paste -sd, -)
+    rm -f "$began" ${secret:+"$secret"}
+    if [ -n "$bad" ]; then
+        say "the next try keeps away from $bad"
+        sbatch --exclude="$bad" --dependency="afterany:$SLURM_JOB_ID" --comment="drover:$first" \
+            --export="ALL,DROVER_FIRST_JOB=$first" "$0"
+    else
+        scontrol requeue "$SLURM_JOB_ID"
+    fi
+}
+
+# try_again WHY: the job once more, if a try is left
+try_again() {
+    local count=$(($(count_tries) + 1))
+    [ "$count" -le "$tries" ] || return 1
+    echo "$count" >"$tried"
+    say "try $count of $tries $1"
+    again
+    return 0
+}
+
+# Soon before the time limit: all ranks save and end, and the job goes on later.
+limit=
+# shellcheck disable=SC2317,SC2329 # the trap calls it
+on_limit() {
+    limit=yes
+    say "the time limit is near: saving"
+    scancel --signal=USR1 "$SLURM_JOB_ID"
+}
+trap on_limit USR1
+#: run
+
+# On SageMaker HyperPod a node that breaks is replaced under the step.
+resume=()
+[ ! -d /opt/sagemaker_cluster ] || resume=(--auto-resume=1)
+
+began=$(mktemp) || exit 75
+saved=$(saved_step)
+say "on $SLURM_JOB_NODELIST, start $((${SLURM_RESTART_COUNT:-0} + 1))"
+#: preflight
+#: Before the ranks start, one process on each node measures it, all at once. The report goes to the
+#: log; the next try excludes the hosts that stand out.
+
+slow=$(srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" --mpi=pmix "${program[0]}" doctor --node "$run_dir" --hosts | sort -u | paste -sd, -)
+[ -z "$slow" ] || say "nodes that stand out: $slow"
+#: exclude
+if [ -n "$slow" ]; then
+    try_again "without $slow" && exit 75
+    say "no try is left for others: they are used"
+fi
+#: once
+#: Waits for the step of ranks. `wait` returns when the trap runs, and loses the status of a step that
+#: ended meanwhile (bash 5.2: -1), so the step's shell writes it to a file.
+step=$!
+while kill -0 "$step" 2>/dev/null; do
+    wait "$step" # the trap ends it, too
+done
+status=$(status_of_run "$(number_of "$(cat "$began.status" 2>/dev/null)" 137)")
+rm -f "$began.status"
+#: restarts
+#: The step whose nodes go on without a lost one. It ends with node 0, whose shell writes the status to
+#: a file: srun would wait for the task of a node that crashed and came back, and status.json describes
+#: the last ranks, not a decision of node 0 against another attempt.
+
+# drover starts its ranks again by itself: a node that is lost does not end the step, node 0 does.
+over=$(mktemp "$PWD/.drover-over-XXXXXX") || exit 75
+trap 'rm -f "$over" ${secret:+"$secret"}' EXIT
+# shellcheck disable=SC2016 # each node's own
+task='trap : USR1 USR2 TERM INT HUP; "$@"; status=$?; [ "$SLURM_PROCID" != 0 ] || echo $status >"$0"; exit $status'
+srun --kill-on-bad-exit=0 --no-kill "${resume[@]}" --mpi=none --cpu-bind=none bash -c "$task" "$over" "${program[@]}" &
+step=$!
+until [ -s "$over" ] || ! kill -0 "$step" 2>/dev/null; do sleep 1; done
+for _ in {1..30}; do kill -0 "$step" 2>/dev/null && sleep 1; done
+kill -KILL "$step" 2>/dev/null
+wait "$step" 2>/dev/null
+status=$(number_of "$(cat "$over")" 137)
+[ "$status" -lt 128 ] || status=75 # node 0 was lost
+rm -f "$over"
+#: ends
+#: After a time limit the job is requeued for as long as it makes progress; a start that saves no later
+#: step uses up a try.
+
+if [ "$status" = 75 ]; then
+    try_again "after status 75" && exit 75
+    say "ended with 75 after $tries tries"
+elif [ "$status" != 0 ] && [ -n "$limit" ]; then
+    if [ "$(saved_step)" -gt "$saved" ]; then
+        again
+        exit "$status"
+    fi
+    try_again "after a time limit before which no further step was saved" && exit "$status"
+    say "ended: no further step was saved in $tries tries"
+fi
+rm -f "$tried" "$began"
+exit "$status"

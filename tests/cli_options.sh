@@ -29,7 +29,7 @@ arguments() {
     chat) echo $model --template template ;;
     plot | top | report | audit | page | "ckpt list") echo run ;;
     "tokenizer train") echo --input text.txt --vocab-size 300 --out out ;;
-    "tokenizer encode" | "bench tokenizer") echo --tokenizer tok --input text.txt ;;
+    "tokenizer encode" | "bench tokenizer" | "bench data") echo --tokenizer tok --input text.txt ;;
     "tokenizer decode") echo --tokenizer tok --input ids ;;
     "tokenizer convert") echo --tokenizer tok --out out ;;
     "data get") echo http://127.0.0.1:9/x --out out ;;

@@ -73,6 +73,7 @@ refused config --reference
 refused data info set --json
 refused data show set --document 3 --tokenizer tok
 refused bench tokenizer --tokenizer tok --input text.txt --json
+refused bench data --tokenizer tok --input text.txt --json
 refused chat $model --template template --messages messages.json --print
 small="--repeats 1 --set model.preset=tiny --set data.sequence_length=64"
 for verb in doctor "bench gemm $small" "bench step $small"; do

@@ -151,6 +151,14 @@ static const cli_option tokenizer_options[] = {
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
         {"--threads", "N", "threads (default: all cores)"},
 };
+static const cli_option data_options[] = {
+        CLI_TOKENIZER,
+        {"--input", "FILE", "the text"},
+        CLI_JSON,
+        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
+        {"--threads", "N", "threads (default: all cores)"},
+};
+
 static const verb subverbs[] = {
         {
                 .name = "gemm",
@@ -207,11 +215,19 @@ static const verb subverbs[] = {
                 CLI_OPTIONS(tokenizer_options),
                 .run = bench_tokenizer,
         },
+        {
+                .name = "data",
+                .summary = "building a data set",
+                .usage = "--tokenizer PATH --input FILE [--json]",
+                .help = "Prints the MB/s of text of a whole build, files written, and of the encoding alone.",
+                CLI_OPTIONS(data_options),
+                .run = bench_data,
+        },
 };
 
 const verb verb_bench = {
         .name = "bench",
-        .summary = "measure speed: GEMM, step, device, tokenizer",
+        .summary = "measure speed: GEMM, step, device, tokenizer, data set",
         .help = "Each is measured against the physical limit of this machine in the same run.",
         CLI_SUBVERBS(subverbs),
 };

@@ -22,3 +22,4 @@ DRV_CHECKED drv_status bench_step(arena *a, const cli_args *args);
 // Writes what a finished run tells of its device, for bench device --from.
 DRV_CHECKED drv_status bench_learn(arena *a, const cli_args *args);
 DRV_CHECKED drv_status bench_tokenizer(arena *a, const cli_args *args);
+DRV_CHECKED drv_status bench_data(arena *a, const cli_args *args);

@@ -1,15 +1,18 @@
-// drover bench tokenizer: times how fast text becomes ids.
+// drover bench tokenizer and data: time how fast text becomes ids, and a data set.
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/bench.h"
+#include "data/set/build.h"
+#include "data/read/text_batch.h"
 #include "tok/tokenizer.h"
 
-enum { PIECE_BYTES = 1 << 20 };
+enum { PIECE_BYTES = 1 << 20, BATCH_PIECES = 4096 };
 
 typedef struct encode_job {
     encoder **encoders; // by thread
@@ -19,6 +22,7 @@ typedef struct encode_job {
 
 static void encode_one(void *arg, int64_t i, int thread) {
     const encode_job *j = arg;
+    if (!j->pieces[i].p) return;
     j->ids[i].n = 0;
     encoder_piece(j->encoders[thread], &j->pieces[i], true, &j->ids[i]);
 }
@@ -39,6 +43,18 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     }
     *out = p;
     return n;
+}
+
+static encoder **new_encoders(arena *a, const tokenizer *t) {
+    encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
+    for (int i = 0; i < par_threads(); i++)
+        encoders[i] = encoder_new(t);
+    return encoders;
+}
+
+static void free_encoders(encoder **encoders) {
+    for (int i = 0; i < par_threads(); i++)
+        encoder_free(encoders[i]);
 }
 
 typedef struct tokenizer_speed {
@@ -84,9 +100,7 @@ static drv_status time_tokenizer(arena *a, const char *dir, const char *input,
     const double begin = clock_s();
     tokenizer *tok;
     DRV_TRY(tokenizer_open(a, dir, &tok));
-    encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
-    for (int i = 0; i < par_threads(); i++)
-        encoders[i] = encoder_new(tok);
+    encoder **encoders = new_encoders(a, tok);
     id_list one = {0};
     encoder_run(encoders[0], "One line.\n", 10, true, &one);
     out->load_s = clock_s() - begin;
@@ -95,8 +109,7 @@ static drv_status time_tokenizer(arena *a, const char *dir, const char *input,
     const drv_status status = read_text(input, &text);
     if (status == DRV_OK) time_passes(a, tok, encoders, &text, out);
     str_free(&text);
-    for (int i = 0; i < par_threads(); i++)
-        encoder_free(encoders[i]);
+    free_encoders(encoders);
     tokenizer_close(tok);
     return status;
 }
@@ -139,5 +152,78 @@ drv_status bench_tokenizer(arena *a, const cli_args *args) {
             .mb_per_s = ARENA_ARRAY(a, double, repeats + 1)};
     DRV_TRY(time_tokenizer(a, dir, input, &speed));
     print_speed(dir, &speed, cli_has(args, "--json"));
+    return DRV_OK;
+}
+
+// Reads, decodes and encodes the same records without writing files; only the encoding is timed.
+static drv_status encode_alone(arena *a, const char *dir, const char *input, const char *key,
+        double *mb_per_s) {
+    tokenizer *tok;
+    reader *records;
+    DRV_TRY(tokenizer_open(a, dir, &tok));
+    DRV_TRY(reader_open(a, &input, 1, &(reader_opts){.key = key, .whole = !tokenizer_can_cut(tok)},
+            &records));
+    encoder **encoders = new_encoders(a, tok);
+    text_batch *batch = text_batch_new();
+    id_list *ids = ARENA_ARRAY(a, id_list, TEXT_BATCH);
+    double seconds = 0, bytes = 0;
+    drv_status status = DRV_OK;
+    while (status == DRV_OK && batch->more) {
+        status = text_batch_read(batch, records);
+        if (status == DRV_OK) status = text_batch_decode(batch, records, NULL, NULL);
+        if (status != DRV_OK) break;
+        const double begin = clock_s();
+        tokenizer_tidy(tok);
+        par_for(batch->n, encode_one, &(encode_job){encoders, batch->pieces, ids});
+        seconds += clock_s() - begin;
+        for (int i = 0; i < batch->n; i++)
+            bytes += (double)batch->pieces[i].n;
+    }
+    for (int i = 0; i < TEXT_BATCH; i++)
+        id_list_free(&ids[i]);
+    free_encoders(encoders);
+    text_batch_free(batch);
+    reader_close(records);
+    tokenizer_close(tok);
+    *mb_per_s = bytes / (seconds > 0 ? seconds : 1) / 1e6;
+    return status;
+}
+
+drv_status bench_data(arena *a, const cli_args *args) {
+    const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
+    const char *key = cli_get(args, "--json-key", NULL), *tmp = getenv("TMPDIR");
+    if (!dir || !input)
+        return drv_fail(DRV_E_USAGE, "bench data: --tokenizer and --input are needed");
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    par_set_threads((int)threads);
+    char *folder = arena_printf(a, "%s/drover-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(folder)) return drv_fail(DRV_E_IO, "could not create \"%s\"", folder);
+    build_stats stats;
+    build_opts opts = {.reader = {.key = key},
+            .inputs = &input,
+            .n_inputs = 1,
+            .tokenizer = dir,
+            .prefix = path_join(a, folder, "set")};
+    drv_status status = dataset_build(a, &opts, &stats);
+    drv_status removed = dir_remove(folder);
+    DRV_TRY(status);
+    DRV_TRY(removed);
+    double alone;
+    DRV_TRY(encode_alone(a, dir, input, key, &alone));
+    const double build = (double)stats.all.bytes / stats.seconds / 1e6;
+    if (cli_has(args, "--json"))
+        printf("{\"threads\": %d, \"text_bytes\": %lld, \"documents\": %lld, \"tokens\": %lld, "
+               "\"build_mb_per_s\": %.2f, \"tokens_per_s\": %.4g, \"encode_mb_per_s\": %.2f, "
+               "\"ratio\": %.3f}\n",
+                par_threads(), (long long)stats.all.bytes, (long long)stats.all.documents,
+                (long long)stats.all.tokens, build, (double)stats.all.tokens / stats.seconds, alone,
+                build / alone);
+    else
+        printf("%lld documents, %.1f MB of text, %lld tokens, %d thread%s\n"
+               "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone %.1f MB/s; ratio %.2f\n",
+                (long long)stats.all.documents, (double)stats.all.bytes / 1e6,
+                (long long)stats.all.tokens, par_threads(), str_plural(par_threads()), build,
+                str_si((double)stats.all.tokens / stats.seconds), alone, build / alone);
     return DRV_OK;
 }

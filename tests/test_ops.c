@@ -18,11 +18,11 @@ typedef struct op_run {
 } op_run;
 
 static void build_example(op_kind op, int which, dtype dt, arena *a, example *e) {
-    *e = (example){.g = graph_new(a, op_rows[op]->name), .dt = dt};
-    op_rows[op]->examples[which](e);
+    *e = (example){.g = graph_new(a, op_name(op)), .dt = dt};
+    example_make(e, op, which);
     const node *last = e->g->nodes[e->g->n_nodes - 1];
     if (last->op != op)
-        fail_msg("example %d of %s ends in %s", which, op_rows[op]->name, op_rows[last->op]->name);
+        fail_msg("example %d of %s ends in %s", which, op_name(op), op_name(last->op));
 }
 
 static node *last_node(const graph *g) {
@@ -54,17 +54,10 @@ static void run_close(op_run *r) {
     arena_free(r->a);
 }
 
-static int n_examples(const op_row *row) {
-    int n = 0;
-    while (n < MAX_EXAMPLES && row->examples[n])
-        n++;
-    return n;
-}
-
 static void every_row_has_an_example(void **state) {
     (void)state;
     for (int op = 0; op < N_OPS; op++)
-        if (n_examples(op_rows[op]) == 0) fail_msg("%s has no example", op_rows[op]->name);
+        if (n_examples((op_kind)op) == 0) fail_msg("%s has no example", op_name(op));
 }
 
 // --- every example at every level
@@ -97,7 +90,7 @@ static void compare_with_reference(op_kind op, int which, dtype dt, const char *
                      error = relative_error(output(&got, o), output(&want, o), tensor_elements(t));
         if (!(error <= bound))
             fail_msg("%s, example %d, output %d, %s, level %s: relative error %.3g, bound %.3g",
-                    op_rows[op]->name, which, o, dtype_name(dt), level, error, bound);
+                    op_name(op), which, o, dtype_name(dt), level, error, bound);
     }
     run_close(&got);
     run_close(&want);
@@ -107,7 +100,7 @@ static void examples_at_all_levels(void **state) {
     (void)state;
     for (cpu_level level = CPU_REF; level <= cpu_detect(); level++)
         for (int op = 0; op < N_OPS; op++)
-            for (int which = 0; which < n_examples(op_rows[op]); which++) {
+            for (int which = 0; which < n_examples((op_kind)op); which++) {
                 compare_with_reference((op_kind)op, which, DT_F32, cpu_level_name(level));
                 compare_with_reference((op_kind)op, which, DT_BF16, cpu_level_name(level));
             }
@@ -194,13 +187,12 @@ static const tensor *gradient_of(const grad_case *c, const example_input *in) {
     const tensor *of_graph = c->g->tensors[in->t->id];
     if (!of_graph->trainable) {
         if (grad_buffer(&c->ctx, of_graph) || grad_of(&c->ctx, of_graph))
-            fail_msg("%s: a gradient for %s, which is frozen", op_rows[c->op]->name,
-                    of_graph->name);
+            fail_msg("%s: a gradient for %s, which is frozen", op_name(c->op), of_graph->name);
         return NULL;
     }
     const tensor *d = in->role == EXAMPLE_WEIGHT ? grad_buffer(&c->ctx, of_graph)
                                                  : grad_of(&c->ctx, of_graph);
-    if (!d) fail_msg("%s gives no gradient for %s", op_rows[c->op]->name, of_graph->name);
+    if (!d) fail_msg("%s gives no gradient for %s", op_name(c->op), of_graph->name);
     return d;
 }
 
@@ -225,8 +217,8 @@ static int64_t compare_with_differences(const grad_case *c, const example_input 
         const double want = (up - loss_of(r)) / (2 * h);
         element_write(r->b, in->t, k, x);
         if (!(fabs(got - want) <= tolerance * fmax(1, fabs(want))))
-            fail_msg("%s, example %d: d/d%s[%lld] is %.9g, differences give %.9g",
-                    op_rows[c->op]->name, c->which, in->t->name, (long long)k, got, want);
+            fail_msg("%s, example %d: d/d%s[%lld] is %.9g, differences give %.9g", op_name(c->op),
+                    c->which, in->t->name, (long long)k, got, want);
     }
     return tensor_elements(in->t);
 }
@@ -259,10 +251,10 @@ static void gradients(void **state) {
     for (int op = 0; op < N_OPS; op++) {
         int64_t checked = 0;
         if (!op_rows[op]->grad) continue;
-        for (int which = 0; which < n_examples(op_rows[op]); which++)
+        for (int which = 0; which < n_examples((op_kind)op); which++)
             for (wanted w = ALL; w <= WEIGHTS; w++)
                 checked += check_gradient((op_kind)op, which, w);
-        if (checked == 0) fail_msg("%s: no example has a gradient", op_rows[op]->name);
+        if (checked == 0) fail_msg("%s: no example has a gradient", op_name(op));
     }
 }
 

@@ -271,7 +271,7 @@ static void copies_are_guarded(void **state) {
         if (!built->nodes[i]->recomputed) continue;
         copies++;
         if (is_unguarded(built->nodes[i]->out[0]))
-            fail_msg("%s is made again from state alone", op_rows[built->nodes[i]->op]->name);
+            fail_msg("%s is made again from state alone", op_name(built->nodes[i]->op));
     }
     assert_int_equal(copies, 1);
     arena_free(a);

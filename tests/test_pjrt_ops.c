@@ -27,8 +27,8 @@ static op_run run_open(const char *name, const backend_opts *opts, op_kind op, i
     op_run r = {.a = arena_new("example")};
     OK(backend_open(r.a, name, opts, &r.b));
     if (strcmp(name, "pjrt") == 0) *pjrt_lowering(r.b) = lowered_with;
-    r.e = (example){.g = graph_new(r.a, op_rows[op]->name), .dt = dt};
-    op_rows[op]->examples[which](&r.e);
+    r.e = (example){.g = graph_new(r.a, op_name(op)), .dt = dt};
+    example_make(&r.e, op, which);
     r.last = r.e.g->nodes[r.e.g->n_nodes - 1];
     for (int o = 0; o < r.last->n_out; o++)
         if (tensor_root(r.last->out[o])->cls == TENSOR_TEMP)
@@ -70,7 +70,7 @@ static bool is_refused(const node *last) {
 static bool expect_refusal(const backend_opts *opts, op_kind op, int which, dtype dt) {
     arena *a = arena_new("refused");
     example e = {.g = graph_new(a, "refused"), .dt = dt};
-    op_rows[op]->examples[which](&e);
+    example_make(&e, op, which);
     const node *last = e.g->nodes[e.g->n_nodes - 1];
     const bool refused = is_refused(last);
     if (refused) {
@@ -79,8 +79,8 @@ static bool expect_refusal(const backend_opts *opts, op_kind op, int which, dtyp
         OK(backend_open(a, "pjrt", opts, &b));
         e.g->stage = op_rows[op]->built ? STAGE_BUILT : STAGE_DIFFERENTIATED;
         assert_int_equal(backend_compile(a, b, e.g, NULL, &program), DRV_E_DEVICE);
-        if (!strstr(drv_message(), op_rows[op]->name) || !strstr(drv_message(), "no rule"))
-            fail_msg("%s, example %d: \"%s\"", op_rows[op]->name, which, drv_message());
+        if (!strstr(drv_message(), op_name(op)) || !strstr(drv_message(), "no rule"))
+            fail_msg("%s, example %d: \"%s\"", op_name(op), which, drv_message());
         backend_close(b);
     }
     arena_free(a);
@@ -99,8 +99,8 @@ static void compare(const backend_opts *opts, op_kind op, int which, dtype dt) {
         const double bound = tolerance_of(dt, t->dt),
                      error = relative_error(output(&got, o), output(&want, o), tensor_elements(t));
         if (!(error <= bound))
-            fail_msg("%s, example %d, output %d, %s: relative error %.3g, bound %.3g",
-                    op_rows[op]->name, which, o, dtype_name(dt), error, bound);
+            fail_msg("%s, example %d, output %d, %s: relative error %.3g, bound %.3g", op_name(op),
+                    which, o, dtype_name(dt), error, bound);
     }
     run_close(&got);
     run_close(&want);
@@ -111,7 +111,7 @@ static bool depends_on_dtype(op_kind op, int which) {
     str text[2] = {{0}};
     for (int dt = DT_F32; dt <= DT_BF16; dt++) {
         example e = {.g = graph_new(a, "example"), .dt = (dtype)dt};
-        op_rows[op]->examples[which](&e);
+        example_make(&e, op, which);
         graph_print(e.g, &text[dt == DT_BF16]);
     }
     const bool differ = text[0].n != text[1].n || memcmp(text[0].p, text[1].p, text[0].n) != 0;
@@ -127,7 +127,7 @@ static void every_example(void **state) {
         arena *a = arena_new("client");
         backend_opts opts = *(const backend_opts *)*state;
         OK(device_pool_open(a, &opts, 1, &opts.pool));
-        for (int which = 0; which < MAX_EXAMPLES && op_rows[op]->examples[which]; which++) {
+        for (int which = 0; which < n_examples((op_kind)op); which++) {
             compare(&opts, (op_kind)op, which, DT_F32);
             if (depends_on_dtype((op_kind)op, which)) compare(&opts, (op_kind)op, which, DT_BF16);
         }
@@ -148,7 +148,7 @@ static void compare_bits(const backend_opts *opts, op_kind op, int which) {
         for (int64_t k = 0; k < tensor_elements(t); k++)
             n_other += x[k] != y[k];
         if (t->dt == DT_BF16 && n_other > 1)
-            fail_msg("%s, example %d, output %d: %lld of %lld differ", op_rows[op]->name, which, o,
+            fail_msg("%s, example %d, output %d: %lld of %lld differ", op_name(op), which, o,
                     (long long)n_other, (long long)tensor_elements(t));
     }
     run_close(&got);
@@ -158,7 +158,7 @@ static void compare_bits(const backend_opts *opts, op_kind op, int which) {
 static void random_bits(void **state) {
     static const op_kind ops[] = {OP_adamw_rounded, OP_add_rounded};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        for (int which = 0; which < MAX_EXAMPLES && op_rows[ops[i]]->examples[which]; which++)
+        for (int which = 0; which < n_examples(ops[i]); which++)
             compare_bits(*state, ops[i], which);
 }
 
@@ -168,7 +168,7 @@ static void numbers_in_f32(void **state) {
             OP_sum_squares, OP_adamw, OP_adamw_rounded, OP_preference, OP_preference_grad};
     lowered_with.has_f64 = false;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        for (int which = 0; which < MAX_EXAMPLES && op_rows[ops[i]]->examples[which]; which++)
+        for (int which = 0; which < n_examples(ops[i]); which++)
             compare(*state, ops[i], which, DT_F32);
     lowered_with.has_f64 = true;
 }

@@ -231,7 +231,7 @@ static void a_refused_operation_is_named_by_its_node(void **state) {
     OK(group_compile(&alone, &program, 1, &made));
     assert_int_equal(made.status, DRV_E_DEVICE);
     const char *named = arena_printf(small->a, "graph \"%s\", node %d %s: plugin", eval->name,
-            refused, op_rows[eval->nodes[refused]->op]->name);
+            refused, op_name(eval->nodes[refused]->op));
     if (!strstr(made.message, named)) fail_msg("\"%s\" is not in: %s", named, made.message);
     str_free(&program.text);
     device_pool_close(pool);

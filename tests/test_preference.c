@@ -315,9 +315,12 @@ static void log_probs_of(int n_losses, const double *losses, double out[2]) {
     executable *program;
     for (int i = 0; i < 2 * n_losses; i++)
         pair[i] = pair_word(0, i >= n_losses, i % n_losses == 0);
-    tensor *in[] = {example_losses(&one, "token_loss", 2 * n_losses),
-            example_integers(&one, "pair", 2 * n_losses, pair),
-            example_integers(&one, "reference", 4 * n_losses, reference)};
+    const example_input inputs[] = {IN_LOSSES("token_loss", 2 * n_losses),
+            IN_INTEGERS("pair", 2 * n_losses, pair),
+            IN_INTEGERS("reference", 4 * n_losses, reference)};
+    tensor *in[3];
+    for (int i = 0; i < 3; i++)
+        in[i] = example_add(&one, &inputs[i]);
     node *pairs = graph_add(one.g, OP_preference, 3, in, &(op_attrs){.preference.beta = 0.5});
     graph_output(one.g, pairs->out[2], "log_probs");
     OK(graph_verify(one.g, STAGE_BUILT));

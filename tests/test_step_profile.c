@@ -71,7 +71,7 @@ static void check_profile(const profiled *step, const char *name) {
         seconds += row->seconds;
         flops += row->flops;
         if (!(row->count > 0 && row->seconds >= 0 && row->bytes > 0 && row->sent == 0))
-            fail_msg("%s: %s: %lld runs, %g s, %g bytes, %g sent", name, op_rows[row->op]->name,
+            fail_msg("%s: %s: %lld runs, %g s, %g bytes, %g sent", name, op_name(row->op),
                     (long long)row->count, row->seconds, row->bytes, row->sent);
         if (i > 0 && row[-1].program == row->program && row[-1].seconds < row->seconds)
             fail_msg("%s: row %d is longer than the one before", name, i);

@@ -60,7 +60,7 @@ static json_t *row_json(const profile_row *row, double step_s, const machine_roo
     bool by_memory;
     const double least = profile_least_s(row, roof, &by_memory);
     return json_pack("{ss ss sI sf sf sf sf sf sf sf ss sf sf}", "program",
-            profile_program_name(row->program), "op", op_rows[row->op]->name, "count",
+            profile_program_name(row->program), "op", op_name(row->op), "count",
             (json_int_t)row->count, "seconds", row->seconds, "share", row->seconds / step_s,
             "flops", row->flops, "bytes", row->bytes, "sent_bytes", row->sent, "flops_per_s",
             a_second(row->flops, row), "bytes_per_s", a_second(row->bytes, row), "bound",
@@ -99,7 +99,7 @@ static void print_row(const profile_row *row, double step_s, const machine_roof 
     bool by_memory;
     const double least = profile_least_s(row, roof, &by_memory);
     printf("%-10s %-24s %6lld %9.2f %5.1f%% %8.1f %7.1f", profile_program_name(row->program),
-            op_rows[row->op]->name, (long long)row->count, row->seconds * 1e3,
+            op_name(row->op), (long long)row->count, row->seconds * 1e3,
             100 * row->seconds / step_s, a_second(row->flops, row) / 1e9,
             a_second(row->bytes, row) / 1e9);
     if (least > 0) printf("  %-7s %5.2f", by_memory ? "memory" : "compute", a_second(least, row));
@@ -144,7 +144,7 @@ static plot_bar bar_of(arena *a, const profile_row *row, const step_report *r) {
     const char *share = arena_printf(a, "%.1f ms, %.1f %%", row->seconds * 1e3,
             100 * row->seconds / r->profile->step_s);
     return (plot_bar){.group = profile_program_name(row->program),
-            .name = op_rows[row->op]->name,
+            .name = op_name(row->op),
             .value = row->seconds * 1e3,
             .least = least * 1e3,
             .note = least > 0 ? arena_printf(a, "%s, %.2f of %s", share, a_second(least, row),

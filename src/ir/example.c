@@ -1,57 +1,57 @@
-// Inputs of examples and their values.
-#include "ir/example.h"
-
+// Makes examples, and the values of their inputs.
 #include "base/rng.h"
+#include "ir/op.h"
 
-static tensor *input(example *e, example_role role, tensor *t, double low, double high,
-        const int32_t *values) {
+static dtype type_of(const example *e, example_type type) {
+    switch (type) {
+    case EXAMPLE_OWN:
+        return e->dt;
+    case EXAMPLE_KEPT:
+        return e->dt == DT_F64 ? DT_F64 : DT_BF16;
+    case EXAMPLE_SUMS:
+        return dtype_acc(e->dt);
+    case EXAMPLE_BF16:
+        return DT_BF16;
+    case EXAMPLE_F64:
+        return DT_F64;
+    default:
+        return DT_I32;
+    }
+}
+
+tensor *example_add(example *e, const example_input *in) {
     DRV_ASSERT(e->n_inputs < MAX_EXAMPLE_INPUTS, "example with more inputs");
-    e->input[e->n_inputs++] =
-            (example_input){.t = t, .role = role, .low = low, .high = high, .values = values};
-    return t;
+    example_input *added = &e->input[e->n_inputs++];
+    int n_dims = 0;
+    *added = *in;
+    while (n_dims < MAX_DIMS && in->dim[n_dims] > 0)
+        n_dims++;
+    return added->t = graph_state(e->g, in->cls, in->name, type_of(e, in->type), n_dims, in->dim);
 }
 
-static tensor *state(example *e, tensor_class cls, const char *name, dtype dt, int64_t rows,
-        int64_t cols) {
-    return graph_state(e->g, cls, name, dt, cols ? 2 : 1, (int64_t[]){rows, cols});
+static bool is_case(const example_case *made) {
+    return made->make || made->in[0].name;
 }
 
-tensor *example_activation(example *e, const char *name, int64_t rows, int64_t cols) {
-    tensor *t = state(e, TENSOR_INPUT, name, e->dt, rows, cols);
-    return input(e, EXAMPLE_ACTIVATION, t, -1, 1, NULL);
+int n_examples(op_kind op) {
+    int n = 0;
+    while (is_case(&op_rows[op]->examples[n]))
+        n++;
+    return n;
 }
 
-tensor *example_losses(example *e, const char *name, int64_t n) {
-    return input(e, EXAMPLE_ACTIVATION, state(e, TENSOR_INPUT, name, DT_F64, n, 0), 0, 2, NULL);
-}
-
-tensor *example_given(example *e, const char *name, int64_t rows, int64_t cols) {
-    return example_state(e, TENSOR_INPUT, name, e->dt, rows, cols, -1, 1);
-}
-
-tensor *example_weight(example *e, const char *name, dtype dt, int64_t rows, int64_t cols) {
-    tensor *t = state(e, TENSOR_WEIGHT, name, dt, rows, cols);
-    return input(e, EXAMPLE_WEIGHT, t, -1, 1, NULL);
-}
-
-tensor *example_state(example *e, tensor_class cls, const char *name, dtype dt, int64_t rows,
-        int64_t cols, double low, double high) {
-    return input(e, EXAMPLE_GIVEN, state(e, cls, name, dt, rows, cols), low, high, NULL);
-}
-
-tensor *example_accumulator(example *e, const char *name, int n_dims, const int64_t *dim) {
-    tensor *t = graph_state(e->g, TENSOR_GRAD, name, dtype_acc(e->dt), n_dims, dim);
-    return input(e, EXAMPLE_GIVEN, t, -1, 1, NULL);
-}
-
-tensor *example_cache(example *e, const char *name, const int64_t dim[3]) {
-    tensor *t = graph_state(e->g, TENSOR_CACHE, name, e->dt, 3, dim);
-    return input(e, EXAMPLE_GIVEN, t, -1, 1, NULL);
-}
-
-tensor *example_integers(example *e, const char *name, int64_t n, const int32_t *values) {
-    tensor *t = graph_state(e->g, TENSOR_INPUT, name, DT_I32, 1, &n);
-    return input(e, EXAMPLE_GIVEN, t, 0, 0, values);
+void example_make(example *e, op_kind op, int which) {
+    const example_case *made = &op_rows[op]->examples[which];
+    tensor *in[MAX_EXAMPLE_INPUTS];
+    int n_in = 0;
+    if (made->row_blocks) e->g->row_blocks = made->row_blocks;
+    if (made->partial_sums) e->g->partial_sums = made->partial_sums;
+    for (; n_in < MAX_EXAMPLE_INPUTS && made->in[n_in].name; n_in++)
+        in[n_in] = example_add(e, &made->in[n_in]);
+    if (made->make)
+        made->make(e, n_in, in, made->attrs);
+    else
+        graph_add(e->g, op, n_in, in, &made->attrs);
 }
 
 double example_value(const example_input *input, int64_t k) {

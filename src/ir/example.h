@@ -9,11 +9,26 @@ typedef enum example_role {
     EXAMPLE_WEIGHT      // differentiated: its gradient is added to an accumulator
 } example_role;
 
+// Tests make an example for activations of several types. OWN: that type; SUMS: its accumulation
+// type; KEPT: bf16 where sums of that type can be kept in it.
+typedef enum example_type {
+    EXAMPLE_OWN,
+    EXAMPLE_SUMS,
+    EXAMPLE_KEPT,
+    EXAMPLE_BF16,
+    EXAMPLE_F64,
+    EXAMPLE_I32
+} example_type;
+
 typedef struct example_input {
-    const tensor *t;
+    const char *name;
     example_role role;
+    tensor_class cls;
+    example_type type;
+    int64_t dim[MAX_DIMS]; // 0 after the last one
     double low, high;      // of real numbers: uniform between them
     const int32_t *values; // of integers
+    tensor *t;             // NULL until the example is made
 } example_input;
 
 enum { MAX_EXAMPLE_INPUTS = 8 };
@@ -25,25 +40,52 @@ typedef struct example {
     int n_inputs;
 } example;
 
-// Appends nodes to e->g, the last one of the op in question.
-typedef void (*example_fn)(example *e);
+// An example in the row of an op.
+typedef struct example_case {
+    // Appends nodes to e->g, the last one of the op, from the inputs in their order. NULL: one node
+    // of the op has these inputs and attributes.
+    void (*make)(example *e, int n_in, tensor *const *in, op_attrs attrs);
+    example_input in[MAX_EXAMPLE_INPUTS]; // ends before one without a name
+    op_attrs attrs;
+    int row_blocks, partial_sums; // of the graph; 0: one
+} example_case;
 
-// Inputs of type e->dt in [-1, 1). cols 0: a vector.
-tensor *example_activation(example *e, const char *name, int64_t rows, int64_t cols);
-// Losses of tokens, differentiated: f64[n] whatever e->dt, in [0, 2).
-tensor *example_losses(example *e, const char *name, int64_t n);
-tensor *example_given(example *e, const char *name, int64_t rows, int64_t cols);
-// Returns a weight of any type in [-1, 1).
-tensor *example_weight(example *e, const char *name, dtype dt, int64_t rows, int64_t cols);
-// State of any class, type and range.
-tensor *example_state(example *e, tensor_class cls, const char *name, dtype dt, int64_t rows,
-        int64_t cols, double low, double high);
-// Returns an accumulator in [-1, 1), with any dims.
-tensor *example_accumulator(example *e, const char *name, int n_dims, const int64_t *dim);
-// State of three dimensions in [-1, 1).
-tensor *example_cache(example *e, const char *name, const int64_t dim[3]);
-// i32[n]; `values` must live as long as the example.
-tensor *example_integers(example *e, const char *name, int64_t n, const int32_t *values);
+// Inputs of examples: IN_GIVEN("dy", 5, 3) has the type of activations and is in [-1, 1), as all
+// are that name no range. A VECTOR is a weight in the accumulation type. IN_LOSSES are those of
+// tokens: differentiated, f64.
+#define IN_STATE(class, kind, from, to, text, ...)                                                 \
+    {                                                                                              \
+        .name = (text), .cls = (class), .type = (kind), .low = (from), .high = (to), .dim = {      \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+#define IN_DIFFERENTIATED(as, class, kind, from, to, text, ...)                                    \
+    {                                                                                              \
+        .name = (text), .role = (as), .cls = (class), .type = (kind), .low = (from), .high = (to), \
+        .dim = {                                                                                   \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+#define IN_GIVEN(...) IN_STATE(TENSOR_INPUT, EXAMPLE_OWN, -1, 1, __VA_ARGS__)
+#define IN_SUMS(...)  IN_STATE(TENSOR_GRAD, EXAMPLE_SUMS, -1, 1, __VA_ARGS__)
+#define IN_ACTIVATION(...)                                                                         \
+    IN_DIFFERENTIATED(EXAMPLE_ACTIVATION, TENSOR_INPUT, EXAMPLE_OWN, -1, 1, __VA_ARGS__)
+#define IN_WEIGHT(...)                                                                             \
+    IN_DIFFERENTIATED(EXAMPLE_WEIGHT, TENSOR_WEIGHT, EXAMPLE_OWN, -1, 1, __VA_ARGS__)
+#define IN_VECTOR(...)                                                                             \
+    IN_DIFFERENTIATED(EXAMPLE_WEIGHT, TENSOR_WEIGHT, EXAMPLE_SUMS, -1, 1, __VA_ARGS__)
+#define IN_LOSSES(...)                                                                             \
+    IN_DIFFERENTIATED(EXAMPLE_ACTIVATION, TENSOR_INPUT, EXAMPLE_F64, 0, 2, __VA_ARGS__)
+// i32[n]; the values must live as long as the example.
+#define IN_INTEGERS(text, n, its)                                                                  \
+    { .name = (text), .cls = TENSOR_INPUT, .type = EXAMPLE_I32, .dim = {(n)}, .values = (its) }
+
+// Adds an input to an example. Its values follow from its name.
+tensor *example_add(example *e, const example_input *in);
+
+int n_examples(op_kind op);
+// Adds the inputs and nodes of an example of `op` to e->g.
+void example_make(example *e, op_kind op, int which);
 
 // Element k of a real input: a function of its name and k, and a number that bf16 holds, so that an
 // example has the same inputs in every type.

@@ -56,8 +56,8 @@ tensor *graph_find(const graph *g, const char *name) {
 
 node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs) {
     const op_row *row = op_rows[op];
-    DRV_ASSERT(n_in >= row->min_in && (row->max_in < 0 || n_in <= row->max_in), "%s: %d inputs",
-            row->name, n_in);
+    DRV_ASSERT(n_in == row->n_in || (n_in > row->n_in && (n_in <= row->max_in || row->max_in < 0)),
+            "%s: %d inputs", op_name(op), n_in);
     node *made = ARENA_NEW(self->a, node);
     made->op = op;
     made->n_in = n_in;
@@ -68,9 +68,9 @@ node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_
     made->layer = self->layer;
     made->phase = self->phase;
     tensor_spec spec[MAX_OUT];
-    const char *bad = row->shape(made, spec, &made->n_out);
+    const char *bad = op_outputs(made, spec, &made->n_out);
     if (!bad) bad = op_attrs_unlisted(made);
-    DRV_ASSERT(!bad, "graph \"%s\": %s: %s", self->name, row->name, bad);
+    DRV_ASSERT(!bad, "graph \"%s\": %s: %s", self->name, op_name(op), bad);
     for (int i = 0; i < made->n_out; i++) {
         made->out[i] = new_tensor(self, spec[i].dt, spec[i].n_dims, spec[i].dim);
         made->out[i]->def = made;

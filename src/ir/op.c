@@ -13,6 +13,24 @@ const op_row *const op_rows[N_OPS] = {
 #undef X
 };
 
+const char *op_name(op_kind op) {
+    static const char *const names[N_OPS] = {
+#define X(name) #name,
+            IR_OPS(X)
+#undef X
+    };
+    return names[op];
+}
+
+const char *op_outputs(const node *n, tensor_spec out[MAX_OUT], int *n_out) {
+    memset(out, 0, sizeof *out * MAX_OUT);
+    const char *bad = op_rows[n->op]->shape(n, out);
+    *n_out = 0;
+    while (*n_out < MAX_OUT && out[*n_out].n_dims > 0)
+        ++*n_out;
+    return bad;
+}
+
 double node_bytes(const node *n) {
     double bytes = 0;
     if (op_rows[n->op]->touched) return op_rows[n->op]->touched(n);

@@ -21,8 +21,6 @@ typedef enum flops_kind { FLOPS_PRODUCTS, FLOPS_HEAD, FLOPS_ATTENTION } flops_ki
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
-enum { MAX_EXAMPLES = 14 };
-
 // --- attributes
 typedef enum op_attr_group {
     ATTRS_mesh,
@@ -53,10 +51,11 @@ typedef struct op_attr {
 #define ATTRS(...) ((const op_attr[]){__VA_ARGS__, {0}})
 
 typedef struct op_row {
-    const char *name;
-    int min_in, max_in; // max_in -1: any number
-    // Fills out[] and n_out. Returns NULL, or the error in the inputs or attributes.
-    const char *(*shape)(const node *n, tensor_spec *out, int *n_out);
+    // The number of inputs; `max_in`, if it is set, the largest number of them, -1: any.
+    int n_in, max_in;
+    // Fills out[], MAX_OUT zeros, for each output. Returns NULL, or the error in the inputs or
+    // attributes.
+    const char *(*shape)(const node *n, tensor_spec *out);
     // The attributes that the op reads: ATTRS(ATTR_RANKS, ATTR(norm, eps)), in the order of the
     // text; NULL: none.
     const op_attr *attrs;
@@ -95,11 +94,15 @@ typedef struct op_row {
     int goes_with;
     bool clears, in_buckets;
 
-    bool built, differentiated;        // stages in which the op is legal (all ops may be planned)
-    example_fn examples[MAX_EXAMPLES]; // at least one; the last node of each is of this op
+    bool built;                   // legal in a graph that is not differentiated yet
+    const example_case *examples; // at least one; ends before one without inputs and `make`
 } op_row;
 
 extern const op_row *const op_rows[N_OPS];
+const char *op_name(op_kind op);
+
+// Fills the outputs of a node by its op's row; returns NULL, or what is wrong with the node.
+const char *op_outputs(const node *n, tensor_spec out[MAX_OUT], int *n_out);
 
 // Returns the minimum of bytes that a node reads and writes: each input and output once, or what
 // its row returns.
@@ -172,6 +175,15 @@ static inline int64_t whole_elements(const op_attrs *attrs) {
 }
 static inline whole_attrs whole_of(const tensor *w, dtype type) {
     return (whole_attrs){(int)w->dim[0], w->n_dims == 2 ? (int)w->dim[1] : 0, type};
+}
+// Check the ranks of a node along its axis, and how many of them are data ranks.
+static inline const char *check_ranks(const op_attrs *attrs) {
+    if (attrs->mesh.ranks < 1) return "ranks must be positive";
+    return attrs->mesh.axis < 0 || attrs->mesh.axis >= N_AXES ? "the mesh has no such axis" : NULL;
+}
+static inline const char *check_data_ranks(const op_attrs *attrs) {
+    const int n = attrs->sum.data_ranks;
+    return n < 1 || attrs->mesh.ranks % n ? "data ranks must divide ranks" : NULL;
 }
 // Checks how a weight's gradient is summed over tokens (ir/token_sums.h). If tensor ranks share the
 // tokens, the tokens of a partial sum may be on several ranks.

@@ -69,7 +69,7 @@ static void print_node(const node *n, str *out) {
         str_puts(out, " ");
         print_type(n->out[o], out);
     }
-    str_printf(out, " = %s(", op_rows[n->op]->name);
+    str_printf(out, " = %s(", op_name(n->op));
     for (int k = 0; k < n->n_in; k++) {
         if (k) str_puts(out, ", ");
         print_value(n->in[k], out);

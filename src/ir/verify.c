@@ -25,11 +25,11 @@ static drv_status check_read(const checker *c, const node *n, const tensor *t) {
     const struct value *value = value_of(c, t), *root = &c->values[value->root];
     if (t->def && !value->defined)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s reads %%%d before it is defined",
-                c->g->name, c->index, op_rows[n->op]->name, t->id);
+                c->g->name, c->index, op_name(n->op), t->id);
     if (value->version != root->held)
         return drv_fail(DRV_E_DATA,
                 "graph %s: node %d %s reads %%%d, which node %d has overwritten", c->g->name,
-                c->index, op_rows[n->op]->name, t->id, root->written_by);
+                c->index, op_name(n->op), t->id, root->written_by);
     return DRV_OK;
 }
 
@@ -43,7 +43,7 @@ static drv_status check_update(const checker *c, const node *n, int o) {
     if (uses > 1)
         return drv_fail(DRV_E_DATA,
                 "graph %s: node %d %s updates %%%d in place and reads its storage twice",
-                c->g->name, c->index, op_rows[n->op]->name, n->out[o]->alias->id);
+                c->g->name, c->index, op_name(n->op), n->out[o]->alias->id);
     return DRV_OK;
 }
 
@@ -69,8 +69,8 @@ static const char *check_blocks(const node *n) {
 static drv_status check_row(const checker *check, const node *checked) {
     const op_row *row = op_rows[checked->op];
     tensor_spec spec[MAX_OUT];
-    int n_out = 0;
-    const char *bad = row->shape(checked, spec, &n_out);
+    int n_out;
+    const char *bad = op_outputs(checked, spec, &n_out);
     if (!bad) bad = op_attrs_unlisted(checked);
     if (!bad) bad = check_blocks(checked);
     bool same = n_out == checked->n_out;
@@ -79,7 +79,7 @@ static drv_status check_row(const checker *check, const node *checked) {
     if (!bad && !same) bad = "outputs do not follow the op's row";
     if (bad)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", check->g->name, check->index,
-                row->name, bad);
+                op_name(checked->op), bad);
     const mesh_use *use = &checked->attrs.mesh;
     const int axis = use->axis, ranks = use->ranks;
     const mesh update = mesh_of_update(&check->g->mesh); // over which gradients are summed
@@ -90,11 +90,11 @@ static drv_status check_row(const checker *check, const node *checked) {
                                                      of_axis == update.size[axis]);
     if (OP_READS(checked->op, mesh, axis) && ranks && !along)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
-                check->g->name, check->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
-                check->g->mesh.size[axis]);
-    if (!(check->stage == STAGE_BUILT ? row->built : row->differentiated))
+                check->g->name, check->index, op_name(checked->op), ranks,
+                mesh_axis_name((mesh_axis)axis), check->g->mesh.size[axis]);
+    if (check->stage == STAGE_BUILT && !row->built)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s is not allowed in a graph that is %s",
-                check->g->name, check->index, row->name, stage_names[check->stage]);
+                check->g->name, check->index, op_name(checked->op), stage_names[check->stage]);
     return DRV_OK;
 }
 

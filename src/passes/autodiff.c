@@ -11,7 +11,7 @@ static bool has_gradient(const grad_ctx *ctx, const node *n) {
 // Appends the gradient of a forward node, in the layer of that node.
 static void differentiate(grad_ctx *ctx, node *n) {
     const op_row *row = op_rows[n->op];
-    DRV_ASSERT(row->grad, "%s has no gradient", row->name);
+    DRV_ASSERT(row->grad, "%s has no gradient", op_name(n->op));
     ctx->g->layer = n->layer;
     row->grad(ctx, n);
 }

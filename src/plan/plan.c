@@ -73,7 +73,7 @@ static void find_optional_aliases(plan *p) {
         const node *n = p->g->nodes[i];
         tensor_spec spec[MAX_OUT];
         int n_out;
-        op_rows[n->op]->shape(n, spec, &n_out);
+        op_outputs(n, spec, &n_out);
         for (int o = 0; o < n_out; o++)
             if (spec[o].may_alias && may_take_over(p, i, n->out[o], spec[o].alias_in))
                 join(p, n->out[o], storage_of(p, n->in[spec[o].alias_in]));

@@ -11,7 +11,7 @@ typedef struct op_names {
 static void add_name(op_names *names, op_kind op) {
     if (names->seen[op]) return;
     names->seen[op] = true;
-    str_printf(names->text, "%s%s", names->text->n ? " and " : "", op_rows[op]->name);
+    str_printf(names->text, "%s%s", names->text->n ? " and " : "", op_name(op));
 }
 
 // An op may take into the sum what another one has computed, rounded or from other ranks: then the

@@ -97,8 +97,7 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
     if (n->attrs.sum.data_ranks && update.size[axis] == ranks) m = &update;
     if (m->size[axis] != ranks || !is_mesh_of(b, m))
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
-                op_rows[n->op]->name, n->attrs.mesh.ranks, mesh_axis_name(axis),
-                b->mesh.size[axis]);
+                op_name(n->op), n->attrs.mesh.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
     *out = ranks_along(b, m, &n->attrs.mesh);
     if (n->attrs.mesh.replicas && axis == AXIS_TENSOR && !cpu_ops[n->op]->whole_axis)
         *out = n->attrs.mesh.replicas > 1 ? replicas_of(b, *out, n->attrs.mesh.replicas) : NULL;
@@ -132,7 +131,7 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
 // Names the operation of an asynchronous node in messages of ranks that wait for it: by its layer,
 // or, outside the layers, by the weight that it moves.
 static const char *label_of(arena *a, const node *n) {
-    const char *op = op_rows[n->op]->name, *weight = tensor_root(n->in[0])->name;
+    const char *op = op_name(n->op), *weight = tensor_root(n->in[0])->name;
     if (n->layer >= 0) return arena_printf(a, "%s, layer %d", op, n->layer);
     return n->phase == PHASE_UPDATE ? op : arena_printf(a, "%s of %s", op, weight);
 }

@@ -6,71 +6,47 @@
 #include "ir/wire.h"
 
 // put_aside(g, slot) -> g = 0, slot = g, both in place.
-static const char *aside_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *aside_shape(const node *n, tensor_spec *out) {
     out[0] = spec_in_place(n, 0);
     out[1] = spec_in_place(n, 1);
-    *n_out = 2;
     return same_type(n->in[0], n->in[1]) ? NULL : "the slot must be like the gradient";
 }
 
-static void accum_group_example(example *e, op_kind op) {
-    const dtype acc = dtype_acc(e->dt);
-    tensor *in[] = {example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
-            example_state(e, TENSOR_GRAD, "slot", acc, 3, 17, -1, 1)};
-    graph_add(e->g, op, 2, in, NULL);
-}
-
-static void aside_example(example *e) {
-    accum_group_example(e, OP_put_aside);
-}
+static const example_case slot_examples[] = {{.in = {IN_SUMS("g", 3, 17), IN_SUMS("slot", 3, 17)}},
+        {0}};
 
 const op_row op_row_put_aside = {
-        .name = "put_aside",
-        .min_in = 2,
-        .max_in = 2,
+        .n_in = 2,
         .shape = aside_shape,
-        .differentiated = true,
-        .examples = {aside_example},
+        .examples = slot_examples,
 };
 
 // take_back(g, slot) -> g = slot + g, slot = 0, both in place: the earlier accumulation groups are
 // on the left.
-static const char *back_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *back_shape(const node *n, tensor_spec *out) {
     out[0] = spec_in_place(n, 0);
     out[1] = spec_in_place(n, 1);
-    *n_out = 2;
     return same_type(n->in[0], n->in[1]) ? NULL : "the slot must be like the gradient";
 }
 
-static void back_example(example *e) {
-    accum_group_example(e, OP_take_back);
-}
-
 const op_row op_row_take_back = {
-        .name = "take_back",
-        .min_in = 2,
-        .max_in = 2,
+        .n_in = 2,
         .shape = back_shape,
-        .differentiated = true,
-        .examples = {back_example},
+        .examples = slot_examples,
 };
 
 // join_blocks(g[row_blocks, ...]) -> s[...]: the sum over the reduction blocks of the row, stored
 // in place of the first one; the others are cleared. With `ranks`, the sum over those of all ranks:
 // a tree over data ranks (`data_ranks` of them), then over blocks, then over context ranks.
-static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *join_shape(const node *n, tensor_spec *out) {
     const tensor *g = n->in[0];
-    *n_out = 1;
     if (n->attrs.sum.row_blocks < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.sum.row_blocks)
         return "the first dim must be row_blocks";
     out[0] = (tensor_spec){.dt = g->dt,
             .n_dims = g->n_dims - 1,
             .dim = {g->dim[1], g->dim[2]},
             .alias_in = 0};
-    const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
-    if (ranks > 1 && (n->attrs.sum.data_ranks < 1 || ranks % n->attrs.sum.data_ranks))
-        return "data ranks must divide ranks";
-    return NULL;
+    return n->attrs.mesh.ranks > 1 ? check_data_ranks(&n->attrs) : NULL;
 }
 
 static double join_wire(const node *n) {
@@ -80,20 +56,15 @@ static double join_wire(const node *n) {
     return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.sum.row_blocks / ranks, ranks);
 }
 
-static void join_example(example *e) {
-    const int64_t dim[] = {4, 3, 17};
-    tensor *in[] = {example_accumulator(e, "g", 3, dim)};
-    graph_add(e->g, OP_join_blocks, 1, in, &(op_attrs){.sum.row_blocks = 4});
-}
+static const example_case join_examples[] = {{.in = {IN_SUMS("g", 4, 3, 17)},
+                                                     .attrs.sum.row_blocks = 4},
+        {0}};
 
 const op_row op_row_join_blocks = {
-        .name = "join_blocks",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = join_shape,
         .wire = join_wire,
         .collective = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, data_ranks)),
-        .examples = {join_example},
+        .examples = join_examples,
 };

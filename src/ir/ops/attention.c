@@ -62,12 +62,11 @@ static const char *check(const tensor *qkv, const tensor *position, const tensor
     return check_hidden(qkv, hidden, attrs);
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const tensor *qkv = n->in[0];
     out[0] = spec_2d(qkv->dt, qkv->dim[0],
             (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim);
     out[1] = spec_2d(dtype_acc(qkv->dt), n->attrs.heads.n_heads, qkv->dim[0]);
-    *n_out = 2;
     return check(qkv, n->in[1], hidden_of(n, 2), &n->attrs);
 }
 
@@ -107,52 +106,33 @@ static void grad(grad_ctx *ctx, node *n) {
     grad_add(ctx, n->in[0], made->out[0]);
 }
 
-// Two rows of two documents each, two query heads to a key head.
-static const op_attrs example_attrs = {.heads = {4, 2, 6}, .attention.seq = 5};
 static const int32_t example_positions[10] = {0, 1, 2, 0, 1, 0, 1, 2, 0, 1};
-
-static node *example_forward(example *e, tensor *qkv) {
-    tensor *in[] = {qkv, example_integers(e, "position", 10, example_positions)};
-    return graph_add(e->g, OP_attention, 2, in, &example_attrs);
-}
-
 // A row of two tokens and three continuations; one of a continuation alone, then a document.
-static node *example_continuations(example *e, tensor *qkv, int window) {
-    static const int32_t positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
-    static const int32_t hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
-    tensor *in[] = {qkv, example_integers(e, "position", 14, positions),
-            example_integers(e, "hidden", 28, hidden)};
-    op_attrs attrs = example_attrs;
-    attrs.attention.seq = 7;
-    attrs.attention.window = window;
-    return graph_add(e->g, OP_attention, 3, in, &attrs);
-}
-
-static void example_rows(example *e) {
-    example_forward(e, example_activation(e, "qkv", 10, 48));
-}
-
-static void example_window(example *e) {
-    example_forward(e, example_activation(e, "qkv", 10, 48))->attrs.attention.window = 2;
-}
-
-static void example_continuation_rows(example *e) {
-    example_continuations(e, example_activation(e, "qkv", 14, 48), 0);
-}
-
-// A window of two tokens: within a continuation, and across what is hidden from it.
-static void example_continuation_window(example *e) {
-    example_continuations(e, example_activation(e, "qkv", 14, 48), 2);
-}
+static const int32_t continued_positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
+static const int32_t continued_hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
 
 static const op_attr row_attrs[] = {ATTR(heads, n_heads), ATTR(heads, n_kv_heads),
         ATTR(heads, head_dim), ATTR(attention, seq), ATTR(attention, causal),
         ATTR(attention, documents), ATTR(attention, window), ATTR(attention, all_heads), ATTR_RANKS,
         ATTR(mesh, replicas), ATTR(sum, row_blocks), ATTR(sum, blocks), ATTR(sum, wide), {0}};
 
+#define EXAMPLE_HEADS .heads = {4, 2, 6}
+#define IN_ROWS(in)   in("qkv", 10, 48), IN_INTEGERS("position", 10, example_positions)
+#define IN_CONTINUATIONS(in)                                                                       \
+    in("qkv", 14, 48), IN_INTEGERS("position", 14, continued_positions),                           \
+            IN_INTEGERS("hidden", 28, continued_hidden)
+static const example_case examples[] = {{.in = {IN_ROWS(IN_ACTIVATION)},
+                                                .attrs = {EXAMPLE_HEADS, .attention.seq = 5}},
+        {.in = {IN_ROWS(IN_ACTIVATION)},
+                .attrs = {EXAMPLE_HEADS, .attention = {.seq = 5, .window = 2}}},
+        {.in = {IN_CONTINUATIONS(IN_ACTIVATION)}, .attrs = {EXAMPLE_HEADS, .attention.seq = 7}},
+        // A window of two tokens: within a continuation, and across what is hidden from it.
+        {.in = {IN_CONTINUATIONS(IN_ACTIVATION)},
+                .attrs = {EXAMPLE_HEADS, .attention = {.seq = 7, .window = 2}}},
+        {0}};
+
 const op_row op_row_attention = {
-        .name = "attention",
-        .min_in = 2,
+        .n_in = 2,
         .max_in = 3,
         .shape = shape,
         .grad = grad,
@@ -160,20 +140,17 @@ const op_row op_row_attention = {
         .flops_of = FLOPS_ATTENTION,
         .wire = wire,
         .built = true,
-        .differentiated = true,
         .attrs = row_attrs,
         .n_statistics = 1,
         .cheap = true,
-        .examples = {example_rows, example_window, example_continuation_rows,
-                example_continuation_window},
+        .examples = examples,
 };
 
 // attention_grad(do, qkv, o, lse, position[, hidden]) -> dqkv
-static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *d_o = n->in[0], *qkv = n->in[1], *o = n->in[2];
     out[0] = spec_like(qkv);
     if (n->attrs.sum.wide) out[0].dt = dtype_acc(qkv->dt);
-    *n_out = 1;
     if (!same_type(d_o, o) || o->dt != qkv->dt) return "do and o differ";
     return check(qkv, n->in[4], hidden_of(n, 5), &n->attrs);
 }
@@ -203,103 +180,73 @@ static double grad_wire_replicas(const node *n) {
            wire_gather(numbers / replicas * (double)dtype_bytes(dt), replicas);
 }
 
-static void example_grad_of(example *e, const op_attrs *attrs) {
-    node *forward = example_forward(e, example_given(e, "qkv", 10, 48));
-    tensor *in[] = {example_given(e, "do", 10, 24), forward->in[0], forward->out[0],
-            forward->out[1], forward->in[1]};
-    graph_add(e->g, OP_attention_grad, 5, in, attrs);
+// The inputs are do and those of attention.
+static void make_grad(example *e, int n_in, tensor *const *in, op_attrs attrs) {
+    const op_attrs forward = {.heads = attrs.heads, .attention = attrs.attention};
+    const node *made = graph_add(e->g, OP_attention, n_in - 1, in + 1, &forward);
+    tensor *all[] = {in[0], in[1], made->out[0], made->out[1], in[2], n_in > 3 ? in[3] : NULL};
+    graph_add(e->g, OP_attention_grad, n_in + 2, all, &attrs);
 }
 
-static void example_grad(example *e) {
-    example_grad_of(e, &example_attrs);
-}
-
-static void example_window_grad(example *e) {
-    op_attrs attrs = example_attrs;
-    attrs.attention.window = 2;
-    example_grad_of(e, &attrs);
-}
-
-static void example_partial_grad(example *e) {
-    op_attrs attrs = example_attrs;
-    attrs.sum.blocks = 2;
-    attrs.sum.wide = 1;
-    example_grad_of(e, &attrs);
-}
-
-static void example_continuation_grad(example *e) {
-    node *forward = example_continuations(e, example_given(e, "qkv", 14, 48), 0);
-    tensor *in[] = {example_given(e, "do", 14, 24), forward->in[0], forward->out[0],
-            forward->out[1], forward->in[1], forward->in[2]};
-    graph_add(e->g, OP_attention_grad, 6, in, &forward->attrs);
-}
+#define GRAD(...) .attrs = {EXAMPLE_HEADS, __VA_ARGS__}, .make = make_grad
+static const example_case grad_examples[] = {{.in = {IN_GIVEN("do", 10, 24), IN_ROWS(IN_GIVEN)},
+                                                     GRAD(.attention.seq = 5)},
+        {.in = {IN_GIVEN("do", 10, 24), IN_ROWS(IN_GIVEN)},
+                GRAD(.attention = {.seq = 5, .window = 2})},
+        {.in = {IN_GIVEN("do", 10, 24), IN_ROWS(IN_GIVEN)},
+                GRAD(.attention.seq = 5, .sum = {.blocks = 2, .wide = 1})},
+        {.in = {IN_GIVEN("do", 14, 24), IN_CONTINUATIONS(IN_GIVEN)}, GRAD(.attention.seq = 7)},
+        {0}};
 
 const op_row op_row_attention_grad = {
-        .name = "attention_grad",
-        .min_in = 5,
+        .n_in = 5,
         .max_in = 6,
         .shape = grad_shape,
         .flops = grad_flops,
         .flops_of = FLOPS_ATTENTION,
         .wire = grad_wire,
         .wire_replicas = grad_wire_replicas,
-        .differentiated = true,
         .attrs = row_attrs,
-        .examples = {example_grad, example_window_grad, example_partial_grad,
-                example_continuation_grad},
+        .examples = grad_examples,
 };
 
 // cached_attention(qkv_NC, keys, values, position_N) -> o, keys', values': appends the N tokens of
 // one sequence to the caches [n_kv_heads, capacity, head_dim] at their positions, which count up,
 // and attends to all that is cached up to each.
-static const char *cached_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *cached_shape(const node *n, tensor_spec *out) {
     const tensor *qkv = n->in[0], *k = n->in[1];
     out[0] = spec_2d(qkv->dt, qkv->dim[0],
             (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim);
     out[1] = spec_in_place(n, 1);
     out[2] = spec_in_place(n, 2);
-    *n_out = 3;
     if (k->n_dims != 3 || k->dim[0] != n->attrs.heads.n_kv_heads ||
             k->dim[2] != n->attrs.heads.head_dim || !same_type(k, n->in[2]) || k->dt != qkv->dt)
         return "the caches must be [kv_heads, capacity, head_dim]";
     return check(qkv, n->in[3], NULL, &n->attrs);
 }
 
-// `n` tokens after the four that the caches hold.
-static void cached_example_of(example *e, int n, int window) {
-    static const int32_t positions[3] = {4, 5, 6};
-    tensor *qkv = example_given(e, "qkv", n, 48);
-    tensor *keys = example_cache(e, "keys", (int64_t[]){2, 9, 6}),
-           *values = example_cache(e, "values", (int64_t[]){2, 9, 6});
-    tensor *in[] = {qkv, keys, values, example_integers(e, "position", n, positions)};
-    op_attrs attrs = example_attrs;
-    attrs.attention.seq = n;
-    attrs.attention.window = window;
-    graph_add(e->g, OP_cached_attention, 4, in, &attrs);
-}
-
-static void cached_example(example *e) {
-    cached_example_of(e, 3, 0);
-}
-
-static void cached_window_example(example *e) {
-    cached_example_of(e, 3, 3);
-}
-
-static void cached_row_window_example(example *e) {
-    cached_example_of(e, 1, 3);
-}
+// Some tokens after the four that the caches hold.
+static const int32_t cached_positions[3] = {4, 5, 6};
+#define CACHED(n, ...)                                                                             \
+    {                                                                                              \
+        .in = {IN_GIVEN("qkv", n, 48),                                                             \
+                IN_STATE(TENSOR_CACHE, EXAMPLE_OWN, -1, 1, "keys", 2, 9, 6),                       \
+                IN_STATE(TENSOR_CACHE, EXAMPLE_OWN, -1, 1, "values", 2, 9, 6),                     \
+                IN_INTEGERS("position", n, cached_positions)},                                     \
+        .attrs =                                                                                   \
+        { EXAMPLE_HEADS,                                                                           \
+            .attention = {.seq = n, __VA_ARGS__} }                                                 \
+    }
+static const example_case cached_examples[] = {CACHED(3, .window = 0), CACHED(3, .window = 3),
+        CACHED(1, .window = 3), {0}};
 
 const op_row op_row_cached_attention = {
-        .name = "cached_attention",
-        .min_in = 4,
-        .max_in = 4,
+        .n_in = 4,
         .shape = cached_shape,
         .flops = flops,
         .flops_of = FLOPS_ATTENTION,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),
                 ATTR(attention, seq), ATTR(attention, window), ATTR(attention, all_heads)),
-        .examples = {cached_example, cached_window_example, cached_row_window_example},
+        .examples = cached_examples,
 };

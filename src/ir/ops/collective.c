@@ -9,8 +9,8 @@
 
 static const char *check(const node *n) {
     const tensor *x = n->in[0];
-    if (n->attrs.mesh.ranks < 1) return "ranks must be positive";
-    if (n->attrs.mesh.axis < 0 || n->attrs.mesh.axis >= N_AXES) return "the mesh has no such axis";
+    const char *bad = check_ranks(&n->attrs);
+    if (bad) return bad;
     if (n->attrs.mesh.dim < 0 || n->attrs.mesh.dim >= x->n_dims)
         return "the tensor has no such dim";
     return x->dt == DT_I32 ? "inputs must be real" : NULL;
@@ -36,18 +36,9 @@ static void pass_back(grad_ctx *ctx, node *n, op_kind op) {
     grad_put(ctx, x, graph_add(ctx->g, OP_narrow, in[1] ? 2 : 1, in, &attrs)->out[0]);
 }
 
-// An example for one rank, the only kind that a test in one process can run (test_layouts has
-// several).
-static void one_rank(example *e, op_kind op, tensor *x, op_attrs attrs) {
-    attrs.mesh.axis = AXIS_TENSOR;
-    attrs.mesh.ranks = 1;
-    graph_add(e->g, op, 1, &x, &attrs);
-}
-
 // share(x) -> x: the ranks use x for different work from here on.
-static const char *share_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *share_shape(const node *n, tensor_spec *out) {
     out[0] = spec_in_place(n, 0);
-    *n_out = 1;
     return check(n);
 }
 
@@ -55,28 +46,27 @@ static void share_grad(grad_ctx *ctx, node *n) {
     pass_back(ctx, n, OP_all_reduce);
 }
 
-static void share_example(example *e) {
-    one_rank(e, OP_share, example_activation(e, "x", 4, 5), (op_attrs){0});
-}
+// Examples for one rank, the only kind that a test in one process can run (test_layouts has
+// several).
+#define ONE_RANK .axis = AXIS_TENSOR, .ranks = 1
+static const example_case one_rank[] = {{.in = {IN_ACTIVATION("x", 4, 5)},
+                                                .attrs.mesh = {ONE_RANK}},
+        {0}};
 
 const op_row op_row_share = {
-        .name = "share",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = share_shape,
         .grad = share_grad,
         .renames = true,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS),
-        .examples = {share_example},
+        .examples = one_rank,
 };
 
 // all_reduce(x) -> sum over the axis; of its first and last rank alone where `ends`. in_place: x is
 // state, which takes the sum.
-static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *reduce_shape(const node *n, tensor_spec *out) {
     out[0] = n->attrs.mesh.in_place ? spec_in_place(n, 0) : spec_may_alias(n, 0);
-    *n_out = 1;
     return check(n);
 }
 
@@ -88,33 +78,24 @@ static double reduce_wire(const node *n) {
     return wire_all_reduce(bytes_in(n), n->attrs.mesh.ends ? 2 : n->attrs.mesh.ranks);
 }
 
-static void reduce_example(example *e) {
-    one_rank(e, OP_all_reduce, example_activation(e, "x", 4, 5), (op_attrs){0});
-}
-
-static void reduce_state_example(example *e) {
-    tensor *x = example_state(e, TENSOR_GRAD, "x", dtype_acc(e->dt), 4, 5, -1, 1);
-    one_rank(e, OP_all_reduce, x, (op_attrs){.mesh.in_place = 1});
-}
+static const example_case reduce_examples[] = {{.in = {IN_ACTIVATION("x", 4, 5)},
+                                                       .attrs.mesh = {ONE_RANK}},
+        {.in = {IN_SUMS("x", 4, 5)}, .attrs.mesh = {ONE_RANK, .in_place = 1}}, {0}};
 
 const op_row op_row_all_reduce = {
-        .name = "all_reduce",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = reduce_shape,
         .grad = reduce_grad,
         .wire = reduce_wire,
         .collective = true,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, ends), ATTR(mesh, in_place)),
-        .examples = {reduce_example, reduce_state_example},
+        .examples = reduce_examples,
 };
 
 // all_gather(x[.., n, ..]) -> [.., n * ranks, ..]: parts in the order of places along `dim`.
-static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *gather_shape(const node *n, tensor_spec *out) {
     out[0] = spec_like(n->in[0]);
-    *n_out = 1;
     const char *bad = check(n);
     if (!bad) out[0].dim[n->attrs.mesh.dim] *= n->attrs.mesh.ranks;
     return bad;
@@ -128,33 +109,25 @@ static double gather_wire(const node *n) {
     return wire_gather(bytes_in(n), n->attrs.mesh.ranks);
 }
 
-static void gather_example(example *e) {
-    one_rank(e, OP_all_gather, example_activation(e, "x", 4, 5), (op_attrs){0});
-}
-
-static void gather_columns_example(example *e) {
-    one_rank(e, OP_all_gather, example_activation(e, "x", 4, 5), (op_attrs){.mesh.dim = 1});
-}
+static const example_case dim_examples[] = {{.in = {IN_ACTIVATION("x", 4, 5)},
+                                                    .attrs.mesh = {ONE_RANK}},
+        {.in = {IN_ACTIVATION("x", 4, 5)}, .attrs.mesh = {ONE_RANK, .dim = 1}}, {0}};
 
 const op_row op_row_all_gather = {
-        .name = "all_gather",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = gather_shape,
         .grad = gather_grad,
         .wire = gather_wire,
         .collective = true,
         .cheap = true,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, dim)),
-        .examples = {gather_example, gather_columns_example},
+        .examples = dim_examples,
 };
 
 // reduce_scatter(x[.., n * ranks, ..]) -> [.., n, ..]: this rank's part of the sum.
-static const char *scatter_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *scatter_shape(const node *n, tensor_spec *out) {
     out[0] = spec_like(n->in[0]);
-    *n_out = 1;
     const char *bad = check(n);
     if (bad) return bad;
     if (out[0].dim[n->attrs.mesh.dim] % n->attrs.mesh.ranks) return "ranks must divide the dim";
@@ -170,24 +143,13 @@ static double scatter_wire(const node *n) {
     return wire_scatter(bytes_in(n), n->attrs.mesh.ranks);
 }
 
-static void scatter_example(example *e) {
-    one_rank(e, OP_reduce_scatter, example_activation(e, "x", 4, 5), (op_attrs){0});
-}
-
-static void scatter_columns_example(example *e) {
-    one_rank(e, OP_reduce_scatter, example_activation(e, "x", 4, 5), (op_attrs){.mesh.dim = 1});
-}
-
 const op_row op_row_reduce_scatter = {
-        .name = "reduce_scatter",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = scatter_shape,
         .grad = scatter_grad,
         .wire = scatter_wire,
         .collective = true,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, dim)),
-        .examples = {scatter_example, scatter_columns_example},
+        .examples = dim_examples,
 };

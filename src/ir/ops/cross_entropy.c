@@ -40,10 +40,9 @@ static const char *check(const node *n) {
     return NULL;
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     out[0] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
     out[1] = spec_1d(DT_F64, n->in[0]->dim[0]);
-    *n_out = 2;
     return check(n);
 }
 
@@ -87,41 +86,20 @@ static void grad(grad_ctx *ctx, node *n) {
 // Two chunks, the second one shorter; one token that does not count.
 static const int32_t example_labels[6] = {3, 0, -1, 10, 7, 3};
 
-static void loss_example(example *e) {
-    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
-            example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.vocabulary.chunk = 4});
-}
-
-// Four reduction blocks, the last of them shorter.
-static void loss_blocks_example(example *e) {
-    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
-            example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.vocabulary.chunk = 4, .sum.blocks = 4, .vocabulary.part = 12});
-}
-
-// Two reduction blocks of a row, each a chunk and a shorter one.
-static void loss_row_blocks_example(example *e) {
-    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
-            example_integers(e, "labels", 6, example_labels)};
-    e->g->row_blocks = 2;
-    graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.vocabulary.chunk = 2, .sum.row_blocks = 2});
-}
-
-// Three partial sums, two of them in the first chunk.
-static void loss_partial_sums_example(example *e) {
-    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
-            example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.vocabulary.chunk = 4, .sum.partial_sums = 3});
-}
+#define LOSS(...)                                                                                  \
+    .in = {IN_ACTIVATION("h", 6, 5), IN_WEIGHT("w", 11, 5),                                        \
+            IN_INTEGERS("labels", 6, example_labels)},                                             \
+    .attrs = {__VA_ARGS__}
+static const example_case examples[] = {{LOSS(.vocabulary.chunk = 4)},
+        // Four reduction blocks, the last of them shorter.
+        {LOSS(.vocabulary = {.chunk = 4, .part = 12}, .sum.blocks = 4)},
+        // Two reduction blocks of a row, each a chunk and a shorter one.
+        {LOSS(.vocabulary.chunk = 2, .sum.row_blocks = 2), .row_blocks = 2},
+        // Three partial sums, two of them in the first chunk.
+        {LOSS(.vocabulary.chunk = 4, .sum.partial_sums = 3)}, {0}};
 
 const op_row op_row_linear_cross_entropy = {
-        .name = "linear_cross_entropy",
-        .min_in = 3,
-        .max_in = 3,
+        .n_in = 3,
         .shape = shape,
         .grad = grad,
         .reads_blocks = true,
@@ -130,27 +108,23 @@ const op_row op_row_linear_cross_entropy = {
         .inverse_dims = inverse_dims,
         .wire = wire,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR_RANKS,
                 ATTR(sum, row_blocks), ATTR(sum, partial_sums), ATTR(sum, blocks),
                 ATTR(sum, dx_wide), ATTR(sum, apart)),
-        .examples = {loss_example, loss_blocks_example, loss_row_blocks_example,
-                loss_partial_sums_example},
+        .examples = examples,
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
 // dloss: of each sum that the loss has, or of each token. skip_dx: no dh; skip_dw: no acc, w is
 // frozen.
-static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *w = n->in[1];
     const bool dx = !n->attrs.vocabulary.skip_dx, dw = !n->attrs.vocabulary.skip_dw;
-    *n_out = 0;
     if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
-    out[(*n_out)++] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
-    if (dx) out[*n_out] = spec_like(n->in[0]);
-    if (dx && n->attrs.sum.dx_wide) out[*n_out].dt = dtype_acc(w->dt);
-    *n_out += dx;
-    if (dw) out[(*n_out)++] = spec_in_place(n, 4);
+    out[0] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
+    if (dx) out[1] = spec_like(n->in[0]);
+    if (dx && n->attrs.sum.dx_wide) out[1].dt = dtype_acc(w->dt);
+    if (dw) out[1 + dx] = spec_in_place(n, 4);
     const char *bad = check(n);
     if (bad) return bad;
     const tensor_spec acc =
@@ -165,77 +139,31 @@ static double grad_flops(const node *n) {
     return (3 - !!n->attrs.vocabulary.skip_dx - !!n->attrs.vocabulary.skip_dw) * flops(n);
 }
 
-static void grad_with_example(example *e, op_attrs attrs, int64_t n_dloss) {
-    tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
-            example_integers(e, "labels", 6, example_labels),
-            example_state(e, TENSOR_INPUT, "dloss", DT_F64, n_dloss, 0, 0.5, 1)};
-    const int64_t dim[] = {attrs.sum.row_blocks, 11, 5};
-    const bool row_blocks = attrs.sum.row_blocks > 1;
-    if (!attrs.vocabulary.skip_dw)
-        in[4] = example_accumulator(e, "acc", 2 + row_blocks, dim + !row_blocks);
-    if (!attrs.vocabulary.chunk) attrs.vocabulary.chunk = row_blocks ? 2 : 4;
-    graph_add(e->g, OP_linear_cross_entropy_grad, attrs.vocabulary.skip_dw ? 4 : 5, in, &attrs);
-}
-
-static void grad_of_example(example *e, op_attrs attrs) {
-    grad_with_example(e, attrs, sums_of_tokens(&attrs));
-}
-
-static void of_tokens_example(example *e) {
-    grad_with_example(e, (op_attrs){0}, 6);
-}
-
-static void grad_example(example *e) {
-    grad_of_example(e, (op_attrs){0});
-}
-
-static void frozen_weight_example(example *e) {
-    grad_of_example(e, (op_attrs){.vocabulary.skip_dw = 1});
-}
-
-static void weight_alone_example(example *e) {
-    grad_of_example(e, (op_attrs){.vocabulary.skip_dx = 1});
-}
-
-static void blocks_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.blocks = 4, .vocabulary.part = 12});
-}
-
-static void row_blocks_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.row_blocks = 2});
-}
-
-static void apart_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.apart = 1});
-}
-
-static void apart_row_blocks_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.apart = 1, .sum.row_blocks = 2});
-}
-
-// In a chunk two partial sums and one; then each in a chunk and a shorter one.
-static void partial_sums_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.partial_sums = 3});
-}
-
-static void long_partial_sums_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.partial_sums = 2, .vocabulary.chunk = 2, .sum.apart = 1});
-}
-
-static void partial_sums_row_blocks_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.partial_sums = 3,
-                               .sum.row_blocks = 2,
-                               .sum.blocks = 4,
-                               .vocabulary.part = 12});
-}
-
-static void partial_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.blocks = 2, .vocabulary.part = 12, .sum.dx_wide = 1});
-}
+#define GRAD_IN(n_dloss)                                                                           \
+    IN_GIVEN("h", 6, 5), IN_GIVEN("w", 11, 5), IN_INTEGERS("labels", 6, example_labels),           \
+            IN_STATE(TENSOR_INPUT, EXAMPLE_F64, 0.5, 1, "dloss", n_dloss)
+// An accumulator of the whole; one for each of two reduction blocks of the row.
+#define GRAD(n_dloss, ...) .in = {GRAD_IN(n_dloss), IN_SUMS("acc", 11, 5)}, .attrs = {__VA_ARGS__}
+#define GRAD_2(n_dloss, ...)                                                                       \
+    .in = {GRAD_IN(n_dloss), IN_SUMS("acc", 2, 11, 5)}, .attrs = {__VA_ARGS__}
+static const example_case grad_examples[] = {{GRAD(1, .vocabulary.chunk = 4)},
+        {.in = {GRAD_IN(1)}, .attrs.vocabulary = {.chunk = 4, .skip_dw = 1}},
+        {GRAD(1, .vocabulary = {.chunk = 4, .skip_dx = 1})},
+        {GRAD(1, .vocabulary = {.chunk = 4, .part = 12}, .sum.blocks = 4)},
+        {GRAD(1, .vocabulary = {.chunk = 4, .part = 12}, .sum = {.blocks = 2, .dx_wide = 1})},
+        {GRAD_2(2, .vocabulary.chunk = 2, .sum.row_blocks = 2)},
+        {GRAD(1, .vocabulary.chunk = 4, .sum.apart = 1)},
+        {GRAD_2(2, .vocabulary.chunk = 2, .sum = {.apart = 1, .row_blocks = 2})},
+        // In a chunk two partial sums and one; then each in a chunk and a shorter one.
+        {GRAD(3, .vocabulary.chunk = 4, .sum.partial_sums = 3)},
+        {GRAD(2, .vocabulary.chunk = 2, .sum = {.partial_sums = 2, .apart = 1})},
+        {GRAD_2(6, .vocabulary = {.chunk = 2, .part = 12},
+                .sum = {.partial_sums = 3, .row_blocks = 2, .blocks = 4})},
+        {GRAD(6, .vocabulary.chunk = 4)}, // dloss of each token
+        {0}};
 
 const op_row op_row_linear_cross_entropy_grad = {
-        .name = "linear_cross_entropy_grad",
-        .min_in = 4,
+        .n_in = 4,
         .max_in = 5,
         .shape = grad_shape,
         .reads_blocks = true,
@@ -243,12 +171,8 @@ const op_row op_row_linear_cross_entropy_grad = {
         .flops_of = FLOPS_HEAD,
         .inverse_dims = inverse_dims,
         .wire = wire,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR(vocabulary, skip_dx),
                 ATTR(vocabulary, skip_dw), ATTR_RANKS, ATTR(sum, row_blocks),
                 ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR(sum, dx_wide), ATTR(sum, apart)),
-        .examples = {grad_example, frozen_weight_example, weight_alone_example, blocks_example,
-                partial_example, row_blocks_example, apart_example, apart_row_blocks_example,
-                partial_sums_example, long_partial_sums_example, partial_sums_row_blocks_example,
-                of_tokens_example},
+        .examples = grad_examples,
 };

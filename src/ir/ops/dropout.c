@@ -8,12 +8,11 @@
 // share x along an axis, each has a part of the tokens (dim 0) or of the columns (dim 1).
 #include "ir/grad.h"
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const tensor *x = n->in[0];
     const op_attrs *attrs = &n->attrs;
     const int64_t parts = attrs->mesh.ranks > 1 && attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1;
     out[0] = spec_may_alias(n, 0);
-    *n_out = 1;
     if (!is_matrix(x) || attrs->dropout.seq < 1 || parts * x->dim[0] % attrs->dropout.seq)
         return "x must be rows of seq";
     if (!is_i32(n->in[1], 3 * parts * x->dim[0])) return "origin must be three words per token";
@@ -30,26 +29,20 @@ static void grad(grad_ctx *ctx, node *n) {
 }
 
 // Two rows of 90 elements: groups of random words begin and end inside.
-static void rows_example(example *e) {
-    static const int32_t origin[18] = {7, 0, 0, 7, 0, 1, 7, 0, 2, -1, 3, 0, -1, 3, 1, -1, 3, 2};
-    tensor *in[] = {example_activation(e, "x", 6, 30), example_integers(e, "origin", 18, origin)};
-    const op_attrs attrs = {.dropout.seq = 3,
-            .dropout.rate = 0.25,
-            .dropout.site = 5,
-            .dropout.seed = 1234};
-    graph_add(e->g, OP_dropout, 2, in, &attrs);
-}
+static const int32_t example_origin[18] = {7, 0, 0, 7, 0, 1, 7, 0, 2, -1, 3, 0, -1, 3, 1, -1, 3, 2};
+
+static const example_case examples[] =
+        {{.in = {IN_ACTIVATION("x", 6, 30), IN_INTEGERS("origin", 18, example_origin)},
+                 .attrs.dropout = {.seq = 3, .rate = 0.25, .site = 5, .seed = 1234}},
+                {0}};
 
 const op_row op_row_dropout = {
-        .name = "dropout",
-        .min_in = 2,
-        .max_in = 2,
+        .n_in = 2,
         .shape = shape,
         .attrs = ATTRS(ATTR(dropout, seq), ATTR(dropout, site), ATTR(dropout, rate),
                 ATTR(dropout, seed), ATTR_RANKS, ATTR(mesh, dim)),
         .grad = grad,
         .cheap = true,
         .built = true,
-        .differentiated = true,
-        .examples = {rows_example},
+        .examples = examples,
 };

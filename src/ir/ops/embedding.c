@@ -10,12 +10,11 @@ static const char *check_part(const node *n, int64_t rows) {
                    : NULL;
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const tensor *ids = n->in[0], *table = n->in[1];
     if (!is_i32(ids, ids->dim[0])) return "ids must be i32[N]";
     if (!is_matrix(table)) return "the table must be a matrix";
     out[0] = spec_2d(table->dt, ids->dim[0], table->dim[1]);
-    *n_out = 1;
     return check_part(n, table->dim[0]);
 }
 
@@ -37,39 +36,25 @@ static double touched(const node *n) {
 // With the first and the last row, and one that comes twice.
 static const int32_t example_ids[6] = {0, 5, 3, 6, 5, 2};
 
-static void example_lookup(example *e) {
-    tensor *in[] = {example_integers(e, "ids", 6, example_ids),
-            example_weight(e, "table", e->dt, 7, 5)};
-    graph_add(e->g, OP_embedding, 2, in, NULL);
-}
-
-static void row_blocks_lookup(example *e) {
-    e->g->row_blocks = 2;
-    example_lookup(e);
-}
-
-static void partial_sums_lookup(example *e) {
-    e->g->partial_sums = 3;
-    row_blocks_lookup(e);
-}
+#define IN_LOOKUP                                                                                  \
+    { IN_INTEGERS("ids", 6, example_ids), IN_WEIGHT("table", 7, 5) }
+static const example_case examples[] = {{.in = IN_LOOKUP}, {.in = IN_LOOKUP, .row_blocks = 2},
+        {.in = IN_LOOKUP, .row_blocks = 2, .partial_sums = 3}, {0}};
 
 const op_row op_row_embedding = {
-        .name = "embedding",
-        .min_in = 2,
-        .max_in = 2,
+        .n_in = 2,
         .shape = shape,
         .grad = grad,
         .touched = touched,
         .reads_blocks = true,
         .attrs = ATTRS(ATTR(vocabulary, part), ATTR_RANKS),
         .built = true,
-        .differentiated = true,
-        .examples = {example_lookup, row_blocks_lookup, partial_sums_lookup},
+        .examples = examples,
 };
 
 // dtable_VH += sum over tokens of dx_NH at row ids[n]. `row_blocks`: N is so many reduction blocks
 // of the row, each with a table of its own. `partial_sums`: of each so many, summed apart.
-static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
     if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
     const int64_t rows = acc->dim[n->attrs.sum.row_blocks > 1];
@@ -79,7 +64,6 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (dx->dim[0] % sums_of_tokens(&n->attrs))
         return "row_blocks and partial_sums must divide the tokens";
     out[0] = spec_in_place(n, 2);
-    *n_out = 1;
     return check_part(n, rows);
 }
 
@@ -90,36 +74,23 @@ static double grad_touched(const node *n) {
            2 * numbers * (double)dtype_bytes(n->in[2]->dt);
 }
 
-static void grad_example(example *e) {
-    tensor *in[] = {example_integers(e, "ids", 6, example_ids), example_given(e, "dx", 6, 5),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 7, 5, -1, 1)};
-    graph_add(e->g, OP_embedding_grad, 3, in, NULL);
-}
-
-static void grad_row_blocks_example(example *e) {
-    const int64_t dim[] = {2, 7, 5};
-    tensor *in[] = {example_integers(e, "ids", 6, example_ids), example_given(e, "dx", 6, 5),
-            example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.row_blocks = 2});
-}
-
 // Row 5 has two tokens, of two partial sums; in the second one also two.
 static const int32_t partial_sums_ids[6] = {0, 5, 3, 5, 5, 2};
 
-static void grad_partial_sums_example(example *e) {
-    tensor *in[] = {example_integers(e, "ids", 6, partial_sums_ids), example_given(e, "dx", 6, 5),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 7, 5, -1, 1)};
-    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.partial_sums = 2});
-}
+static const example_case grad_examples[] = {{.in = {IN_INTEGERS("ids", 6, example_ids),
+                                                      IN_GIVEN("dx", 6, 5), IN_SUMS("acc", 7, 5)}},
+        {.in = {IN_INTEGERS("ids", 6, example_ids), IN_GIVEN("dx", 6, 5), IN_SUMS("acc", 2, 7, 5)},
+                .attrs.sum.row_blocks = 2},
+        {.in = {IN_INTEGERS("ids", 6, partial_sums_ids), IN_GIVEN("dx", 6, 5),
+                 IN_SUMS("acc", 7, 5)},
+                .attrs.sum.partial_sums = 2},
+        {0}};
 
 const op_row op_row_embedding_grad = {
-        .name = "embedding_grad",
-        .min_in = 3,
-        .max_in = 3,
+        .n_in = 3,
         .shape = grad_shape,
         .touched = grad_touched,
         .attrs = ATTRS(ATTR(vocabulary, part), ATTR_RANKS, ATTR(sum, row_blocks),
                 ATTR(sum, partial_sums)),
-        .differentiated = true,
-        .examples = {grad_example, grad_row_blocks_example, grad_partial_sums_example},
+        .examples = grad_examples,
 };

@@ -33,11 +33,10 @@ static int64_t normed(const node *n) {
     return n->attrs.heads.n_heads + n->attrs.heads.n_kv_heads;
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const tensor *x = n->in[0];
     out[0] = spec_may_alias(n, 0);
     out[1] = spec_2d(dtype_acc(x->dt), x->dim[0], normed(n));
-    *n_out = 2;
     return check(n, x, n->in[1], n->in[2]);
 }
 
@@ -59,51 +58,36 @@ static void grad(grad_ctx *ctx, node *n) {
     if (grad_wanted(ctx, x)) grad_add(ctx, x, made->out[0]);
 }
 
-// Three query heads to a key head, two key heads, two value heads, of four tokens.
-static const op_attrs example_attrs = {.heads = {6, 2, 6}, .norm.eps = 1e-2};
 enum { EXAMPLE_WIDTH = (6 + 2 * 2) * 6 };
 
-static void norm_example(example *e) {
-    const dtype acc = dtype_acc(e->dt);
-    tensor *in[] = {example_activation(e, "x", 4, EXAMPLE_WIDTH),
-            example_weight(e, "wq", acc, 6, 0), example_weight(e, "wk", acc, 6, 0)};
-    graph_add(e->g, OP_head_norm, 3, in, &example_attrs);
-}
-
-static void norm_row_blocks_example(example *e) {
-    e->g->row_blocks = 2;
-    norm_example(e);
-}
-
-// Two reduction blocks of the row, each of two partial sums.
-static void norm_partial_sums_example(example *e) {
-    e->g->partial_sums = 2;
-    norm_row_blocks_example(e);
-}
+// Three query heads to a key head, two key heads, two value heads, of four tokens.
+#define EXAMPLE_ATTRS .heads = {6, 2, 6}, .norm.eps = 1e-2
+#define IN_HEADS                                                                                   \
+    { IN_ACTIVATION("x", 4, EXAMPLE_WIDTH), IN_VECTOR("wq", 6), IN_VECTOR("wk", 6) }
+static const example_case examples[] = {{.in = IN_HEADS, .attrs = {EXAMPLE_ATTRS}},
+        {.in = IN_HEADS, .attrs = {EXAMPLE_ATTRS}, .row_blocks = 2},
+        // Two reduction blocks of the row, each of two partial sums.
+        {.in = IN_HEADS, .attrs = {EXAMPLE_ATTRS}, .row_blocks = 2, .partial_sums = 2}, {0}};
 
 const op_row op_row_head_norm = {
-        .name = "head_norm",
-        .min_in = 3,
-        .max_in = 3,
+        .n_in = 3,
         .shape = shape,
         .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),
                 ATTR(norm, eps), ATTR_RANKS, ATTR(mesh, replicas)),
         .grad = grad,
         .n_statistics = 1,
         .built = true,
-        .differentiated = true,
-        .examples = {norm_example, norm_row_blocks_example, norm_partial_sums_example},
+        .examples = examples,
 };
 
 // --- head_norm_grad(dy, x, wq, wk, r[, accq, acck]) -> dx[, accq', acck']; skip_dw: no
 // accumulators, the weights are frozen. dx and what each head gives as in rmsnorm_grad.
-static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *dy = n->in[0], *x = n->in[1];
     const bool trained = !n->attrs.norm.skip_dw;
     const tensor_spec sums =
             spec_by_block(&n->attrs, spec_1d(dtype_acc(x->dt), n->attrs.heads.head_dim));
     out[0] = spec_may_alias(n, 0);
-    *n_out = trained ? 3 : 1;
     if (n->n_in != (trained ? 7 : 5)) return "accumulators and skip_dw exclude each other";
     for (int i = 5; i < n->n_in; i++) {
         out[i - 4] = spec_in_place(n, i);
@@ -125,49 +109,37 @@ static double grad_wire(const node *n) {
     return wire_gather(numbers * (double)dtype_bytes(dtype_acc(n->in[1]->dt)), ranks);
 }
 
-static void grad_of_example(example *e, bool frozen, sum_tree sum) {
-    const dtype acc = dtype_acc(e->dt);
-    const int blocks = sum.row_blocks;
-    const int64_t dim[] = {blocks, 6};
-    op_attrs attrs = example_attrs;
-    tensor *x = example_given(e, "x", 4, EXAMPLE_WIDTH);
-    tensor *wq = example_state(e, TENSOR_WEIGHT, "wq", acc, 6, 0, -1, 1),
-           *wk = example_state(e, TENSOR_WEIGHT, "wk", acc, 6, 0, -1, 1);
-    node *norm = graph_add(e->g, OP_head_norm, 3, (tensor *[]){x, wq, wk}, &attrs);
-    tensor *in[7] = {example_given(e, "dy", 4, EXAMPLE_WIDTH), x, wq, wk, norm->out[1]};
-    for (int i = 5; i < 7 && !frozen; i++)
-        in[i] = example_accumulator(e, i == 5 ? "accq" : "acck", blocks ? 2 : 1,
-                blocks ? dim : dim + 1);
-    attrs.norm.skip_dw = frozen;
-    attrs.sum = sum;
-    graph_add(e->g, OP_head_norm_grad, frozen ? 5 : 7, in, &attrs);
+// The inputs are x, wq, wk, dy and the accumulators.
+static void make_grad(example *e, int n_in, tensor *const *in, op_attrs attrs) {
+    const op_attrs forward = {.heads = attrs.heads, .norm.eps = attrs.norm.eps};
+    tensor *all[7] = {in[3], in[0], in[1], in[2],
+            graph_add(e->g, OP_head_norm, 3, in, &forward)->out[1]};
+    for (int i = 4; i < n_in; i++)
+        all[i + 1] = in[i];
+    graph_add(e->g, OP_head_norm_grad, n_in + 1, all, &attrs);
 }
 
-static void grad_example(example *e) {
-    grad_of_example(e, false, (sum_tree){0});
-}
-
-static void frozen_example(example *e) {
-    grad_of_example(e, true, (sum_tree){0});
-}
-
-static void partial_sums_example(example *e) {
-    grad_of_example(e, false, (sum_tree){.partial_sums = 2});
-}
-
-static void row_blocks_example(example *e) {
-    grad_of_example(e, false, (sum_tree){.partial_sums = 2, .row_blocks = 2});
-}
+#define GRAD_IN                                                                                    \
+    IN_GIVEN("x", 4, EXAMPLE_WIDTH), IN_STATE(TENSOR_WEIGHT, EXAMPLE_SUMS, -1, 1, "wq", 6),        \
+            IN_STATE(TENSOR_WEIGHT, EXAMPLE_SUMS, -1, 1, "wk", 6),                                 \
+            IN_GIVEN("dy", 4, EXAMPLE_WIDTH)
+#define GRAD(...) .attrs = {EXAMPLE_ATTRS, __VA_ARGS__}, .make = make_grad
+static const example_case grad_examples[] = {{.in = {GRAD_IN, IN_SUMS("accq", 6),
+                                                      IN_SUMS("acck", 6)},
+                                                     GRAD()},
+        {.in = {GRAD_IN}, GRAD(.norm.skip_dw = 1)},
+        {.in = {GRAD_IN, IN_SUMS("accq", 6), IN_SUMS("acck", 6)}, GRAD(.sum.partial_sums = 2)},
+        {.in = {GRAD_IN, IN_SUMS("accq", 2, 6), IN_SUMS("acck", 2, 6)},
+                GRAD(.sum = {.partial_sums = 2, .row_blocks = 2})},
+        {0}};
 
 const op_row op_row_head_norm_grad = {
-        .name = "head_norm_grad",
-        .min_in = 5,
+        .n_in = 5,
         .max_in = 7,
         .shape = grad_shape,
         .wire = grad_wire,
         .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),
                 ATTR(norm, skip_dw), ATTR(norm, eps), ATTR_RANKS, ATTR(mesh, replicas),
                 ATTR(sum, row_blocks), ATTR(sum, partial_sums)),
-        .differentiated = true,
-        .examples = {grad_example, frozen_example, partial_sums_example, row_blocks_example},
+        .examples = grad_examples,
 };

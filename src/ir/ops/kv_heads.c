@@ -40,18 +40,9 @@ static double kv_numbers(const node *n) {
     return 2.0 * (double)n->in[0]->dim[0] * n->attrs.heads.head_dim;
 }
 
-// An example for one rank, the only kind that a test in one process can run (test_kv_heads has
-// several ranks).
-static const op_attrs one_rank = {.mesh.axis = AXIS_TENSOR,
-        .mesh.ranks = 1,
-        .mesh.replicas = 1,
-        .heads.n_heads = 2,
-        .heads.head_dim = 6};
-
 // --- gather_kv(share) -> whole
-static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *gather_shape(const node *n, tensor_spec *out) {
     out[0] = with_columns(n, n->attrs.heads.head_dim);
-    *n_out = 1;
     return check(n, columns_of_share(n));
 }
 
@@ -66,55 +57,51 @@ static double gather_wire(const node *n) {
     return wire_gather(bytes / n->attrs.mesh.replicas, n->attrs.mesh.replicas);
 }
 
-static void gather_example(example *e) {
-    tensor *x = example_activation(e, "x", 5, 24);
-    graph_add(e->g, OP_gather_kv, 1, &x, &one_rank);
-}
-
 static const op_attr row_attrs[] = {ATTR(heads, n_heads), ATTR(heads, head_dim), ATTR_RANKS,
         ATTR(mesh, replicas), {0}};
 
+// Examples for one rank, the only kind that a test in one process can run (test_kv_heads has
+// several ranks).
+#define ONE_RANK                                                                                   \
+    {                                                                                              \
+        .mesh = {.axis = AXIS_TENSOR, .ranks = 1, .replicas = 1}, .heads =                         \
+        {.n_heads = 2,                                                                             \
+            .head_dim = 6 }                                                                        \
+    }
+static const example_case examples[] = {{.in = {IN_ACTIVATION("x", 5, 24)}, .attrs = ONE_RANK},
+        {0}};
+
 const op_row op_row_gather_kv = {
-        .name = "gather_kv",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = gather_shape,
         .grad = gather_grad,
         .wire = gather_wire,
         .collective = true,
         .cheap = true,
         .built = true,
-        .differentiated = true,
         .attrs = row_attrs,
-        .examples = {gather_example},
+        .examples = examples,
 };
 
 // --- slice_kv(whole) -> share
-static const char *slice_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *slice_shape(const node *n, tensor_spec *out) {
     out[0] = with_columns(n, columns_of_share(n));
-    *n_out = 1;
     return check(n, n->attrs.heads.head_dim);
 }
 
-static void slice_example(example *e) {
-    tensor *x = example_given(e, "x", 5, 24);
-    graph_add(e->g, OP_slice_kv, 1, &x, &one_rank);
-}
+static const example_case slice_examples[] = {{.in = {IN_GIVEN("x", 5, 24)}, .attrs = ONE_RANK},
+        {0}};
 
 const op_row op_row_slice_kv = {
-        .name = "slice_kv",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = slice_shape,
-        .differentiated = true,
         .attrs = row_attrs,
-        .examples = {slice_example},
+        .examples = slice_examples,
 };
 
 // --- share_kv(whole) -> whole
-static const char *share_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *share_shape(const node *n, tensor_spec *out) {
     out[0] = spec_in_place(n, 0);
-    *n_out = 1;
     return check(n, n->attrs.heads.head_dim);
 }
 
@@ -126,30 +113,21 @@ static void share_grad(grad_ctx *ctx, node *n) {
         grad_add(ctx, n->in[0], graph_add(ctx->g, OP_join_kv, 1, &d, &attrs)->out[0]);
 }
 
-static void share_example(example *e) {
-    tensor *x = example_activation(e, "x", 5, 24);
-    graph_add(e->g, OP_share_kv, 1, &x, &one_rank);
-}
-
 const op_row op_row_share_kv = {
-        .name = "share_kv",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = share_shape,
         .grad = share_grad,
         .renames = true,
         .built = true,
-        .differentiated = true,
         .attrs = row_attrs,
-        .examples = {share_example},
+        .examples = examples,
 };
 
 // --- join_kv(whole, in the accumulation type) -> whole, of type `to`: columns of k and v are
 // summed over the replicas and then rounded, those of q rounded.
-static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *join_shape(const node *n, tensor_spec *out) {
     out[0] = spec_like(n->in[0]);
     out[0].dt = n->attrs.narrow.to;
-    *n_out = 1;
     if (n->in[0]->dt != dtype_acc(n->attrs.narrow.to)) return "x must be of the accumulation type";
     return check(n, n->attrs.heads.head_dim);
 }
@@ -162,22 +140,23 @@ static double join_wire(const node *n) {
                    replicas);
 }
 
-static void join_example(example *e) {
-    tensor *x = example_state(e, TENSOR_INPUT, "x", dtype_acc(e->dt), 5, 24, -1, 1);
-    op_attrs attrs = one_rank;
+static void make_join(example *e, int n_in, tensor *const *in, op_attrs attrs) {
     attrs.narrow.to = e->dt;
-    graph_add(e->g, OP_join_kv, 1, &x, &attrs);
+    graph_add(e->g, OP_join_kv, n_in, in, &attrs);
 }
 
+static const example_case join_examples[] = {{.in = {IN_STATE(TENSOR_INPUT, EXAMPLE_SUMS, -1, 1,
+                                                      "x", 5, 24)},
+                                                     .attrs = ONE_RANK,
+                                                     .make = make_join},
+        {0}};
+
 const op_row op_row_join_kv = {
-        .name = "join_kv",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = join_shape,
         .wire = join_wire,
         .collective = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, head_dim), ATTR(narrow, to), ATTR_RANKS,
                 ATTR(mesh, replicas)),
-        .examples = {join_example},
+        .examples = join_examples,
 };

@@ -39,10 +39,9 @@ static const char *check(const node *n, const tensor *y, int first) {
     return end > y->dim[1] ? "a branch ends beyond y" : NULL;
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const tensor *y = n->in[0], *t = n->in[1];
     out[0] = spec_may_alias(n, 0);
-    *n_out = 1;
     if (!is_matrix(y) || !is_matrix(t) || t->dt != y->dt || t->dim[0] != y->dim[0])
         return "y and t must be matrices of one height";
     const char *bad = check(n, y, 2);
@@ -91,51 +90,27 @@ static void grad(grad_ctx *ctx, node *up) {
 
 // Branches of the first and the last columns, none between, of different ranks; and one in the
 // middle.
-static const op_attrs two_branches = {.low_rank.branches[0].alpha = 0.7,
-        .low_rank.branches[1].alpha = 1.25,
-        .low_rank.branches[1].column = 7};
-
-static void two_branches_example(example *e) {
-    tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
-            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
-    graph_add(e->g, OP_lora_up, 4, in, &two_branches);
-}
-
-static void one_branch_example(example *e) {
-    tensor *in[] = {example_activation(e, "y", 1, 9), example_activation(e, "t", 1, 2),
-            example_weight(e, "b1", e->dt, 5, 2)};
-    graph_add(e->g, OP_lora_up, 3, in,
-            &(op_attrs){.low_rank.branches[0].alpha = 2, .low_rank.branches[0].column = 3});
-}
-
-// dt in two reduction blocks of each branch, the gradients of B in three runs of tokens.
-static void blocks_example(example *e) {
-    tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
-            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
-    op_attrs attrs = two_branches;
-    attrs.sum.dx_blocks = 2;
-    attrs.sum.dw_blocks = 3;
-    graph_add(e->g, OP_lora_up, 4, in, &attrs);
-}
-
-static void row_blocks_example(example *e) {
-    tensor *in[] = {example_activation(e, "y", 8, 13), example_activation(e, "t", 8, 5),
-            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
-    op_attrs attrs = two_branches;
-    attrs.sum.dw_blocks = 2;
-    e->g->row_blocks = 2;
-    graph_add(e->g, OP_lora_up, 4, in, &attrs);
-}
-
-// Two reduction blocks of the row, each of two partial sums.
-static void partial_sums_example(example *e) {
-    e->g->partial_sums = 2;
-    row_blocks_example(e);
-}
+#define TWO_BRANCHES .low_rank.branches = {{.alpha = 0.7}, {.alpha = 1.25, .column = 7}}
+#define IN_TWO(tokens)                                                                             \
+    {                                                                                              \
+        IN_ACTIVATION("y", tokens, 13), IN_ACTIVATION("t", tokens, 5), IN_WEIGHT("b1", 4, 2),      \
+                IN_WEIGHT("b2", 6, 3)                                                              \
+    }
+static const example_case examples[] = {{.in = IN_TWO(5), .attrs = {TWO_BRANCHES}},
+        {.in = {IN_ACTIVATION("y", 1, 9), IN_ACTIVATION("t", 1, 2), IN_WEIGHT("b1", 5, 2)},
+                .attrs.low_rank.branches = {{.alpha = 2, .column = 3}}},
+        // dt in two reduction blocks of each branch, the gradients of B in three runs of tokens.
+        {.in = IN_TWO(5), .attrs = {TWO_BRANCHES, .sum = {.dx_blocks = 2, .dw_blocks = 3}}},
+        {.in = IN_TWO(8), .attrs = {TWO_BRANCHES, .sum.dw_blocks = 2}, .row_blocks = 2},
+        // Two reduction blocks of the row, each of two partial sums.
+        {.in = IN_TWO(8),
+                .attrs = {TWO_BRANCHES, .sum.dw_blocks = 2},
+                .row_blocks = 2,
+                .partial_sums = 2},
+        {0}};
 
 const op_row op_row_lora_up = {
-        .name = "lora_up",
-        .min_in = 3,
+        .n_in = 3,
         .max_in = 2 + MAX_BRANCHES,
         .shape = shape,
         .attrs = ATTRS(ATTR(mesh, axis), ATTR(sum, dx_blocks), ATTR(sum, dw_blocks),
@@ -144,16 +119,13 @@ const op_row op_row_lora_up = {
         .grad = grad,
         .flops = flops,
         .built = true,
-        .differentiated = true,
-        .examples = {two_branches_example, one_branch_example, blocks_example, row_blocks_example,
-                partial_sums_example},
+        .examples = examples,
 };
 
 // --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i, summed in
 // `blocks`; `wide`: a partial sum
-static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *dy = n->in[0];
-    *n_out = 1;
     if (!is_matrix(dy)) return "dy must be a matrix";
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(dy->dt) : dy->dt, dy->dim[0], width_of_t(n, 1));
     return check(n, dy, 1);
@@ -163,41 +135,28 @@ static double grad_flops(const node *n) {
     return branch_flops(n, 1, n->in[0]->dim[0]);
 }
 
-static void grad_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "b1", 4, 2),
-            example_given(e, "b2", 6, 3)};
-    graph_add(e->g, OP_lora_up_grad, 3, in, &two_branches);
-}
-
-static void grad_blocks_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "b1", 4, 2),
-            example_given(e, "b2", 6, 3)};
-    op_attrs attrs = two_branches;
-    attrs.sum.blocks = 2;
-    attrs.sum.wide = 1;
-    graph_add(e->g, OP_lora_up_grad, 3, in, &attrs);
-}
+#define IN_TWO_GIVEN                                                                               \
+    { IN_GIVEN("dy", 5, 13), IN_GIVEN("b1", 4, 2), IN_GIVEN("b2", 6, 3) }
+static const example_case grad_examples[] = {{.in = IN_TWO_GIVEN, .attrs = {TWO_BRANCHES}},
+        {.in = IN_TWO_GIVEN, .attrs = {TWO_BRANCHES, .sum = {.blocks = 2, .wide = 1}}}, {0}};
 
 const op_row op_row_lora_up_grad = {
-        .name = "lora_up_grad",
-        .min_in = 2,
+        .n_in = 2,
         .max_in = 1 + MAX_BRANCHES,
         .shape = grad_shape,
         .attrs = ATTRS(ATTR(sum, blocks), ATTR(sum, wide), ATTR_BRANCH(1), ATTR_BRANCH(2),
                 ATTR_BRANCH(3)),
         .flops = grad_flops,
-        .differentiated = true,
-        .examples = {grad_example, grad_blocks_example},
+        .examples = grad_examples,
 };
 
 // --- lora_up_grad_b(dy_NO, t_NR, acc_i) -> acc_i + alpha1 dy[:, column1 .. + O_i]^T t_i; t_i
 // begins at column `from` of t; summed over tokens in `blocks`, which `ranks` join, and in
 // `partial_sums`
-static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *grad_b_shape(const node *n, tensor_spec *out) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
     const int first = row_blocks_of(&n->attrs) > 1; // dim of an accumulator
     out[0] = spec_in_place(n, 2);
-    *n_out = 1;
     if (!is_matrix(dy) || !is_matrix(t) || t->dt != dy->dt || t->dim[0] != dy->dim[0])
         return "dy and t must be matrices of one height";
     const tensor_spec want = spec_by_block(&n->attrs,
@@ -218,39 +177,22 @@ static double grad_b_wire(const node *n) {
     return wire_of_tokens(&n->attrs, n->in[2]);
 }
 
-static void grad_b_of_example(example *e, int blocks, int partial_sums) {
-    const int n = partial_sums > 1 ? 6 : 5;
-    tensor *in[] = {example_given(e, "dy", n, 13), example_given(e, "t", n, 5),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
-    const op_attrs attrs = {.low_rank.branches[0].alpha = 0.7,
-            .low_rank.branches[0].column = 7,
-            .low_rank.from = 2,
-            .sum.blocks = blocks,
-            .sum.partial_sums = partial_sums};
-    graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
-}
-
-static void grad_b_example(example *e) {
-    grad_b_of_example(e, 0, 0);
-}
-
-static void grad_b_blocks_example(example *e) {
-    grad_b_of_example(e, 2, 0);
-}
-
-static void grad_b_partial_sums_example(example *e) {
-    grad_b_of_example(e, 2, 2);
-}
+#define GRAD_B(tokens, ...)                                                                        \
+    {                                                                                              \
+        .in = {IN_GIVEN("dy", tokens, 13), IN_GIVEN("t", tokens, 5), IN_SUMS("acc", 6, 3)},        \
+        .attrs =                                                                                   \
+        {.low_rank = {.branches = {{.alpha = 0.7, .column = 7}}, .from = 2},                       \
+            .sum = {__VA_ARGS__} }                                                                 \
+    }
+static const example_case grad_b_examples[] = {GRAD_B(5, 0), GRAD_B(5, .blocks = 2),
+        GRAD_B(6, .blocks = 2, .partial_sums = 2), {0}};
 
 const op_row op_row_lora_up_grad_b = {
-        .name = "lora_up_grad_b",
-        .min_in = 3,
-        .max_in = 3,
+        .n_in = 3,
         .shape = grad_b_shape,
         .attrs = ATTRS(ATTR(low_rank, from), ATTR_RANKS, ATTR(sum, row_blocks),
                 ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR_BRANCH(1)),
         .flops = grad_b_flops,
         .wire = grad_b_wire,
-        .differentiated = true,
-        .examples = {grad_b_example, grad_b_blocks_example, grad_b_partial_sums_example},
+        .examples = grad_b_examples,
 };

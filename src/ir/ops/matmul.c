@@ -39,10 +39,9 @@ static const char *check_fp8(const node *n) {
     return use && n->in[1]->blocks ? "fp8 products have no weights in blocks" : NULL;
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const tensor *a = n->in[0], *b = n->in[1];
     const matmul_attrs *by = &n->attrs.matmul;
-    *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt)
         return "a and b must be matrices of one type";
     const int64_t m = a->dim[by->ta], k = a->dim[!by->ta], cols = b->dim[!by->tb];
@@ -100,98 +99,43 @@ static void grad(grad_ctx *ctx, node *n) {
     grad_add(ctx, a, graph_add(ctx->g, OP_matmul, 2, in_a, &attrs)->out[0]);
 }
 
-static void linear_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
-}
-
-static void linear_row_blocks_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 8, 7), example_weight(e, "w", e->dt, 3, 7)};
-    e->g->row_blocks = 2;
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
-}
-
-// A single row has a path of its own on the CPU: generation.
-static void one_row_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 1, 37), example_weight(e, "w", e->dt, 70, 37)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
-}
-
-static void plain_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "w", 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, NULL);
-}
-
-static void accumulating_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1});
-}
-
-static void row_blocks_example(example *e) {
-    const int64_t dim[] = {2, 3, 7};
-    tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
-            example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.row_blocks = 2});
-}
-
-static void partial_sums_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 12, 3), example_given(e, "x", 12, 7),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in,
-            &(op_attrs){.matmul.ta = 1, .sum.partial_sums = 4, .sum.blocks = 2});
-}
-
-// Two reduction blocks of the row, each of two partial sums.
-static void linear_partial_sums_example(example *e) {
-    e->g->partial_sums = 2;
-    linear_row_blocks_example(e);
-}
-
-// The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
-static void tokens_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.dw_blocks = 3});
-}
-
-// More runs than tokens.
-static void few_tokens_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.blocks = 8});
-}
-
 // A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
 static double grad_wire(const node *n) {
     return n->n_in < 3 ? 0 : wire_of_tokens(&n->attrs, n->in[2]);
 }
 
-// Two reduction blocks of q, k and v: 4, 2 and 2 columns each.
-static void blocks_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
-    graph_add(e->g, OP_matmul, 2, in,
-            &(op_attrs){.sum.blocks = 2, .sum.segment2 = 8, .sum.segment3 = 12});
-}
-
-static void partial_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 5, 12), example_weight(e, "w", e->dt, 7, 12)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.blocks = 4, .sum.wide = 1});
-}
-
-static void fp8_example(example *e) {
-    tensor *in[] = {example_given(e, "x", 5, 7), example_given(e, "w", 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .matmul.fp8 = FP8_FORWARD});
-}
-
-static void fp8_gradient_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .matmul.fp8 = FP8_GRADIENT});
-}
+#define IN_LINEAR(tokens)                                                                          \
+    { IN_ACTIVATION("x", tokens, 7), IN_WEIGHT("w", 3, 7) }
+#define IN_GRADIENT(tokens) IN_GIVEN("dy", tokens, 3), IN_GIVEN("x", tokens, 7)
+static const example_case examples[] = {{.in = IN_LINEAR(5), .attrs.matmul.tb = 1},
+        // A single row has a path of its own on the CPU: generation.
+        {.in = {IN_ACTIVATION("x", 1, 37), IN_WEIGHT("w", 70, 37)}, .attrs.matmul.tb = 1},
+        {.in = {IN_GIVEN("dy", 5, 3), IN_GIVEN("w", 3, 7)}},
+        {.in = {IN_GRADIENT(5), IN_SUMS("acc", 3, 7)}, .attrs.matmul.ta = 1},
+        // Two reduction blocks of q, k and v: 4, 2 and 2 columns each.
+        {.in = {IN_GIVEN("dy", 5, 16), IN_GIVEN("w", 16, 7)},
+                .attrs.sum = {.blocks = 2, .segment2 = 8, .segment3 = 12}},
+        {.in = {IN_ACTIVATION("x", 5, 12), IN_WEIGHT("w", 7, 12)},
+                .attrs = {.matmul.tb = 1, .sum = {.blocks = 4, .wide = 1}}},
+        {.in = {IN_GRADIENT(10), IN_SUMS("acc", 2, 3, 7)},
+                .attrs = {.matmul.ta = 1, .sum.row_blocks = 2}},
+        {.in = IN_LINEAR(8), .attrs.matmul.tb = 1, .row_blocks = 2},
+        // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
+        {.in = IN_LINEAR(5), .attrs = {.matmul.tb = 1, .sum.dw_blocks = 3}},
+        // More runs than tokens.
+        {.in = {IN_GRADIENT(5), IN_SUMS("acc", 3, 7)}, .attrs = {.matmul.ta = 1, .sum.blocks = 8}},
+        {.in = {IN_GRADIENT(12), IN_SUMS("acc", 3, 7)},
+                .attrs = {.matmul.ta = 1, .sum = {.partial_sums = 4, .blocks = 2}}},
+        // Two reduction blocks of the row, each of two partial sums.
+        {.in = IN_LINEAR(8), .attrs.matmul.tb = 1, .row_blocks = 2, .partial_sums = 2},
+        {.in = {IN_GIVEN("x", 5, 7), IN_GIVEN("w", 3, 7)},
+                .attrs.matmul = {.tb = 1, .fp8 = FP8_FORWARD}},
+        {.in = {IN_GRADIENT(5), IN_SUMS("acc", 3, 7)},
+                .attrs.matmul = {.ta = 1, .fp8 = FP8_GRADIENT}},
+        {0}};
 
 const op_row op_row_matmul = {
-        .name = "matmul",
-        .min_in = 2,
+        .n_in = 2,
         .max_in = 3,
         .shape = shape,
         .grad = grad,
@@ -200,22 +144,17 @@ const op_row op_row_matmul = {
         .inverse_dims = inverse_dims,
         .wire = grad_wire,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8),
                 ATTR(matmul, fp8_axes), ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, partial_sums),
                 ATTR(sum, blocks), ATTR(sum, dx_blocks), ATTR(sum, dw_blocks), ATTR(sum, dw_ranks),
                 ATTR(sum, wide), ATTR(sum, dx_wide), ATTR(sum, segment2), ATTR(sum, segment3)),
-        .examples = {linear_example, one_row_example, plain_example, accumulating_example,
-                blocks_example, partial_example, row_blocks_example, linear_row_blocks_example,
-                tokens_example, few_tokens_example, partial_sums_example,
-                linear_partial_sums_example, fp8_example, fp8_gradient_example},
+        .examples = examples,
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type
-static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *add_shape(const node *n, tensor_spec *out) {
     const tensor *a = n->in[0], *b = n->in[1], *c = n->in[2];
     out[0] = spec_may_alias(n, 2);
-    *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || a->dt != b->dt || a->dt != c->dt)
         return "a, b and c must be matrices of one type";
     if (a->dim[!n->attrs.matmul.ta] != b->dim[n->attrs.matmul.tb]) return "inner dims differ";
@@ -228,35 +167,20 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
-static void add_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "w", 3, 7),
-            example_given(e, "c", 5, 7)};
-    graph_add(e->g, OP_matmul_add, 3, in, NULL);
-}
-
-static void add_blocks_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 12), example_given(e, "w", 12, 7),
-            example_given(e, "c", 5, 7)};
-    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.sum.blocks = 3});
-}
-
-static void add_fp8_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "w", 3, 7),
-            example_given(e, "c", 5, 7)};
-    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.matmul.fp8 = FP8_GRADIENT});
-}
+#define IN_ADDED(k)                                                                                \
+    { IN_GIVEN("dy", 5, k), IN_GIVEN("w", k, 7), IN_GIVEN("c", 5, 7) }
+static const example_case add_examples[] = {{.in = IN_ADDED(3)},
+        {.in = IN_ADDED(12), .attrs.sum.blocks = 3},
+        {.in = IN_ADDED(3), .attrs.matmul.fp8 = FP8_GRADIENT}, {0}};
 
 const op_row op_row_matmul_add = {
-        .name = "matmul_add",
-        .min_in = 3,
-        .max_in = 3,
+        .n_in = 3,
         .shape = add_shape,
         .reads_blocks = true,
         .flops = flops,
         .inverse_dims = inverse_dims,
-        .differentiated = true,
         .attrs =
                 ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8), ATTR(matmul, fp8_axes),
                         ATTR(sum, blocks), ATTR(sum, segment2), ATTR(sum, segment3)),
-        .examples = {add_example, add_blocks_example, add_fp8_example},
+        .examples = add_examples,
 };

@@ -15,9 +15,8 @@ static const char *check_numbers(const tensor *norm2, const tensor *hyper) {
 // after clipping by global norm as in adamw (ops/update.c):
 //   m = b m + (1 - b) g;  u = (1 - b) g + b m, rounded to `to`
 // g may be bf16. When norm2 is not finite, only the gradient is cleared, and u is 0.
-static const char *momentum_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *momentum_shape(const node *n, tensor_spec *out) {
     const tensor *m = n->in[0], *g = n->in[1];
-    *n_out = 3;
     out[0] = spec_in_place(n, 0);
     out[1] = spec_in_place(n, 1);
     out[2] = spec_like(m);
@@ -28,33 +27,26 @@ static const char *momentum_shape(const node *n, tensor_spec *out, int *n_out) {
     return check_numbers(n->in[2], n->in[3]);
 }
 
-static void momentum_example(example *e) {
-    const dtype acc = dtype_acc(e->dt);
-    tensor *in[] = {example_state(e, TENSOR_OPTIMIZER, "m", acc, 3, 17, -0.1, 0.1),
-            example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
-            example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
-            example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
-    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.update.to = e->dt, .update.beta1 = 0.95});
+static void make_momentum(example *e, int n_in, tensor *const *in, op_attrs attrs) {
+    attrs.update.to = e->dt;
+    graph_add(e->g, OP_momentum, n_in, in, &attrs);
 }
 
-static void bf16_gradient_example(example *e) {
-    const dtype acc = dtype_acc(e->dt);
-    tensor *in[] = {example_state(e, TENSOR_OPTIMIZER, "m", acc, 3, 17, -0.1, 0.1),
-            example_state(e, TENSOR_GRAD, "g", acc == DT_F64 ? acc : DT_BF16, 3, 17, -1, 1),
-            example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
-            example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
-    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.update.to = e->dt, .update.beta1 = 0.95});
-}
+#define MOMENTUM_OF(gradient)                                                                      \
+    {                                                                                              \
+        .in = {IN_STATE(TENSOR_OPTIMIZER, EXAMPLE_SUMS, -0.1, 0.1, "m", 3, 17),                    \
+                IN_STATE(TENSOR_GRAD, gradient, -1, 1, "g", 3, 17), IN_NORM2, IN_HYPER},           \
+        .attrs.update.beta1 = 0.95, .make = make_momentum                                          \
+    }
+static const example_case momentum_examples[] = {MOMENTUM_OF(EXAMPLE_SUMS),
+        MOMENTUM_OF(EXAMPLE_KEPT), {0}};
 
 const op_row op_row_momentum = {
-        .name = "momentum",
-        .min_in = 4,
-        .max_in = 4,
+        .n_in = 4,
         .shape = momentum_shape,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(update, to), ATTR(update, beta1)),
-        .examples = {momentum_example, bf16_gradient_example},
+        .examples = momentum_examples,
 };
 
 // orthogonalise(u[, v, norm2]) -> o[, v']: of each matrix U that u holds, about the nearest
@@ -91,11 +83,10 @@ static const char *check_row_squares(const node *n) {
     return is_f64(n->in[2], 1) ? NULL : "norm2 must be one f64";
 }
 
-static const char *orthogonalise_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *orthogonalise_shape(const node *n, tensor_spec *out) {
     const tensor *u = n->in[0];
     const int ranks = n->attrs.mesh.ranks;
     const int64_t rows = n->attrs.update.rows, columns = n->attrs.update.columns;
-    *n_out = n->n_in == 3 ? 2 : 1;
     out[0] = spec_2d(dtype_acc(u->dt), rows, columns);
     if (n->n_in == 3) out[1] = spec_in_place(n, 1);
     if (u->dt == DT_I32) return "u must be real";
@@ -118,65 +109,43 @@ static double orthogonalise_flops(const node *n) {
     return flops;
 }
 
-static void orthogonalise_of(example *e, int64_t rows, int64_t columns, op_attrs attrs) {
-    const dtype acc = dtype_acc(e->dt);
-    tensor *in[3] = {example_given(e, "u", rows, columns)};
-    if (attrs.update.beta2 > 0) {
-        in[1] = example_state(e, TENSOR_OPTIMIZER, "v", acc, rows, 0, 0.01, 0.1);
-        in[2] = example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4);
-    }
-    attrs.update.rows = (int)rows;
-    attrs.update.columns = (int)columns;
-    attrs.mesh.axis = AXIS_TENSOR;
-    attrs.mesh.ranks = 1;
-    attrs.update.eps = 1e-7;
-    graph_add(e->g, OP_orthogonalise, attrs.update.beta2 > 0 ? 3 : 1, in, &attrs);
-}
-
-static void wide_example(example *e) {
-    orthogonalise_of(e, 3, 17, (op_attrs){.update.ns_steps = 2});
-}
-
-static void tall_example(example *e) {
-    orthogonalise_of(e, 17, 4, (op_attrs){.update.ns_steps = 5, .mesh.dim = 1});
-}
-
-static void parts_example(example *e) {
-    orthogonalise_of(e, 12, 5,
-            (op_attrs){.update.ns_steps = 1, .update.second_row = 7, .update.third_row = 10});
-}
-
-static void normuon_example(example *e) {
-    orthogonalise_of(e, 9, 5,
-            (op_attrs){.update.ns_steps = 1, .update.second_row = 4, .update.beta2 = 0.95});
-}
+#define ORTHOGONALISE(ROWS, COLUMNS, ...)                                                          \
+    .attrs.update = {.rows = ROWS, .columns = COLUMNS, .eps = 1e-7, __VA_ARGS__},                  \
+    .attrs.mesh.axis = AXIS_TENSOR, .attrs.mesh.ranks = 1
+static const example_case orthogonalise_examples[] = {{.in = {IN_GIVEN("u", 3, 17)},
+                                                              ORTHOGONALISE(3, 17, .ns_steps = 2)},
+        {.in = {IN_GIVEN("u", 17, 4)}, ORTHOGONALISE(17, 4, .ns_steps = 5), .attrs.mesh.dim = 1},
+        {.in = {IN_GIVEN("u", 12, 5)},
+                ORTHOGONALISE(12, 5, .ns_steps = 1, .second_row = 7, .third_row = 10)},
+        // NorMuon
+        {.in = {IN_GIVEN("u", 9, 5), IN_STATE(TENSOR_OPTIMIZER, EXAMPLE_SUMS, 0.01, 0.1, "v", 9),
+                 IN_NORM2},
+                ORTHOGONALISE(9, 5, .ns_steps = 1, .second_row = 4, .beta2 = 0.95)},
+        {0}};
 
 const op_row op_row_orthogonalise = {
-        .name = "orthogonalise",
-        .min_in = 1,
+        .n_in = 1,
         .max_in = 3,
         .shape = orthogonalise_shape,
         .flops = orthogonalise_flops,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(update, rows), ATTR(update, columns), ATTR(update, ns_steps),
                 ATTR(update, second_row), ATTR(update, third_row), ATTR(update, eps),
                 ATTR(update, beta2), ATTR_RANKS, ATTR(mesh, dim)),
-        .examples = {wide_example, tall_example, parts_example, normuon_example},
+        .examples = orthogonalise_examples,
 };
 
 static const char *check_owner(const node *n) {
     const mesh_use *use = &n->attrs.mesh;
-    if (use->ranks < 1) return "ranks must be positive";
-    if (use->axis < 0 || use->axis >= N_AXES) return "the mesh has no such axis";
+    const char *bad = check_ranks(&n->attrs);
+    if (bad) return bad;
     return use->owner < 0 || use->owner >= use->ranks ? "no rank is the owner" : NULL;
 }
 
 // to_owner(u[n]) -> U: of the owner the shards of all ranks, [ranks n]; of the others one element,
 // which nobody reads.
-static const char *to_owner_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *to_owner_shape(const node *n, tensor_spec *out) {
     const tensor *u = n->in[0];
-    *n_out = 1;
     out[0] = spec_1d(u->dt, n->attrs.mesh.owns ? n->attrs.mesh.ranks * tensor_elements(u) : 1);
     if (u->dt == DT_I32) return "u must be real";
     return check_owner(n);
@@ -186,31 +155,25 @@ static double to_owner_wire(const node *n) {
     return n->attrs.mesh.owns || n->attrs.mesh.ranks == 1 ? 0 : (double)tensor_bytes(n->in[0]);
 }
 
-static void to_owner_example(example *e) {
-    tensor *u = example_given(e, "u", 51, 0);
-    graph_add(e->g, OP_to_owner, 1, &u,
-            &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.owns = 1});
-}
+#define OWNER .mesh = {.axis = AXIS_DATA, .ranks = 1, .owns = 1}
+static const example_case to_owner_examples[] = {{.in = {IN_GIVEN("u", 51)}, .attrs = {OWNER}},
+        {0}};
 
 const op_row op_row_to_owner = {
-        .name = "to_owner",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = to_owner_shape,
         .wire = to_owner_wire,
         .collective = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, owner), ATTR(mesh, owns)),
-        .examples = {to_owner_example},
+        .examples = to_owner_examples,
 };
 
 // from_owner(o) -> s: this rank's shard of o, which the owner has whole; o of the others is
 // anything.
-static const char *from_owner_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *from_owner_shape(const node *n, tensor_spec *out) {
     const tensor *o = n->in[0];
     const tensor_spec whole = spec_whole(&n->attrs);
     const char *bad = check_owner(n);
-    *n_out = 1;
     out[0] = spec_1d(whole.dt, 1);
     if (!bad) bad = check_whole(&n->attrs);
     if (bad) return bad;
@@ -225,65 +188,51 @@ static double from_owner_wire(const node *n) {
     return use->owns ? (double)(others * dtype_bytes(n->out[0]->dt)) : 0;
 }
 
-static void from_owner_example(example *e) {
-    tensor *o = example_state(e, TENSOR_INPUT, "o", dtype_acc(e->dt), 3, 17, -1, 1);
-    graph_add(e->g, OP_from_owner, 1, &o,
-            &(op_attrs){.mesh.axis = AXIS_DATA,
-                    .mesh.ranks = 1,
-                    .mesh.owns = 1,
-                    .whole = whole_of(o, o->dt)});
+static void make_from_owner(example *e, int n_in, tensor *const *in, op_attrs attrs) {
+    attrs.whole = whole_of(in[0], in[0]->dt);
+    graph_add(e->g, OP_from_owner, n_in, in, &attrs);
 }
 
+#define IN_DIRECTION IN_STATE(TENSOR_INPUT, EXAMPLE_SUMS, -1, 1, "o", 3, 17)
+static const example_case from_owner_examples[] = {{.in = {IN_DIRECTION},
+                                                           .attrs = {OWNER},
+                                                           .make = make_from_owner},
+        {0}};
+
 const op_row op_row_from_owner = {
-        .name = "from_owner",
-        .min_in = 1,
-        .max_in = 1,
+        .n_in = 1,
         .shape = from_owner_shape,
         .wire = from_owner_wire,
         .collective = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, owner), ATTR(mesh, owns), ATTR_WHOLE),
-        .examples = {from_owner_example},
+        .examples = from_owner_examples,
 };
 
 // descend(p, o, norm2, hyper[, w]) -> p'[, w' = p' in the compute type]: p -= lr (o + weight_decay
 // p), rounded once. Nothing happens where norm2 is not finite.
-static const char *descend_shape(const node *n, tensor_spec *out, int *n_out) {
-    *n_out = 1;
+static const char *descend_shape(const node *n, tensor_spec *out) {
     out[0] = spec_in_place(n, 0);
     if (!same_type(n->in[0], n->in[1])) return "p and o must have one type and shape";
     if (n->n_in == 5) {
-        out[(*n_out)++] = spec_in_place(n, 4);
+        out[1] = spec_in_place(n, 4);
         if (!same_shape(n->in[4], n->in[0])) return "the compute copy must fit p";
     }
     return check_numbers(n->in[2], n->in[3]);
 }
 
-static void descend_of(example *e, bool copy) {
-    const dtype acc = dtype_acc(e->dt);
-    tensor *in[5] = {example_state(e, TENSOR_OPTIMIZER, "p", acc, 3, 17, -1, 1),
-            example_state(e, TENSOR_INPUT, "o", acc, 3, 17, -1, 1),
-            example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
-            example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
-    if (copy) in[4] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
-    graph_add(e->g, OP_descend, copy ? 5 : 4, in, &(op_attrs){.update.weight_decay = 0.1});
-}
-
-static void descend_example(example *e) {
-    descend_of(e, false);
-}
-
-static void descend_copy_example(example *e) {
-    descend_of(e, true);
-}
+#define IN_MASTER IN_STATE(TENSOR_OPTIMIZER, EXAMPLE_SUMS, -1, 1, "p", 3, 17)
+static const example_case descend_examples[] = {{.in = {IN_MASTER, IN_DIRECTION, IN_NORM2,
+                                                         IN_HYPER},
+                                                        .attrs.update.weight_decay = 0.1},
+        {.in = {IN_MASTER, IN_DIRECTION, IN_NORM2, IN_HYPER, IN_COPY},
+                .attrs.update.weight_decay = 0.1},
+        {0}};
 
 const op_row op_row_descend = {
-        .name = "descend",
-        .min_in = 4,
+        .n_in = 4,
         .max_in = 5,
         .shape = descend_shape,
         .built = true,
-        .differentiated = true,
         .attrs = ATTRS(ATTR(update, weight_decay)),
-        .examples = {descend_example, descend_copy_example},
+        .examples = descend_examples,
 };

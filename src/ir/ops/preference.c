@@ -33,12 +33,11 @@ static const char *check(const node *n) {
     return NULL;
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const int64_t sums = sums_of_tokens(&n->attrs);
     out[0] = spec_1d(DT_F64, sums);
     out[1] = spec_1d(DT_F64, PAIR_FIGURES * sums);
     out[2] = spec_1d(DT_F64, 2 * n->in[0]->dim[0]);
-    *n_out = 3;
     return check(n);
 }
 
@@ -69,78 +68,60 @@ static const int32_t example_reference[2 * EXAMPLE_TOKENS] = {0, -1074266112, 0,
 // -1.5, -2.25
 static const int32_t across_reference[2 * EXAMPLE_TOKENS] = {0, -1074266112, 0, -1073610752};
 
-static void example_of(example *e, const int32_t *pair, const int32_t *reference, op_attrs attrs) {
-    tensor *in[] = {example_losses(e, "token_loss", EXAMPLE_TOKENS),
-            example_integers(e, "pair", EXAMPLE_TOKENS, pair),
-            example_integers(e, "reference", 2 * EXAMPLE_TOKENS, reference)};
-    attrs.preference.beta = 0.5;
-    graph_add(e->g, OP_preference, 3, in, &attrs);
-}
-
-static void pairs_example(example *e) {
-    example_of(e, two_pairs, example_reference, (op_attrs){0});
-}
-static void smoothed_example(example *e) {
-    example_of(e, two_pairs, example_reference,
-            (op_attrs){.preference.smoothing = 0.125, .sum.partial_sums = 2});
-}
-static void across_example(example *e) {
-    example_of(e, across, across_reference, (op_attrs){.sum.row_blocks = 2});
-}
-
 static const op_attr row_attrs[] = {ATTR(preference, beta), ATTR(preference, smoothing), ATTR_RANKS,
         ATTR(sum, row_blocks), ATTR(sum, partial_sums), {0}};
 
+#define IN_PAIRS(pair, reference)                                                                  \
+    IN_INTEGERS("pair", EXAMPLE_TOKENS, pair),                                                     \
+            IN_INTEGERS("reference", 2 * EXAMPLE_TOKENS, reference)
+#define IN_LOSSES_OF(pair, reference)                                                              \
+    { IN_LOSSES("token_loss", EXAMPLE_TOKENS), IN_PAIRS(pair, reference) }
+static const example_case examples[] = {{.in = IN_LOSSES_OF(two_pairs, example_reference),
+                                                .attrs.preference.beta = 0.5},
+        {.in = IN_LOSSES_OF(two_pairs, example_reference),
+                .attrs = {.preference = {.beta = 0.5, .smoothing = 0.125}, .sum.partial_sums = 2}},
+        {.in = IN_LOSSES_OF(across, across_reference),
+                .attrs = {.preference.beta = 0.5, .sum.row_blocks = 2}},
+        {0}};
+
 const op_row op_row_preference = {
-        .name = "preference",
-        .min_in = 3,
-        .max_in = 3,
+        .n_in = 3,
         .shape = shape,
         .grad = grad,
         .wire = wire,
         .built = true,
-        .differentiated = true,
         .attrs = row_attrs,
         .n_statistics = 2,
-        .examples = {pairs_example, smoothed_example, across_example},
+        .examples = examples,
 };
 
 // --- preference_grad(token_loss, pair, reference, dloss) -> loss, figures, log_probs, dtoken_loss
-static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
-    const char *bad = shape(n, out, n_out);
-    out[(*n_out)++] = spec_1d(DT_F64, n->in[0]->dim[0]);
+static const char *grad_shape(const node *n, tensor_spec *out) {
+    const char *bad = shape(n, out);
+    out[3] = spec_1d(DT_F64, n->in[0]->dim[0]);
     if (!is_f64(n->in[3], sums_of_tokens(&n->attrs))) return "dloss must be like the loss";
     return bad;
 }
 
-static void grad_of_example(example *e, const int32_t *pair, const int32_t *reference,
-        op_attrs attrs) {
-    attrs.preference.beta = 0.5;
-    tensor *in[] = {example_state(e, TENSOR_INPUT, "token_loss", DT_F64, EXAMPLE_TOKENS, 0, 0.5, 3),
-            example_integers(e, "pair", EXAMPLE_TOKENS, pair),
-            example_integers(e, "reference", 2 * EXAMPLE_TOKENS, reference),
-            example_state(e, TENSOR_INPUT, "dloss", DT_F64, sums_of_tokens(&attrs), 0, 0.5, 1)};
-    graph_add(e->g, OP_preference_grad, 4, in, &attrs);
-}
-
-static void grad_pairs_example(example *e) {
-    grad_of_example(e, two_pairs, example_reference, (op_attrs){.sum.partial_sums = 2});
-}
-static void grad_plain_example(example *e) {
-    grad_of_example(e, two_pairs, example_reference, (op_attrs){.preference.smoothing = 0.125});
-}
-static void grad_across_example(example *e) {
-    grad_of_example(e, across, across_reference,
-            (op_attrs){.preference.smoothing = 0.125, .sum.row_blocks = 2});
-}
+#define IN_GRAD_OF(pair, reference, n_sums)                                                        \
+    {                                                                                              \
+        IN_STATE(TENSOR_INPUT, EXAMPLE_F64, 0.5, 3, "token_loss", EXAMPLE_TOKENS),                 \
+                IN_PAIRS(pair, reference),                                                         \
+                IN_STATE(TENSOR_INPUT, EXAMPLE_F64, 0.5, 1, "dloss", n_sums)                       \
+    }
+static const example_case grad_examples[] = {{.in = IN_GRAD_OF(two_pairs, example_reference, 1),
+                                                     .attrs.preference = {.beta = 0.5,
+                                                             .smoothing = 0.125}},
+        {.in = IN_GRAD_OF(two_pairs, example_reference, 2),
+                .attrs = {.preference.beta = 0.5, .sum.partial_sums = 2}},
+        {.in = IN_GRAD_OF(across, across_reference, 2),
+                .attrs = {.preference = {.beta = 0.5, .smoothing = 0.125}, .sum.row_blocks = 2}},
+        {0}};
 
 const op_row op_row_preference_grad = {
-        .name = "preference_grad",
-        .min_in = 4,
-        .max_in = 4,
+        .n_in = 4,
         .shape = grad_shape,
         .wire = wire,
-        .differentiated = true,
         .attrs = row_attrs,
-        .examples = {grad_plain_example, grad_pairs_example, grad_across_example},
+        .examples = grad_examples,
 };

@@ -17,11 +17,10 @@ static const char *check(const tensor *x, const tensor *w) {
     return NULL;
 }
 
-static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *shape(const node *n, tensor_spec *out) {
     const tensor *x = n->in[0];
     out[0] = spec_like(x);
     out[1] = spec_1d(dtype_acc(x->dt), x->dim[0]);
-    *n_out = 2;
     return check(x, n->in[1]);
 }
 
@@ -50,44 +49,30 @@ static void grad(grad_ctx *ctx, node *n) {
     if (grad_wanted(ctx, x)) grad_put(ctx, x, dx);
 }
 
-static void norm_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 4, 33),
-            example_weight(e, "w", dtype_acc(e->dt), 33, 0)};
-    graph_add(e->g, OP_rmsnorm, 2, in, &(op_attrs){.norm.eps = 1e-2});
-}
-
-static void norm_row_blocks_example(example *e) {
-    e->g->row_blocks = 2;
-    norm_example(e);
-}
-
-// Two reduction blocks of the row, each of two partial sums.
-static void norm_partial_sums_example(example *e) {
-    e->g->partial_sums = 2;
-    norm_row_blocks_example(e);
-}
+#define IN_NORMED                                                                                  \
+    { IN_ACTIVATION("x", 4, 33), IN_VECTOR("w", 33) }
+static const example_case examples[] = {{.in = IN_NORMED, .attrs.norm.eps = 1e-2},
+        {.in = IN_NORMED, .attrs.norm.eps = 1e-2, .row_blocks = 2},
+        // Two reduction blocks of the row, each of two partial sums.
+        {.in = IN_NORMED, .attrs.norm.eps = 1e-2, .row_blocks = 2, .partial_sums = 2}, {0}};
 
 const op_row op_row_rmsnorm = {
-        .name = "rmsnorm",
-        .min_in = 2,
-        .max_in = 2,
+        .n_in = 2,
         .shape = shape,
         .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, blocks)),
         .grad = grad,
         .n_statistics = 1,
         .cheap = true,
         .built = true,
-        .differentiated = true,
-        .examples = {norm_example, norm_row_blocks_example, norm_partial_sums_example},
+        .examples = examples,
 };
 
 // --- add_rmsnorm(x, d, w) -> h, y, r
-static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *add_shape(const node *n, tensor_spec *out) {
     const tensor *x = n->in[0];
     out[0] = spec_may_alias(n, 0);
     out[1] = spec_like(x);
     out[2] = spec_1d(dtype_acc(x->dt), x->dim[0]);
-    *n_out = 3;
     if (!same_type(x, n->in[1])) return "x and d must have one shape";
     return check(x, n->in[2]);
 }
@@ -105,16 +90,13 @@ static node *add_remake(graph *g, const node *n) {
     return graph_make(g, OP_rmsnorm, 2, in, &n->attrs);
 }
 
-static void add_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 4, 33), example_activation(e, "d", 4, 33),
-            example_weight(e, "w", dtype_acc(e->dt), 33, 0)};
-    graph_add(e->g, OP_add_rmsnorm, 3, in, &(op_attrs){.norm.eps = 1e-2});
-}
+static const example_case add_examples[] = {{.in = {IN_ACTIVATION("x", 4, 33),
+                                                     IN_ACTIVATION("d", 4, 33), IN_VECTOR("w", 33)},
+                                                    .attrs.norm.eps = 1e-2},
+        {0}};
 
 const op_row op_row_add_rmsnorm = {
-        .name = "add_rmsnorm",
-        .min_in = 3,
-        .max_in = 3,
+        .n_in = 3,
         .shape = add_shape,
         .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, blocks)),
         .grad = add_grad,
@@ -123,17 +105,15 @@ const op_row op_row_add_rmsnorm = {
         .remake = add_remake,
         .cheap = true,
         .built = true,
-        .differentiated = true,
-        .examples = {add_example},
+        .examples = add_examples,
 };
 
 // --- rmsnorm_grad(dy, x, w, r[, acc][, dh]) -> dx[, acc']; skip_dw: no acc, w is frozen
 // dx_NH = r * (dy*w - x * r^2 * mean_H(dy*w*x)) + dh;
 // acc'_H = acc + sum_N(dy*x*r). r holds eps: 1/mean(x^2) in place of r^2 would be wrong.
-static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *dy = n->in[0], *x = n->in[1];
     const int acc = n->attrs.norm.skip_dw ? 0 : 4, dh = acc ? 5 : 4; // inputs; acc 0: none
-    *n_out = acc ? 2 : 1;
     if (n->n_in < dh || n->n_in > dh + 1) return "acc and skip_dw exclude each other";
     const bool has_dh = n->n_in > dh;
     out[0] = spec_like(x);
@@ -152,66 +132,35 @@ static double grad_wire(const node *n) {
     return n->attrs.norm.skip_dw ? 0 : wire_of_tokens(&n->attrs, n->in[4]);
 }
 
-static void grad_of_example(example *e, bool frozen, bool past, op_attrs attrs) {
-    const dtype acc = dtype_acc(e->dt);
-    const int row_blocks = attrs.sum.row_blocks;
-    const int64_t dim[] = {row_blocks, 33};
-    attrs.norm.eps = 1e-2;
-    attrs.norm.skip_dw = frozen;
-    tensor *x = example_given(e, "x", 4, 33);
-    tensor *w = example_state(e, TENSOR_WEIGHT, "w", acc, 33, 0, -1, 1);
-    node *norm = graph_add(e->g, OP_rmsnorm, 2, (tensor *[]){x, w}, &(op_attrs){.norm.eps = 1e-2});
-    tensor *in[6] = {example_given(e, "dy", 4, 33), x, w, norm->out[1]};
-    int n_in = 4;
-    if (!frozen)
-        in[n_in++] = example_accumulator(e, "acc", row_blocks ? 2 : 1, row_blocks ? dim : dim + 1);
-    if (past) in[n_in++] = example_given(e, "dh", 4, 33);
-    graph_add(e->g, OP_rmsnorm_grad, n_in, in, &attrs);
+// The inputs are x, w, dy and what follows r.
+static void make_grad(example *e, int n_in, tensor *const *in, op_attrs attrs) {
+    const op_attrs forward = {.norm.eps = attrs.norm.eps};
+    tensor *r = graph_add(e->g, OP_rmsnorm, 2, in, &forward)->out[1];
+    tensor *all[] = {in[2], in[0], in[1], r, n_in > 3 ? in[3] : NULL, n_in > 4 ? in[4] : NULL};
+    graph_add(e->g, OP_rmsnorm_grad, n_in + 1, all, &attrs);
 }
 
-static void grad_example(example *e) {
-    grad_of_example(e, false, false, (op_attrs){0});
-}
-
-static void past_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){0});
-}
-
-static void frozen_example(example *e) {
-    grad_of_example(e, true, false, (op_attrs){0});
-}
-
-static void frozen_past_example(example *e) {
-    grad_of_example(e, true, true, (op_attrs){0});
-}
-
-static void blocks_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.sum.blocks = 2});
-}
-
-static void row_blocks_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.sum.row_blocks = 2});
-}
-
-static void partial_sums_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.sum.partial_sums = 2});
-}
-
-static void partial_sums_row_blocks_example(example *e) {
-    grad_of_example(e, false, false,
-            (op_attrs){.sum.partial_sums = 2, .sum.row_blocks = 2, .sum.blocks = 3});
-}
+#define GRAD_IN                                                                                    \
+    IN_GIVEN("x", 4, 33), IN_STATE(TENSOR_WEIGHT, EXAMPLE_SUMS, -1, 1, "w", 33),                   \
+            IN_GIVEN("dy", 4, 33)
+#define GRAD(...) .attrs = {.norm.eps = 1e-2, __VA_ARGS__}, .make = make_grad
+static const example_case grad_examples[] = {{.in = {GRAD_IN, IN_SUMS("acc", 33)}, GRAD()},
+        {.in = {GRAD_IN, IN_SUMS("acc", 33), IN_GIVEN("dh", 4, 33)}, GRAD()},
+        {.in = {GRAD_IN}, GRAD(.norm.skip_dw = 1)},
+        {.in = {GRAD_IN, IN_GIVEN("dh", 4, 33)}, GRAD(.norm.skip_dw = 1)},
+        {.in = {GRAD_IN, IN_SUMS("acc", 33), IN_GIVEN("dh", 4, 33)}, GRAD(.sum.blocks = 2)},
+        {.in = {GRAD_IN, IN_SUMS("acc", 2, 33), IN_GIVEN("dh", 4, 33)}, GRAD(.sum.row_blocks = 2)},
+        {.in = {GRAD_IN, IN_SUMS("acc", 33), IN_GIVEN("dh", 4, 33)}, GRAD(.sum.partial_sums = 2)},
+        {.in = {GRAD_IN, IN_SUMS("acc", 2, 33)},
+                GRAD(.sum = {.partial_sums = 2, .row_blocks = 2, .blocks = 3})},
+        {0}};
 
 const op_row op_row_rmsnorm_grad = {
-        .name = "rmsnorm_grad",
-        .min_in = 4,
+        .n_in = 4,
         .max_in = 6,
         .shape = grad_shape,
         .wire = grad_wire,
         .attrs = ATTRS(ATTR(norm, skip_dw), ATTR(norm, eps), ATTR_RANKS, ATTR(sum, row_blocks),
                 ATTR(sum, partial_sums), ATTR(sum, blocks)),
-        .differentiated = true,
-        .examples = {grad_example, past_example, frozen_example, frozen_past_example,
-                blocks_example, row_blocks_example, partial_sums_example,
-                partial_sums_row_blocks_example},
+        .examples = grad_examples,
 };

@@ -41,7 +41,7 @@ void lower_set(lowering *l, const node *n, int o, hlo_value v) {
     bool same = v.type == lower_type(l, t->dt) && v.n_dims == t->n_dims;
     for (int i = 0; same && i < t->n_dims; i++)
         same = v.dim[i] == t->dim[i];
-    DRV_ASSERT(same, "output %d of %s, node %d", o, op_rows[n->op]->name, l->node);
+    DRV_ASSERT(same, "output %d of %s, node %d", o, op_name(n->op), l->node);
     l->values[t->id] = v;
     l->is_set[t->id] = true;
 }
@@ -140,7 +140,7 @@ static drv_status check_nodes(const lowering *l) {
     const graph *program = l->g;
     for (int i = 0; i < program->n_nodes; i++) {
         const node *n = program->nodes[i];
-        const char *name = op_rows[n->op]->name;
+        const char *name = op_name(n->op);
         const mesh along = lower_ops[n->op]->of_update ? mesh_of_update(&l->mesh) : l->mesh;
         const int all = n->attrs.mesh.ends ? n->attrs.mesh.ranks : along.size[n->attrs.mesh.axis],
                   here = n->attrs.mesh.across   ? mesh_groups(&along)
@@ -207,8 +207,8 @@ drv_status lower_open(arena *a, const graph *g, const lower_options *options, lo
 static void lower_node(lowering *l, const node *n) {
     lower_ops[n->op]->lower(l, n);
     for (int o = 0; o < n->n_out; o++)
-        DRV_ASSERT(l->is_set[n->out[o]->id], "the rule of %s leaves out output %d",
-                op_rows[n->op]->name, o);
+        DRV_ASSERT(l->is_set[n->out[o]->id], "the rule of %s leaves out output %d", op_name(n->op),
+                o);
 }
 
 void lower_nodes(lowering *l, lowered *out, int first, int end) {
@@ -236,5 +236,5 @@ drv_status lower_explain(const lowered *l, drv_status failed) {
         found = &l->lines[i];
     if (!found) return drv_context(failed, "graph \"%s\"", l->name);
     return drv_context(failed, "graph \"%s\", node %d %s", found->g->name, found->node,
-            op_rows[found->g->nodes[found->node]->op]->name);
+            op_name(found->g->nodes[found->node]->op));
 }

@@ -33,9 +33,9 @@ typedef struct backend_product {
 // The memory of a program as its compiler plans it, in bytes of a device. `aliased` of the results
 // take the memory of arguments; `elsewhere` is state of the programs loaded so far that this one
 // does not see, and that stays on the device while it runs. Of a program that the back end has cut
-// in parts: those of the part that needs most.
+// in parts: those of the part that needs most. `on_host`: temporary, in the host's memory instead.
 typedef struct backend_memory {
-    int64_t arguments, results, aliased, temporary, code, elsewhere;
+    int64_t arguments, results, aliased, temporary, code, elsewhere, on_host;
 } backend_memory;
 
 // Returns the bytes on the device while the program runs.

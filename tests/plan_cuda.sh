@@ -2,7 +2,7 @@
 # What `drover plan` says of a run on H200 is what XLA's compiler plans for them, within 1 %: for Llama-2-7B and Llama-3.1-8B
 # on one GPU, on eight that share each layer, and on eight that share the optimizer. Compiles for GPUs that are not
 # there; needs the CUDA plugin and says so where there is none. All seven with DROVER_PLAN_CUDA=all, half a minute each; else two,
-# the second one of 8 of the 32 layers, each of which the compiler takes as long for. Rows of several documents, whose mask the
+# the second one of 8 of the 32 layers, each of which the compiler takes as long for; and activations that wait on the host. Rows of several documents, whose mask the
 # compiler plans too, but for one case; cuDNN's scratch, of which it learns on a device alone, is counted beside.
 here=$(cd "$(dirname "$0")"/.. && pwd)
 . "$(dirname "$0")"/story.bash
@@ -25,6 +25,7 @@ cases=(
     "8B, rows of one document|llama-3.1-8b|8192|1|data.pack=stream $kept"
 )
 [ "$DROVER_PLAN_CUDA" = all ] || cases=("${cases[0]}" "${cases[1]} model.num_hidden_layers=8")
+cases+=("8B, activations offloaded|llama-3.1-8b|8192|1|model.num_hidden_layers=8 training.offload=activations")
 for case in "${cases[@]}"; do
     IFS='|' read -r name preset tokens devices keys <<<"$case"
     cat >run.yaml <<YAML
@@ -42,6 +43,8 @@ YAML
     # "Memory of a device: 124 GiB  133..."; "Planned by drover: 123.5 GiB  132... (-0.4 %)"
     planned=$(sed -n 's/^Planned by drover: .*  \([0-9]*\) .*/\1/p' out) compiled=$(sed -n 's/^Memory of a device: .*  \([0-9]*\)$/\1/p' out)
     plan=$("$drover" plan run.yaml --ranks "$devices" "${sets[@]}" | sed -n 's/^  total .* \([0-9]*\)$/\1/p')
+    "$drover" plan run.yaml --ranks "$devices" "${sets[@]}" | sed -n 's/^  offloaded *\(.*iB\) .*/\1/p' >offloaded
+    check "$name: the compiler has other bytes on the host: $(cat offloaded)" cmp -s offloaded <(sed -n "s/^whole_step.*; in the host's memory //p" out)
     besides=$(sed -n 's/^cuDNN besides: .*  \([0-9]*\),.*/\1/p' out)
     for said in "${planned:-0} ${compiled:-0}" "${plan:-0} $((${compiled:-0} + ${besides:-0}))"; do
         if awk -v p="${said% *}" -v c="${said#* }" 'BEGIN { exit !(c > 1e9 && p > 0.99 * c && p < 1.01 * c) }'; then ok

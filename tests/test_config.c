@@ -103,6 +103,19 @@ static void keys_in_conflict_are_named(void **state) {
     REFUSE_ALL(cases);
 }
 
+static void offload_needs_a_device(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+            {TINY "training: {offload: activations}\n",
+                    {"run.yaml:2", "training.offload",
+                            "backend cpu has no memory beside the host's",
+                            "training.recompute full"}},
+            {TINY "training: {offload: all}\n",
+                    {"run.yaml:2", "\"training.offload\" is \"all\"", "none", "activations"}},
+    };
+    REFUSE_ALL(cases);
+}
+
 static void groups_that_do_not_divide_are_named(void **state) {
     (void)state;
     static const refusal cases[] = {
@@ -386,7 +399,7 @@ static void overrides_replace_what_the_file_says(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values_out_of_range_are_refused),
-            cmocka_unit_test(keys_in_conflict_are_named),
+            cmocka_unit_test(offload_needs_a_device), cmocka_unit_test(keys_in_conflict_are_named),
             cmocka_unit_test(groups_that_do_not_divide_are_named),
             cmocka_unit_test(files_that_are_no_configuration),
             cmocka_unit_test(deep_files_are_refused_at_once),

@@ -1,5 +1,6 @@
 // Calls of cuDNN as JAX writes them (tests/golden/cudnn_calls.json, tools/golden_cudnn.py), field
 // by field: operands, results, their layouts, the configuration; and which way attention goes.
+// Moves to the host's memory likewise (host_moves.json, golden_offload.py).
 #include "harness.h"
 
 #include <math.h>
@@ -210,6 +211,46 @@ static int times(const char *text, const char *word) {
     return n;
 }
 
+// A call as our text has it, but for the number of its operand.
+static str move_of(const json_t *of) {
+    str out = {0};
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(of, "attributes"), name, value)
+            str_printf(&out, "%s%s = %s", out.n ? ", " : ") {", name, json_string_value(value));
+    str_printf(&out, "} : (%s) -> %s", json_string_value(json_object_get(of, "operand")),
+            json_string_value(json_object_get(of, "result")));
+    return out;
+}
+
+// Moves there and back are JAX's; a device without such memory is refused before it compiles.
+static void moves_are_those_of_jax(void **state) {
+    (void)state;
+    arena *a = arena_new("moves");
+    json_t *golden;
+    lowered program;
+    OK(json_read_file(golden_path(a, "host_moves.json"), &golden));
+    graph *g = graph_new(a, "moves");
+    tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_BF16, 2, (int64_t[]){8, 8});
+    tensor *in[] = {graph_add(g, OP_to_host, 1, &x, NULL)->out[0], x};
+    graph_output(g, graph_add(g, OP_from_host, 2, in, NULL)->out[0], "y");
+    OK(lower_graph(a, g, &(lower_options){.has_host_memory = true}, &program));
+    const char *first = strstr(program.text.p, call_op),
+               *second = first ? strstr(first + 1, call_op) : "";
+    str to_host = move_of(json_object_get(golden, "to_host")),
+        from_host = move_of(json_object_get(golden, "from_host"));
+    const char *found = strstr(first, to_host.p);
+    if (!found || found > second) fail_msg("%s\nJAX's to the host: %s", program.text.p, to_host.p);
+    if (!strstr(second, from_host.p)) fail_msg("%s\nJAX's back: %s", program.text.p, from_host.p);
+    FAILS(lower_graph(a, g, &(lower_options){0}, &program), DRV_E_USAGE,
+            "training.offload is activations, and the device has no memory of the kind \"pinned_host\"");
+    str_free(&to_host);
+    str_free(&from_host);
+    str_free(&program.text);
+    json_decref(golden);
+    arena_free(a);
+}
+
 // Rows of documents never go through the loop over blocks where the heads are cuDNN's.
 static void heads_decide(void **state) {
     (void)state;
@@ -350,7 +391,8 @@ static void runs_are_planned_with_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_those_of_jax),
-            cmocka_unit_test(heads_decide), cmocka_unit_test(masks_are_made_once),
-            cmocka_unit_test(memory_is_planned), cmocka_unit_test(runs_are_planned_with_it)};
+            cmocka_unit_test(moves_are_those_of_jax), cmocka_unit_test(heads_decide),
+            cmocka_unit_test(masks_are_made_once), cmocka_unit_test(memory_is_planned),
+            cmocka_unit_test(runs_are_planned_with_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

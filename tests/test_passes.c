@@ -1,4 +1,5 @@
-// The passes on whole small Llamas in double: gradients with some weights frozen, recomputation.
+// The passes on whole small Llamas in double: gradients with some weights frozen, recomputation,
+// moves to the host.
 #include "harness.h"
 
 #include <math.h>
@@ -46,12 +47,12 @@ static void write_inputs(const small_run *r) {
     }
 }
 
-static small_run run_open(bool tied, choice trained, recompute_policy policy) {
+static small_run run_open_on(bool tied, choice trained, recompute_policy policy, bool offload) {
     small_run run = {.a = arena_new("small")};
-    model_config *m = ARENA_NEW(run.a, model_config);
-    *m = small;
-    m->tie_word_embeddings = tied;
-    const model_layout l = layout_of(m);
+    model_config *config = ARENA_NEW(run.a, model_config);
+    *config = small;
+    config->tie_word_embeddings = tied;
+    const model_layout l = layout_of(config);
     const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = DT_F64};
     OK(backend_open_host(run.a, &run.b));
     run.params = llama_params(run.a, &l, NULL);
@@ -62,12 +63,17 @@ static small_run run_open(bool tied, choice trained, recompute_policy policy) {
     pass_autodiff(run.step, "loss");
     OK(graph_verify(run.step, STAGE_DIFFERENTIATED));
     pass_recompute(run.step, policy);
+    if (offload) pass_offload(run.step);
     OK(graph_verify(run.step, STAGE_DIFFERENTIATED));
     OK(backend_compile(run.a, run.b, run.step, NULL, &run.run_step));
     OK(backend_compile(run.a, run.b, run.loss, NULL, &run.run_loss));
     OK(backend_prepare(run.b));
     write_inputs(&run);
     return run;
+}
+
+static small_run run_open(bool tied, choice trained, recompute_policy policy) {
+    return run_open_on(tied, trained, policy, false);
 }
 
 static void run_close(small_run *r) {
@@ -239,6 +245,71 @@ static void recomputation_keeps_the_bits(void **state) {
     }
 }
 
+// --- moves to the host
+static bool is_statistic(const tensor *t) {
+    const node *n = t->def;
+    for (int o = n->n_out - op_rows[n->op]->n_statistics; o < n->n_out; o++)
+        if (n->out[o] == t) return true;
+    return false;
+}
+
+static bool is_of_forward(const tensor *t) {
+    return t->cls == TENSOR_TEMP && t->def && t->def->phase == PHASE_FORWARD && t->def->layer >= 0;
+}
+
+// Returns the layer that begins its backward pass at node i or after it.
+static int backward_layer(const graph *g, int i) {
+    while (g->nodes[i]->op == OP_from_host)
+        i++;
+    return g->nodes[i]->layer;
+}
+
+// The backward pass of the last layer reads nothing from the host, that of others nothing but
+// statistics from anywhere else; values go while the layer above is computed, and come back as it
+// begins its backward pass.
+static int check_moves(const graph *g, int64_t n_layers) {
+    int moves = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        moves += n->op == OP_to_host;
+        if (n->op == OP_to_host) assert_true(is_of_forward(n->in[0]) && !is_statistic(n->in[0]));
+        if (n->op == OP_from_host) {
+            assert_int_equal(n->in[0]->def->op, OP_to_host);
+            assert_int_equal(n->in[1]->def->phase, PHASE_BACKWARD);
+            const node *stores = n->in[0]->def, *makes = stores->in[0]->def;
+            assert_true(backward_layer(g, i) > makes->layer && stores->layer > makes->layer);
+        }
+        for (int k = 0; k < n->n_in && n->phase == PHASE_BACKWARD && n->layer >= 0; k++) {
+            const tensor *t = n->in[k];
+            if (is_of_forward(t) && n->layer < n_layers - 1)
+                assert_true(is_statistic(t) || n->op == OP_from_host);
+            if (t->def && t->def->op == OP_from_host) assert_true(n->layer < n_layers - 1);
+        }
+    }
+    return moves;
+}
+
+static void moved_values_keep_the_bits(void **state) {
+    (void)state;
+    static const choice choices[] = {all, norms_alone, first_mlp};
+    int moves[KEEP_STREAM + 1] = {0};
+    for (int i = 0; i < 3; i++)
+        for (recompute_policy policy = KEEP_ALL; policy <= KEEP_STREAM; policy++) {
+            small_run want = run_open(true, choices[i], policy),
+                      got = run_open_on(true, choices[i], policy, true);
+            OK(backend_run(want.b, want.run_step));
+            OK(backend_run(got.b, got.run_step));
+            expect_same_gradients(&got, &want);
+            const int n = check_moves(got.step, small.num_hidden_layers);
+            if (i == 0) moves[policy] = n;
+            run_close(&got);
+            run_close(&want);
+        }
+    // Of the first of two layers: two values of the residual stream at least.
+    assert_true(moves[KEEP_STREAM] >= 1 && moves[KEEP_GEMMS] > moves[KEEP_STREAM] &&
+                moves[KEEP_ALL] > moves[KEEP_GEMMS]);
+}
+
 // Whether a value can be computed from state without passing a barrier.
 static bool is_unguarded(const tensor *t) {
     if (!t->def) return true;
@@ -326,6 +397,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(frozen_weights),
             cmocka_unit_test(nothing_is_computed_in_vain),
             cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded),
+            cmocka_unit_test(moved_values_keep_the_bits),
             cmocka_unit_test(gathers_wait_for_a_layer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,36 @@ static void storage_is_not_read_twice(void **state) {
     arena_free(a);
 }
 
+// --- the memory of the host
+// Each layer but the last leaves its kept values there, so that the device needs no more for more
+// layers; without the key nothing is there.
+static void offloaded_values_need_no_device(void **state) {
+    (void)state;
+    memory_plan memory[2][2];
+    for (int more = 0; more < 2; more++)
+        for (int offload = 0; offload < 2; offload++) {
+            const char *sets[] = {"model.preset=llama-15m", "data.sequence_length=512",
+                    "backend=pjrt", "pjrt.plugin=cpu",
+                    more ? "model.num_hidden_layers=5" : "model.num_hidden_layers=4",
+                    offload ? "training.offload=activations" : "training.offload=none"};
+            preset_run *r = build(sets, 6);
+            backend *b = backend_open_planner(r->a, true);
+            OK(programs_load(r->a, b, &r->p));
+            check_plan(r->p.held.all[0].plan);
+            check_values(r->p.held.all[0].plan);
+            memory[more][offload] = programs_memory(&r->p);
+            backend_close(b);
+            arena_free(r->a);
+        }
+    assert_int_equal(memory[0][0].offloaded, 0);
+    const int64_t layer = memory[1][1].offloaded - memory[0][1].offloaded;
+    // But for its statistics, which stay.
+    assert_true(memory[1][1].activations - memory[0][1].activations < layer / 100);
+    // The last layer reads the residual stream that the third one leaves.
+    assert_int_equal(memory[0][1].offloaded, 3 * layer - 512 * 288 * 2);
+    assert_true(memory[1][0].activations - memory[0][0].activations >= layer);
+}
+
 // --- the plan and what is held
 static void the_back_end_holds_the_plan(void **state) {
     (void)state;
@@ -265,6 +295,7 @@ int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(plans_hold),
             cmocka_unit_test(placing_is_greedy), cmocka_unit_test(storage_is_not_read_twice),
+            cmocka_unit_test(offloaded_values_need_no_device),
             cmocka_unit_test(the_back_end_holds_the_plan), cmocka_unit_test(presets),
             cmocka_unit_test(the_text_is_stable)};
     return cmocka_run_group_tests(tests, NULL, NULL);

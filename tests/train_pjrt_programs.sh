@@ -1,5 +1,5 @@
 #!/bin/bash
-# The other programs of backend: pjrt on a CPU plugin, beside those of `cpu`: evaluation, recomputation, LoRA with dropout, preference
+# The other programs of backend: pjrt on a CPU plugin, beside those of `cpu`: evaluation, recomputation, offload, LoRA with dropout, preference
 # pairs, generation. Bounds as in train_pjrt.sh.
 golden=$(realpath "$(dirname "$0")"/golden/parquet)
 . "$(dirname "$0")"/pjrt.bash
@@ -39,6 +39,20 @@ for mode in selective full; do
     train $mode --set training.steps=20 --set training.recompute=$mode --set backend=pjrt
     check "recompute $mode: losses differ" near 1e-4 cpu-bf16 $mode
 done
+# --- activations that wait in the host's memory: every value is a copy, so not a bit differs
+for mode in none full; do
+    for offload in none activations; do
+        mkdir -p text-$mode-$offload
+        DROVER_PJRT_DUMP=text-$mode-$offload train $mode-$offload --set training.steps=10 --set training.recompute=$mode \
+            --set training.offload=$offload --set backend=pjrt
+    done
+    check "offload, recompute $mode: other bits" cmp -s <(sums $mode-none 000010) <(sums $mode-activations 000010)
+    check "offload, recompute $mode: other losses" cmp -s <(losses $mode-none) <(losses $mode-activations)
+    check "offload, recompute $mode: nothing goes to the host" grep -q pinned_host text-$mode-activations/whole_step.mlir
+    check "no offload, recompute $mode: something goes to the host" eval "! grep -q pinned_host text-$mode-none/whole_step.mlir"
+done
+expect 2 "training.offload\" is activations and parallel.pipeline is 2, expected 1" "$drover" plan run.yaml --set training.offload=activations \
+    --set backend=pjrt --set parallel.pipeline=2
 for backend in cpu pjrt; do
     train lora-$backend --set model.preset=null --set model.vocab_size=null --set model.num_hidden_layers=null --set model.from=cpu-fp32/checkpoints/step-000020 \
         --set model.weights=load --set lora.rank=4 --set lora.dropout=0.1 --set training.steps=10 --set training.precision=fp32 --set backend=$backend

@@ -33,9 +33,9 @@ typedef struct backend_product {
 // The memory of a program as its compiler plans it, in bytes of a device. `aliased` bytes of the
 // results reuse the memory of arguments; `elsewhere` is state of other loaded programs, which stays
 // on the device while this one runs. If the back end has divided the program into parts, the
-// numbers are those of the part that needs most.
+// numbers are those of the part that needs most. `on_host`: temporary memory of the host.
 typedef struct backend_memory {
-    int64_t arguments, results, aliased, temporary, code, elsewhere;
+    int64_t arguments, results, aliased, temporary, code, elsewhere, on_host;
 } backend_memory;
 
 // Returns the bytes on the device while the program runs.

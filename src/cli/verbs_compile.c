@@ -46,7 +46,7 @@ static void tell_facts(const counts *tally, const char *name, const executable *
 
 static void tell(void *ctx, const char *name, int n_nodes, const load_request *made) {
     counts *c = ctx;
-    backend_memory m;
+    backend_memory m = {0};
     c->n++;
     c->n_failed += made->status != DRV_OK;
     c->n_kept += made->from_cache;
@@ -61,6 +61,7 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
+    if (m.on_host) fprintf(stderr, "; in the host's memory %s", str_bytes((double)m.on_host));
     fputs("\n", stderr);
     tell_facts(c, name, *made->out);
 }

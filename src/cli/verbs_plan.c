@@ -36,20 +36,36 @@ static bool fits(const plan_report *r) {
     return run_plan_needs(r->plan) <= r->limit.free;
 }
 
+// Prints the bytes that a micro-batch stores on the host, and, on a device whose time is known, the
+// rate at which that takes no longer than the forward pass, a third of the FLOP that count.
+static void print_offloaded(const plan_report *r) {
+    const run_plan *made = r->plan;
+    const double bytes = (double)made->memory.offloaded,
+                 all = made->flops_per_token + made->recomputed_per_token,
+                 forward_s = r->times.step_s * made->flops_per_token / 3 / all;
+    if (!(bytes > 0)) return;
+    printf("  %-14s %12s  %lld, in the host's memory\n", "offloaded", str_bytes(bytes),
+            (long long)made->memory.offloaded);
+    if (r->device)
+        printf("  %-14s %12s  a second to the host store them beside the forward pass\n", "",
+                str_bytes(bytes * (double)made->programs.layout.micro_batches / forward_s));
+}
+
 static void print_memory(const plan_report *report) {
-    const memory_plan *m = &report->plan->memory;
+    const memory_plan *of = &report->plan->memory;
     const struct {
         const char *name;
         int64_t bytes;
-    } classes[] = {{"weights", m->weights}, {"gradients", m->gradients},
-            {"optimizer", m->optimizer}, {"activations", m->activations},
-            {"communication", m->communication}, {"data", m->data},
-            {"cuDNN", m->masks + m->workspace}, {"cuBLASLt", m->products}, {"total", m->total}};
+    } classes[] = {{"weights", of->weights}, {"gradients", of->gradients},
+            {"optimizer", of->optimizer}, {"activations", of->activations},
+            {"communication", of->communication}, {"data", of->data},
+            {"cuDNN", of->masks + of->workspace}, {"cuBLASLt", of->products}, {"total", of->total}};
     printf("memory per rank\n");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (classes[i].bytes || strncmp(classes[i].name, "cu", 2) != 0)
             printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
                     (long long)classes[i].bytes);
+    print_offloaded(report);
     if (report->plan->process)
         printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
                 str_bytes((double)report->plan->process), report->plan->n_ranks > 1 ? "MPI, " : "");
@@ -184,6 +200,7 @@ static void print_plan_json(const plan_report *report) {
             "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
             "total", (json_int_t)memory->total, "process", (json_int_t)report->plan->process);
     json_object_set_new(bytes, "cudnn", json_integer(memory->masks + memory->workspace));
+    json_object_set_new(bytes, "offloaded", json_integer(memory->offloaded));
     json_object_set_new(bytes, "cublaslt", json_integer(memory->products));
     json_t *all = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters",
             (json_int_t)model_parameters(&report->cfg->model), "trainable_parameters",

@@ -307,6 +307,14 @@ static drv_status check_arithmetic(const run_config *cfg) {
             config_where(cfg, "training.arithmetic"), cfg->backend);
 }
 
+static drv_status check_offload(const run_config *cfg) {
+    if (cfg->offload == OFFLOAD_NONE || !config_backend(cfg)->uses_host_memory) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"training.offload\" is activations, but backend %s has no memory beside the host's, expected none "
+            "(training.recompute full needs less memory)",
+            config_where(cfg, "training.offload"), cfg->backend);
+}
+
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
@@ -503,6 +511,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_hashes(cfg));
     DRV_TRY(check_arithmetic(cfg));
+    DRV_TRY(check_offload(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_objective(cfg));
     DRV_TRY(check_resume(cfg));

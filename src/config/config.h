@@ -29,6 +29,8 @@ typedef enum recompute_mode {
     RECOMPUTE_SELECTIVE,
     RECOMPUTE_FULL
 } recompute_mode;
+
+typedef enum offload_mode { OFFLOAD_NONE, OFFLOAD_ACTIVATIONS } offload_mode;
 typedef enum schedule_type {
     SCHEDULE_COSINE,
     SCHEDULE_LINEAR,
@@ -120,6 +122,7 @@ typedef struct run_config {
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     precision grad_dtype;  // of sums of gradients
     recompute_mode recompute;
+    offload_mode offload;
     int64_t eval_every;     // steps; 0: never
     int64_t eval_batches;   // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
     int64_t log_every;      // steps

@@ -30,6 +30,8 @@ static const choice master_choices[] = {{"auto", MASTER_AUTO}, {"fp32", MASTER_F
         {"bf16", MASTER_BF16}, {NULL, 0}};
 static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE}, {"gathers", RECOMPUTE_GATHERS},
         {"selective", RECOMPUTE_SELECTIVE}, {"full", RECOMPUTE_FULL}, {NULL, 0}};
+static const choice offload_choices[] = {{"none", OFFLOAD_NONE},
+        {"activations", OFFLOAD_ACTIVATIONS}, {NULL, 0}};
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
 
@@ -145,6 +147,9 @@ static const key run_keys[] = {
                 .help = "less memory for more time: gathers: what tensor ranks "
                         "gather from each other, with parallel.sequence; selective: also norms, activations, attention; full: "
                         "all but the residual stream"},
+        {KEY("training.offload", choice, offload), .choices = offload_choices, .initial = "none",
+                .help = "activations: what recompute leaves of each layer but the last waits for the backward pass in the "
+                        "host's memory; backend pjrt without a pipeline, where the plugin has memory of the kind pinned_host"},
         {KEY("training.eval_every", int, eval_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between evaluations; 0: none"},
         {KEY("training.eval_batches", int, eval_batches), .initial = "0", .max = NO_MAX,

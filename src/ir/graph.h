@@ -68,6 +68,8 @@
     X(put_aside)                                                                                   \
     X(take_back)                                                                                   \
     X(barrier)                                                                                     \
+    X(to_host)                                                                                     \
+    X(from_host)                                                                                   \
     X(share)                                                                                       \
     X(all_reduce)                                                                                  \
     X(all_gather)                                                                                  \

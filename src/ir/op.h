@@ -86,6 +86,7 @@ typedef struct op_row {
     bool cheap;      // compared with the products of a layer: recomputed under KEEP_GEMMS
     bool renames;    // outputs are inputs under other names: nothing is computed or overwritten
     bool collective; // only moves or reduces data of ranks
+    bool on_host;    // outputs lie in the memory of the host beside the device
 
     // Sums of gradients. `clears`: the output is the zero with which a sum begins. `goes_with`:
     // 1 + the input that the op adds to a sum or passes on; passes/cut.c keeps the op in the

@@ -20,6 +20,11 @@ typedef enum recompute_policy {
 } recompute_policy;
 void pass_recompute(graph *g, recompute_policy policy);
 
+// STAGE_DIFFERENTIATED -> the same. Moves to the memory of the host what the backward pass of each
+// layer but the last reads of its forward pass, whatever pass_recompute has left, and back; the
+// values stay the same to the bit. Not for graphs that pass_cut cuts.
+void pass_offload(graph *whole);
+
 // STAGE_DIFFERENTIATED -> the same. Stores the sums of gradients (states "grad.W") in bf16, rounded
 // stochastically as each micro-batch is added (docs/adr/0019). The random bits depend on
 // INPUT_NUMBER of the model chunk (or INPUT_ALONE), which has n_slots slots.

@@ -82,20 +82,27 @@ static void find_optional_aliases(plan *p) {
         storage_of(p, p->g->tensors[i]); // every path has one step now
 }
 
-// Lists the items to place: each storage of temporaries under the tensor's id, and the scratch of
-// each node under the node's index after all tensors. Returns their number.
-static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_item *items) {
-    const graph *g = p->g;
+// Lists each storage of temporaries in the memory of the device, or of the host, under the tensor's
+// id. Returns their number.
+static int list_tensors(const plan *p, bool on_host, place_item *items) {
     int n_items = 0;
-    for (int i = 0; i < g->n_tensors; i++) {
-        const tensor *t = g->tensors[i];
+    for (int i = 0; i < p->g->n_tensors; i++) {
+        const tensor *t = p->g->tensors[i];
         if (t->cls != TENSOR_TEMP || p->first[i] < 0 || p->storage[i] != t) continue;
+        if (op_rows[t->def->op]->on_host != on_host) continue;
         const int64_t bytes = round_up(tensor_bytes(t), PLAN_ALIGN);
         items[n_items++] =
                 (place_item){.bytes = bytes, .first = p->first[i], .last = p->last[i], .id = i};
     }
-    for (int i = 0; i < g->n_nodes; i++) {
-        const int64_t bytes = workspace ? round_up(workspace(ctx, g->nodes[i]), PLAN_ALIGN) : 0;
+    return n_items;
+}
+
+// Lists the scratch of each node under the node's index after all tensors.
+static int list_scratch(const plan *p, workspace_fn workspace, void *ctx, place_item *items) {
+    const graph *g = p->g;
+    int n_items = 0;
+    for (int i = 0; i < g->n_nodes && workspace; i++) {
+        const int64_t bytes = round_up(workspace(ctx, g->nodes[i]), PLAN_ALIGN);
         if (bytes)
             items[n_items++] =
                     (place_item){.bytes = bytes, .first = i, .last = i, .id = g->n_tensors + i};
@@ -109,21 +116,27 @@ static void place_scratch(plan *p, const place_item *item) {
     p->scratch_bytes[index] = item->bytes;
 }
 
-static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
-    const int n_tensors = p->g->n_tensors, n_nodes = p->g->n_nodes;
+static void place(plan *made, arena *a, workspace_fn workspace, void *ctx) {
+    const int n_tensors = made->g->n_tensors, n_nodes = made->g->n_nodes;
     place_item *items = ARENA_ARRAY(a, place_item, n_tensors + n_nodes);
-    const int n_items = list_items(p, workspace, ctx, items);
-    p->arena_bytes = place_items(items, n_items, n_nodes, &p->place_probes);
+    int n_items = list_tensors(made, false, items);
+    n_items += list_scratch(made, workspace, ctx, items + n_items);
+    made->arena_bytes = place_items(items, n_items, n_nodes, &made->place_probes);
     for (int i = 0; i < n_tensors; i++)
-        p->offset[i] = -1;
+        made->offset[i] = -1;
     for (int i = 0; i < n_items; i++) {
         if (items[i].id < n_tensors)
-            p->offset[items[i].id] = items[i].offset;
+            made->offset[items[i].id] = items[i].offset;
         else
-            place_scratch(p, &items[i]);
+            place_scratch(made, &items[i]);
     }
+    n_items = list_tensors(made, true, items);
+    made->host_bytes = place_items(items, n_items, n_nodes, NULL);
+    for (int i = 0; i < n_items; i++)
+        made->offset[items[i].id] = made->arena_bytes + items[i].offset;
+    made->arena_bytes += made->host_bytes;
     for (int i = 0; i < n_tensors; i++)
-        p->offset[i] = p->offset[p->storage[i]->id];
+        made->offset[i] = made->offset[made->storage[i]->id];
 }
 
 int64_t plan_state_bytes(const tensor *t) {

@@ -16,7 +16,8 @@ typedef struct plan {
     const tensor **storage; // by tensor id: the tensor whose storage it shares
     int64_t *workspace;     // by node: offset of its scratch
     int64_t *scratch_bytes; // by node: size of its scratch
-    int64_t arena_bytes;
+    int64_t arena_bytes;    // host_bytes at its end included
+    int64_t host_bytes;     // of what lies in the host's memory where the device has its own
     int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, as plan_state_bytes says
     double flops;
     double wire_bytes[N_AXES]; // sent by a rank, by axis of the mesh

@@ -104,6 +104,7 @@ void programs_wire(const programs *p, double bytes[N_AXES]);
 typedef struct memory_plan {
     int64_t weights, gradients, optimizer, activations, communication, data, batches, messages,
             masks, workspace, products, total;
+    int64_t offloaded; // in the host's memory beside a device, not part of the total
 } memory_plan;
 memory_plan programs_memory(const programs *p);
 // Returns the most that the device holds while a loaded program runs, as its compiler plans it, and

@@ -121,25 +121,26 @@ static int64_t cublas_bytes(const graph *g) {
 // Programs run one after the other: one arena serves the largest of them, counted with what
 // attention by cuDNN and products by cuBLASLt take beside it, as on Hopper. Between steps it lies
 // where micro-batches in flight have their pool.
-static void add_largest(const programs *p, memory_plan *m) {
+static void add_largest(const programs *p, memory_plan *out) {
     const run_config *cfg = p->held.config;
     const bool cuda = stages_on_cuda(cfg);
     const cudnn_choice how = {.head_dim = cuda ? CUDNN_HOPPER_HEAD_DIM : 0,
             .deterministic = cfg->deterministic};
     for (int i = 0; i < p->held.n_all; i++) {
         const built_program *one = &p->held.all[i];
+        if (one->plan->host_bytes > out->offloaded) out->offloaded = one->plan->host_bytes;
         const int64_t pool = p->pooled && !one->graph->between_steps ? p->pooled->bytes : 0,
-                      arena_bytes = pool + one->plan->arena_bytes,
+                      arena_bytes = pool + one->plan->arena_bytes - one->plan->host_bytes,
                       masks = cudnn_mask_bytes(&how, one->graph),
                       workspace = cudnn_workspace_bytes(&how, one->graph),
                       products = cuda ? cublas_bytes(one->graph) : 0;
         if (arena_bytes + masks + workspace + products <=
-                m->activations + m->masks + m->workspace + m->products)
+                out->activations + out->masks + out->workspace + out->products)
             continue;
-        m->activations = arena_bytes;
-        m->masks = masks;
-        m->workspace = workspace;
-        m->products = products;
+        out->activations = arena_bytes;
+        out->masks = masks;
+        out->workspace = workspace;
+        out->products = products;
     }
 }
 

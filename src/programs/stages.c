@@ -64,6 +64,7 @@ drv_status stages_differentiate(const programs *p, graph *g, const char *name, i
     pass_autodiff(g, name);
     DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
     pass_recompute(g, policies[cfg->recompute]);
+    if (cfg->offload == OFFLOAD_ACTIVATIONS) pass_offload(g);
     const gradient_shards *shards = &p->layout.shards;
     if (shards->ranks) pass_shard_gradients(g, shards, chunk, n_slots);
     if (cfg->grad_dtype == PRECISION_BF16) pass_round_gradients(g, chunk, n_slots);
@@ -209,6 +210,11 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
 }
 
 drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
+    if (cfg->offload == OFFLOAD_ACTIVATIONS)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"training.offload\" is activations and parallel.pipeline is %lld, expected 1, or offload none "
+                "(training.recompute full needs less memory)",
+                config_where(cfg, "training.offload"), (long long)cfg->pipeline_parallel);
     p->n_stages = p->held.params.layout.n_chunks;
     p->stage = ARENA_ARRAY(a, stage_programs, p->n_stages);
     p->message_bytes = bytes_between(cfg, p);

@@ -98,7 +98,9 @@ static place_bytes take(const programs *p) {
     int64_t most[2] = {0}; // arenas of programs of micro-batches; between steps
     for (int i = 0; i < p->held.n_all; i++) {
         int64_t *one = &most[p->held.all[i].graph->between_steps];
-        if (p->held.all[i].plan->arena_bytes > *one) *one = p->held.all[i].plan->arena_bytes;
+        const plan *made = p->held.all[i].plan;
+        if (made->arena_bytes - made->host_bytes > *one)
+            *one = made->arena_bytes - made->host_bytes;
     }
     place_bytes out = {.weights = (double)memory.weights,
             .gradients = (double)memory.gradients,

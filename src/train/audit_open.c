@@ -17,7 +17,8 @@ static drv_status check_sets(const audit_opts *opts) {
             "parallel.schedule=", "parallel.virtual_stages=", "parallel.context=", "parallel.data=",
             "parallel.sequence=", "parallel.zero=", "parallel.zero_group=", "parallel.overlap=",
             "training.threads=", "training.micro_batch_size=", "training.recompute=",
-            "training.log_every=", "data.train=", "data.valid=", "tokenizer=", "model.from="};
+            "training.offload=", "training.log_every=", "data.train=", "data.valid=", "tokenizer=",
+            "model.from="};
     if (opts->n_sets > MAX_SETS)
         return drv_fail(DRV_E_USAGE, "audit: %d times --set, expected at most %d", opts->n_sets,
                 MAX_SETS);

@@ -48,8 +48,9 @@ run_state run_state_new(void) {
 static bool is_recorded(const char *path) {
     static const char *const left_out[] = {"model.", "run_dir", "training.status_dir",
             "training.threads", "training.http", "training.log_every", "training.recompute",
-            "training.micro_batch_size", "training.eval_", "training.hash_every",
-            "training.max_minutes", "training.stop_at_step", "checkpoint.", "parallel."};
+            "training.offload", "training.micro_batch_size", "training.eval_",
+            "training.hash_every", "training.max_minutes", "training.stop_at_step", "checkpoint.",
+            "parallel."};
     if (strcmp(path, "model.base_dtype") == 0) return true;
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (str_starts(path, left_out[i])) return false;

@@ -1,4 +1,4 @@
-// Ops of the update program, and barrier.
+// Ops of the update program, barrier, and moves to the host.
 #include <math.h>
 #include <string.h>
 
@@ -101,3 +101,12 @@ const cpu_op cpu_op_take_back = {.elements = take_back_chunk};
 
 // An alias; nodes run in order.
 const cpu_op cpu_op_barrier = {.run = NULL};
+
+// --- to_host, from_host: this memory is the host's
+static void copy_chunk(const instruction *ins, int64_t first, int64_t n) {
+    memcpy(output_at(ins, 0, first), input_at(ins, 0, first),
+            (size_t)(n * dtype_bytes(ins->node->in[0]->dt)));
+}
+
+const cpu_op cpu_op_to_host = {.elements = copy_chunk};
+const cpu_op cpu_op_from_host = {.elements = copy_chunk};

@@ -380,6 +380,7 @@ static bool program_memory(backend *base, const executable *first, backend_memor
                 .aliased = m.alias,
                 .temporary = m.temp,
                 .code = m.code,
+                .on_host = m.host_temp,
                 .elsewhere = bytes_elsewhere(&b->states, first, e)};
         if (e == first || backend_memory_total(&part) > backend_memory_total(&most)) most = part;
     }
@@ -540,6 +541,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     DRV_TRY(open_pool(b, opts));
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
             .has_fp8 = has_fp8(b->pool->client),
+            .has_host_memory = client_has_memory(b->pool->client, opts->device, HLO_MEMORY_OF_HOST),
             .ranks = mesh_single()};
     choose_attention(b, &wish);
     b->member.group = device_group_of(b->pool, opts->device, 1, 1);

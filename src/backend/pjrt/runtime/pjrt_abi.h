@@ -301,6 +301,20 @@ typedef struct pjrt_device_description_args {
     pjrt_description *description; // (out)
 } pjrt_device_description_args;
 
+typedef struct pjrt_memories_args {
+    pjrt_head head;
+    pjrt_device *device;
+    pjrt_memory *const *memories; // (out)
+    size_t n_memories;            // (out)
+} pjrt_memories_args;
+
+typedef struct pjrt_memory_kind_args {
+    pjrt_head head;
+    pjrt_memory *memory;
+    const char *kind; // (out)
+    size_t kind_size; // (out)
+} pjrt_memory_kind_args;
+
 typedef struct pjrt_memory_number { // (out)
     int64_t value;
     bool is_set;
@@ -456,7 +470,9 @@ typedef struct pjrt_compile_args { // without a client
     X(DeviceDescription_Attributes, 25, pjrt_description_attributes_args, attributes)              \
     X(DeviceDescription_Kind, 26, pjrt_description_text_args, text_size)                           \
     X(Device_GetDescription, 29, pjrt_device_description_args, description)                        \
+    X(Device_AddressableMemories, 32, pjrt_memories_args, n_memories)                              \
     X(Device_MemoryStats, 34, pjrt_memory_stats_args, peak_allocated.is_set)                       \
+    X(Memory_Kind, 36, pjrt_memory_kind_args, kind_size)                                           \
     X(Executable_Destroy, 40, pjrt_executable_args, executable)                                    \
     X(Executable_NumOutputs, 44, pjrt_n_outputs_args, n_outputs)                                   \
     X(Executable_OptimizedProgram, 48, pjrt_optimised_args, program)                               \

@@ -327,6 +327,23 @@ drv_status client_load(const device_client *c, const void *bytes, size_t n,
     return status;
 }
 
+static bool is_of_kind(const device_client *c, pjrt_memory *memory, const char *kind) {
+    pjrt_memory_kind_args args = {.memory = memory};
+    return plugin_call(c->plugin, PJRT_SLOT_Memory_Kind, &args) == DRV_OK &&
+           args.kind_size == strlen(kind) && memcmp(args.kind, kind, args.kind_size) == 0;
+}
+
+bool client_has_memory(const device_client *c, int device, const char *kind) {
+    if (!c->handle) return true;
+    pjrt_memories_args args = {.device = c->devices[device]};
+    if (!plugin_has(c->plugin, PJRT_SLOT_Memory_Kind) ||
+            plugin_call(c->plugin, PJRT_SLOT_Device_AddressableMemories, &args) != DRV_OK)
+        return false;
+    for (size_t i = 0; i < args.n_memories; i++)
+        if (is_of_kind(c, args.memories[i], kind)) return true;
+    return false;
+}
+
 bool client_program_memory(const device_client *c, const device_program *p, compiled_memory *out) {
     pjrt_compiled_memory_args args = {0};
     if (!plugin_has(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats) ||
@@ -339,7 +356,8 @@ bool client_program_memory(const device_client *c, const device_program *p, comp
             .output = args.output,
             .alias = args.alias,
             .temp = args.temp,
-            .code = args.code};
+            .code = args.code,
+            .host_temp = args.host_temp};
     return status == DRV_OK;
 }
 

@@ -46,9 +46,13 @@ void client_close(device_client *c);
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit);
 int client_device_id(const device_client *c, int device); // of a target: its number
 
-// The memory that the compiler plans, in bytes of one device.
+// Returns whether a device has memory of a kind ("pinned_host"); of a target, which is not there,
+// its compiler decides.
+bool client_has_memory(const device_client *c, int device, const char *kind);
+
+// The memory that the compiler plans, in bytes of one device and of the host beside it.
 typedef struct compiled_memory {
-    int64_t argument, output, alias, temp, code;
+    int64_t argument, output, alias, temp, code, host_temp;
 } compiled_memory;
 
 typedef struct device_program {

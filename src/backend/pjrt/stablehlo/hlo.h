@@ -117,6 +117,10 @@ hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
 // Replaces each of n values by itself, not before all of them exist.
 void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 
+// x in another memory of the device: "device", or the part of the host's that a GPU reads directly.
+#define HLO_MEMORY_OF_HOST "pinned_host"
+hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory);
+
 // --- places that a loop moves through
 typedef struct hlo_index { // `fixed` is read where there is no value
     bool moves;

@@ -144,6 +144,20 @@ hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
     return both[0];
 }
 
+// As JAX writes it (tests/golden/host_moves.json, tools/golden_offload.py).
+hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory) {
+    const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
+    str_printf(&h->s, "  %%v%d = \"stablehlo.custom_call\"(", out.id);
+    hlo_put_value(h, &x);
+    str_printf(&h->s,
+            ") {api_version = 1 : i32, backend_config = \"\", "
+            "call_target_name = \"annotate_device_placement\", called_computations = [], "
+            "has_side_effect = true, mhlo.frontend_attributes = {_xla_buffer_placement = \"%s\"}}",
+            memory);
+    put_end(h, &x, 1, &out);
+    return out;
+}
+
 // --- places
 hlo_index hlo_at(int64_t fixed) {
     return (hlo_index){.fixed = fixed};

@@ -165,6 +165,11 @@ static drv_status check_nodes(const lowering *l) {
             return drv_fail(DRV_E_USAGE,
                     "training.precision is fp8, and the device multiplies no fp8, expected bf16, or a GPU of "
                     "NVIDIA's of compute capability 8.9 or later");
+        if (op_rows[n->op]->on_host && !l->options.has_host_memory)
+            return drv_fail(DRV_E_USAGE,
+                    "training.offload is activations, and the device has no memory of the kind \"%s\", expected none "
+                    "(training.recompute full needs less memory)",
+                    HLO_MEMORY_OF_HOST);
         if (!lower_ops[n->op]->lower)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d is %s, which the pjrt back end has no rule for",

@@ -21,11 +21,12 @@
 #include "backend/cudnn_attention.h"
 
 typedef struct lower_options {
-    bool has_fp8;        // else graphs with products in fp8 are refused
-    bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
-    int attention_block; // queries and keys at a time; 0: 512
-    cudnn_choice cudnn;  // the attention that it computes, on CUDA
-    mesh ranks;          // that run a program side by side, one per device; zeros: one rank
+    bool has_fp8;         // else graphs with products in fp8 are refused
+    bool has_host_memory; // the device reaches memory of its host; else no graph may use it
+    bool has_f64;         // else numbers in f64 (loss, norms, hyper) are f32 on the device
+    int attention_block;  // queries and keys at a time; 0: 512
+    cudnn_choice cudnn;   // the attention that it computes, on CUDA
+    mesh ranks;           // that run a program side by side, one per device; zeros: one rank
 } lower_options;
 
 typedef struct step_numbers { // of an update, scalars in the type of its arithmetic

@@ -1,4 +1,4 @@
-// Ops that work on rows or elements: embedding, norms, biases, swiglu, add, barrier.
+// Ops that work on rows or elements: embedding, norms, biases, swiglu, add, barrier, moves.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/op.h"
 
@@ -162,3 +162,16 @@ static void barrier(lowering *l, const node *n) {
 }
 
 const lower_op lower_op_barrier = {.lower = barrier};
+
+// --- to the memory of the host and back, which a graph names only where the device has it
+static void to_host(lowering *l, const node *n) {
+    lower_set(l, n, 0, hlo_in_memory(&l->h, lower_in(l, n, 0), HLO_MEMORY_OF_HOST));
+}
+
+static void from_host(lowering *l, const node *n) {
+    const hlo_value x = hlo_barrier(&l->h, lower_in(l, n, 0), lower_in(l, n, 1));
+    lower_set(l, n, 0, hlo_in_memory(&l->h, x, "device"));
+}
+
+const lower_op lower_op_to_host = {.lower = to_host};
+const lower_op lower_op_from_host = {.lower = from_host};

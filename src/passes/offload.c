@@ -1,0 +1,142 @@
+// Moves what the backward pass reads of a layer's forward pass to the memory of the host while the
+// next layer is computed, and fetches it one layer before it is read, so that each transfer has a
+// layer beside it. What the backward pass of the last layer reads stays: it begins with that layer.
+// Statistics (one number for each row of numbers) are too small to gain anything.
+#include "ir/op.h"
+#include "passes/passes.h"
+
+typedef struct offloading {
+    graph *g;
+    node **out; // the new order
+    int n_out, cap_out;
+    int n_tensors, n_nodes; // before the pass
+    // By tensor id: the first backward node that reads it, -1: none; its copies on the host and
+    // back on the device; the next tensor that is fetched before the same node, -1: none.
+    int *reader;
+    tensor **host, **back;
+    int *next;
+    int *fetch; // by node: the first tensor that is fetched before it; -1: none
+    int *begin; // by layer: the first node of its backward pass; -1: none
+    int n_layers;
+    // Values of the layer at hand, which the next one stores, and those that it stores itself.
+    tensor **made, **stored;
+    int n_made, n_stored;
+} offloading;
+
+static int *filled(arena *a, int n) {
+    int *x = ARENA_ARRAY(a, int, n + 1);
+    for (int i = 0; i <= n; i++)
+        x[i] = -1;
+    return x;
+}
+
+static bool is_kept(const tensor *t) {
+    const node *n = t->def;
+    if (!n || n->phase != PHASE_FORWARD || n->layer < 0) return false;
+    if (t->cls != TENSOR_TEMP || tensor_root(t)->cls != TENSOR_TEMP) return false;
+    for (int o = n->n_out - op_rows[n->op]->n_statistics; o < n->n_out; o++)
+        if (t == n->out[o]) return false;
+    return true;
+}
+
+static void find_readers(offloading *p) {
+    const graph *g = p->g;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->layer >= p->n_layers) p->n_layers = g->nodes[i]->layer + 1;
+    p->begin = filled(g->a, p->n_layers);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (n->phase != PHASE_BACKWARD) continue;
+        if (n->layer >= 0 && p->begin[n->layer] < 0) p->begin[n->layer] = i;
+        for (int k = 0; k < n->n_in; k++)
+            if (is_kept(n->in[k]) && p->reader[n->in[k]->id] < 0) p->reader[n->in[k]->id] = i;
+    }
+}
+
+// Returns whether a tensor is moved.
+static bool is_moved(const offloading *p, const tensor *t) {
+    if (t->id >= p->n_tensors || p->reader[t->id] < 0) return false;
+    const int layer = p->g->nodes[p->reader[t->id]]->layer;
+    return layer >= 0 && layer < p->n_layers - 1;
+}
+
+static void choose_fetches(offloading *p) {
+    for (int id = p->n_tensors - 1; id >= 0; id--) {
+        if (!is_moved(p, p->g->tensors[id])) continue;
+        const int reader = p->reader[id], before = p->begin[p->g->nodes[reader]->layer + 1];
+        const int at = before >= 0 && before < reader ? before : reader;
+        p->next[id] = p->fetch[at];
+        p->fetch[at] = id;
+    }
+}
+
+static void emit(offloading *p, node *n) {
+    ARENA_GROW(p->g->a, p->out, p->n_out, p->cap_out);
+    p->out[p->n_out++] = n;
+}
+
+static tensor *move(offloading *p, op_kind op, int n_in, tensor **in, const node *beside) {
+    p->g->layer = beside->layer;
+    p->g->phase = beside->phase;
+    node *n = graph_make(p->g, op, n_in, in, NULL);
+    emit(p, n);
+    return n->out[0];
+}
+
+// Stores at the end of a layer what the one before has made.
+static void end_layer(offloading *p) {
+    for (int i = 0; i < p->n_stored; i++)
+        p->host[p->stored[i]->id] = move(p, OP_to_host, 1, &p->stored[i], p->out[p->n_out - 1]);
+    tensor **emptied = p->stored;
+    p->stored = p->made;
+    p->n_stored = p->n_made;
+    p->made = emptied;
+    p->n_made = 0;
+}
+
+// Returns the gradient that a backward node waits for; that of a barrier is its second input.
+static tensor *gradient_of(const node *n) {
+    return n->in[n->op == OP_barrier];
+}
+
+static void read_fetched(offloading *p, node *n) {
+    for (int k = 0; k < n->n_in; k++) {
+        tensor *t = n->in[k];
+        if (!is_moved(p, t)) continue;
+        n->in[k] = p->back[t->id];
+        for (int o = 0; o < n->n_out; o++)
+            if (n->out[o]->alias == t) n->out[o]->alias = n->in[k];
+    }
+}
+
+void pass_offload(graph *whole) {
+    DRV_ASSERT(whole->stage == STAGE_DIFFERENTIATED, "offload in graph %s", whole->name);
+    offloading all = {.g = whole,
+            .n_tensors = whole->n_tensors,
+            .n_nodes = whole->n_nodes,
+            .reader = filled(whole->a, whole->n_tensors),
+            .next = filled(whole->a, whole->n_tensors),
+            .fetch = filled(whole->a, whole->n_nodes),
+            .host = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors),
+            .back = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors),
+            .made = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors),
+            .stored = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors)};
+    find_readers(&all);
+    choose_fetches(&all);
+    for (int i = 0; i < all.n_nodes; i++) {
+        node *n = whole->nodes[i], *last = i > 0 ? whole->nodes[i - 1] : n;
+        if (n->layer != last->layer || n->phase != last->phase) end_layer(&all);
+        for (int id = all.fetch[i]; id >= 0; id = all.next[id])
+            all.back[id] =
+                    move(&all, OP_from_host, 2, (tensor *[]){all.host[id], gradient_of(n)}, n);
+        if (n->phase == PHASE_BACKWARD) read_fetched(&all, n);
+        emit(&all, n);
+        for (int o = 0; o < n->n_out; o++)
+            if (is_moved(&all, n->out[o])) all.made[all.n_made++] = n->out[o];
+    }
+    whole->nodes = all.out;
+    whole->n_nodes = all.n_out;
+    whole->cap_nodes = all.cap_out;
+    whole->phase = PHASE_FORWARD;
+    whole->layer = -1;
+}

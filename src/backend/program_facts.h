@@ -11,4 +11,6 @@ typedef struct program_facts {  // kept with compiled programs: fixed size, no p
     int64_t fp32_products;   // more than were asked for, where others are bf16
     int64_t summed_products; // gradients of weights by multiplying and adding up
     int64_t weight_copies;   // of whole weights
+    int64_t updated_weights; // by the optimizer
+    int64_t update_kernels;  // which write them and its state; as many is best
 } program_facts;

@@ -38,7 +38,7 @@ typedef struct op {
     const char *code, *target;
     int type;
     int64_t rows, columns;
-    int id, operand[2], calls;
+    int id, operand[6], calls;
 } op;
 
 static void put_op(str *computation, const op *o) {
@@ -51,7 +51,7 @@ static void put_op(str *computation, const op *o) {
     put_part(&out, 3, &shape);
     if (o->target) put_bytes(&out, 28, o->target, strlen(o->target));
     put_number(&out, 35, (uint64_t)o->id);
-    for (int i = 0; i < 2 && o->operand[i]; i++)
+    for (int i = 0; i < 6 && o->operand[i]; i++)
         put_varint(&operands, (uint64_t)o->operand[i]);
     put_part(&out, 36, &operands);
     if (o->calls) put_number(&out, 38, (uint64_t)o->calls);
@@ -120,6 +120,55 @@ static void each_kind_is_counted(void **state) {
     assert_int_equal(f.fp32_products, 1); // two, of which one was asked for
     assert_int_equal(f.summed_products, 1);
     assert_int_equal(f.weight_copies, 1);
+    str_free(&hlo);
+}
+
+// Says that result k takes the memory of argument k.
+static void put_alias(str *aliases, int k) {
+    str result = {0}, entry = {0};
+    put_varint(&result, (uint64_t)k);
+    put_part(&entry, 1, &result);
+    put_number(&entry, 2, (uint64_t)k);
+    put_part(aliases, 1, &entry);
+}
+
+// Results 0 to 4 of 6 are in place: two of one kernel, one of another that is copied, a bf16 copy
+// that is rounded by itself, and an argument as it was.
+static str planted_update(void) {
+    static const op fused[] = {{"parameter", NULL, F32, 4, 8, 1, {0}, 0}},
+                    entry[] = {{"parameter", NULL, F32, 4, 8, 1, {0}, 0},
+                            {"fusion", NULL, F32, 4, 8, 2, {1}, 70},
+                            {"get-tuple-element", NULL, F32, 4, 8, 3, {2}, 0},
+                            {"get-tuple-element", NULL, F32, 4, 8, 4, {2}, 0},
+                            {"bitcast", NULL, F32, 8, 4, 5, {4}, 0},
+                            {"fusion", NULL, F32, 4, 8, 6, {1}, 70},
+                            {"copy", NULL, F32, 4, 8, 7, {6}, 0},
+                            {"convert", NULL, BF16, 4, 8, 8, {3}, 0},
+                            {"fusion", NULL, F32, 4, 8, 9, {1}, 70},
+                            {"tuple", NULL, F32, 4, 8, 10, {3, 5, 7, 8, 1, 9}, 0}};
+    str module = {0}, c = {0}, aliases = {0}, out = {0};
+    put_computation(&module, 70, fused, 1);
+    for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
+        put_op(&c, &entry[i]);
+    put_number(&c, 5, 71);
+    put_number(&c, 6, 10);
+    put_part(&module, 3, &c);
+    put_number(&module, 6, 71);
+    for (int k = 0; k < 5; k++)
+        put_alias(&aliases, k);
+    put_part(&module, 8, &aliases);
+    put_part(&out, 1, &module);
+    return out;
+}
+
+static void kernels_of_the_update_are_counted(void **state) {
+    (void)state;
+    static const char two[] = "// updates a weight\n%1 = ...\n// updates a weight\n";
+    program_facts f;
+    str hlo = planted_update();
+    assert_true(optimised_read(hlo.p, hlo.n, two, strlen(two), &f));
+    assert_int_equal(f.updated_weights, 2);
+    assert_int_equal(f.update_kernels, 4); // 2, 6, 7, 8
     str_free(&hlo);
 }
 
@@ -215,6 +264,7 @@ static void plugin_says_what_it_made(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_kind_is_counted),
+            cmocka_unit_test(kernels_of_the_update_are_counted),
             cmocka_unit_test(damaged_modules_are_refused),
             cmocka_unit_test(plugin_says_what_it_made)};
     return cmocka_run_group_tests(tests, NULL, NULL);

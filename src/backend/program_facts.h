@@ -13,4 +13,6 @@ typedef struct program_facts {  // stored with compiled programs, so it has a fi
     int64_t summed_products; // weight gradients computed by multiplications and sums instead of
                              // products
     int64_t weight_copies;   // copies of whole weights
+    int64_t updated_weights; // weights that the optimizer updates
+    int64_t update_kernels;  // kernels that write them and their state; best is one a weight
 } program_facts;

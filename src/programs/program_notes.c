@@ -30,6 +30,9 @@ void program_facts_print(FILE *to, const program_facts *f) {
     fprintf(to, "  gradients of weights that are not matrix products: %lld\n",
             (long long)f->summed_products);
     fprintf(to, "  copies of whole weights: %lld\n", (long long)f->weight_copies);
+    if (f->updated_weights)
+        fprintf(to, "  kernels of the update: %lld for %lld weights\n",
+                (long long)f->update_kernels, (long long)f->updated_weights);
 }
 
 void programs_warn(const programs *p) {

@@ -404,6 +404,8 @@ static bool facts(backend *base, const executable *e, program_facts *out, bool *
         out->fp32_products += part->fp32_products;
         out->summed_products += part->summed_products;
         out->weight_copies += part->weight_copies;
+        out->updated_weights += part->updated_weights;
+        out->update_kernels += part->update_kernels;
     }
     return true;
 }

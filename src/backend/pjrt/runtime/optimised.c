@@ -61,6 +61,8 @@ typedef enum opcode {
     OP_COPY,
     OP_CUSTOM_CALL,
     OP_FUSION,
+    OP_TUPLE,
+    OP_VIEW, // the memory of its operand
     OP_SAME, // the same values as its operand's, in another type, order or shape
 } opcode;
 
@@ -74,13 +76,17 @@ typedef struct instruction {
     uint64_t id;
     opcode op;
     bool is_product, is_fp8, is_fused_attention; // a call of a library
+    bool updates;                                // writes a result over an argument
     hlo_shape shape;
     int n_operands;
     uint64_t operand[MAX_OPERANDS];
+    span all_operands; // packed ids
 } instruction;
 
 typedef struct reader {
     uint64_t entry;      // its computation
+    uint64_t root;       // instruction of the computation at hand
+    span aliases;        // HloInputOutputAliasProto
     uint64_t *in_fusion; // computations
     int n_in_fusion, cap_in_fusion;
     bool fusions_known;
@@ -116,8 +122,8 @@ static opcode opcode_of(span s) {
     } rows[] = {{"parameter", OP_PARAMETER}, {"dot", OP_DOT}, {"reduce", OP_REDUCE},
             {"multiply", OP_MULTIPLY}, {"broadcast", OP_BROADCAST}, {"copy", OP_COPY},
             {"copy-start", OP_COPY}, {"custom-call", OP_CUSTOM_CALL}, {"fusion", OP_FUSION},
-            {"bitcast", OP_SAME}, {"convert", OP_SAME}, {"reshape", OP_SAME},
-            {"transpose", OP_SAME}, {"get-tuple-element", OP_SAME}};
+            {"tuple", OP_TUPLE}, {"bitcast", OP_VIEW}, {"get-tuple-element", OP_VIEW},
+            {"convert", OP_SAME}, {"reshape", OP_SAME}, {"transpose", OP_SAME}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (text_is(s, rows[i].name)) return rows[i].op;
     return OP_OTHER;
@@ -176,6 +182,7 @@ static instruction read_instruction(reader *r, span s) {
         if (f.number == SHAPE) in.shape = read_shape(r, f.bytes);
         if (f.number == ID) in.id = f.value;
         if (f.number == OPERANDS) read_ids(&f, take_operand, &in);
+        if (f.number == OPERANDS) in.all_operands = f.bytes;
         if (f.number == CALLED && in.op == OP_FUSION) read_ids(&f, take_fused, r);
         if (f.number != CALL_TARGET) continue;
         in.is_fused_attention = text_has(f.bytes, "__cudnn$fmha");
@@ -193,12 +200,13 @@ static int by_id(const void *x, const void *y) {
 
 // Reads a computation, and returns its number.
 static uint64_t read_computation(reader *r, span s) {
-    enum { INSTRUCTIONS = 2, ID = 5 };
+    enum { INSTRUCTIONS = 2, ID = 5, ROOT_ID = 6 };
     uint64_t id = 0;
     field f;
     r->n_all = 0;
     while (next_field(&s, &f, &r->bad)) {
         if (f.number == ID) id = f.value;
+        if (f.number == ROOT_ID) r->root = f.value;
         if (f.number != INSTRUCTIONS) continue;
         MEM_GROW(r->all, r->n_all, r->cap_all);
         r->all[r->n_all++] = read_instruction(r, f.bytes);
@@ -208,7 +216,7 @@ static uint64_t read_computation(reader *r, span s) {
 }
 
 // --- what is looked for
-static const instruction *find(const reader *r, uint64_t id) {
+static instruction *find(const reader *r, uint64_t id) {
     const instruction wanted = {.id = id};
     return r->n_all ? bsearch(&wanted, r->all, (size_t)r->n_all, sizeof wanted, by_id) : NULL;
 }
@@ -218,7 +226,7 @@ static const instruction *source(const reader *r, const instruction *in, int ope
     for (int steps = 0; in && steps < 64; steps++) {
         in = operand < in->n_operands ? find(r, in->operand[operand]) : NULL;
         operand = 0;
-        if (!in || in->op != OP_SAME) return in;
+        if (!in || (in->op != OP_SAME && in->op != OP_VIEW)) return in;
     }
     return NULL;
 }
@@ -262,6 +270,34 @@ static bool is_weight_copy(const reader *r, const instruction *in) {
     return of && of->op == OP_PARAMETER && is_like_weight(r, &in->shape, false);
 }
 
+// Returns whether the memory of an argument becomes result k.
+static bool is_in_place(reader *r, uint64_t k) {
+    enum { ENTRIES = 1, RESULT = 1 };
+    span entries = r->aliases;
+    field entry, f;
+    uint64_t result;
+    while (next_field(&entries, &entry, &r->bad))
+        while (entry.number == ENTRIES && next_field(&entry.bytes, &f, &r->bad))
+            if (f.number == RESULT && read_varint(&f.bytes, &result) && result == k) return true;
+    return false;
+}
+
+// Marks the kernels that write results in place: the update's. A copy does so with the kernel that
+// wrote what it copies.
+static void mark_updates(reader *r, uint64_t computation) {
+    const instruction *root = computation == r->entry ? find(r, r->root) : NULL;
+    uint64_t id, k = 0;
+    if (!root || root->op != OP_TUPLE) return;
+    for (span ids = root->all_operands; ids.p < ids.end && read_varint(&ids, &id); k++) {
+        instruction *in = is_in_place(r, k) ? find(r, id) : NULL;
+        for (int steps = 0; in && in->op != OP_PARAMETER && steps < 64; steps++) {
+            in->updates = in->op != OP_VIEW;
+            if (in->op != OP_VIEW && in->op != OP_COPY) break;
+            in = in->n_operands ? find(r, in->operand[0]) : NULL;
+        }
+    }
+}
+
 static bool is_in_fusion(const reader *r, uint64_t computation) {
     for (int i = 0; i < r->n_in_fusion; i++)
         if (r->in_fusion[i] == computation) return true;
@@ -270,11 +306,13 @@ static bool is_in_fusion(const reader *r, uint64_t computation) {
 
 static void count(reader *r, uint64_t computation) {
     const bool fused = is_in_fusion(r, computation);
+    mark_updates(r, computation);
     for (int i = 0; i < r->n_all; i++) {
         const instruction *in = &r->all[i];
         r->out->fused += in->is_fused_attention;
         r->out->products += in->is_product;
         r->out->fp8 += in->is_fp8;
+        r->out->update_kernels += in->updates;
         r->out->summed_products += is_summed_product(r, in);
         r->out->weight_copies += !fused && is_weight_copy(r, in);
         r->n_fp32 += is_fp32_product(r, in);
@@ -295,10 +333,11 @@ static void take_weights(reader *r, uint64_t computation) {
 typedef void walker(reader *r, uint64_t computation);
 
 static void walk(reader *r, span module, walker *each) {
-    enum { COMPUTATIONS = 3, ENTRY_ID = 6 };
+    enum { COMPUTATIONS = 3, ENTRY_ID = 6, ALIASES = 8 };
     field f;
     while (next_field(&module, &f, &r->bad)) {
         if (f.number == ENTRY_ID) r->entry = f.value;
+        if (f.number == ALIASES) r->aliases = f.bytes;
         if (f.number != COMPUTATIONS) continue;
         const uint64_t id = read_computation(r, f.bytes);
         if (each) each(r, id);
@@ -327,6 +366,7 @@ static void count_asked(const char *text, size_t n, program_facts *out, int64_t 
     }
     const span all = {(const unsigned char *)text, (const unsigned char *)end};
     out->fused_asked = count_text(all, "__cudnn$fmha");
+    out->updated_weights = count_text(all, "// updates a weight\n"); // lower_update.c
     // Each product in fp8 widens two operands.
     out->fp8_asked = (count_text(all, "f8E4M3FN>) -> ") + count_text(all, "f8E5M2>) -> ")) / 2;
 }

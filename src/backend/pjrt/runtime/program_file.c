@@ -18,7 +18,7 @@ typedef struct file_head {
     uint64_t hash[2]; // of what follows it
     program_about about;
 } file_head;
-static const char magic[8] = "drvprog4";
+static const char magic[8] = "drvprog5";
 enum { HASHED_FROM = offsetof(file_head, about) };
 
 static void hash_of(const file_head *head, const void *payload, size_t n, uint64_t out[2]) {

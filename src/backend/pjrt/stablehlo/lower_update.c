@@ -23,12 +23,20 @@ static hlo_value on_first_rank(lowering *l, hlo_value x) {
     return hlo_select(h, is_first, x, hlo_fill(h, 0, &x));
 }
 
+// A weight's new value is summed behind a barrier. Without it XLA joins the sum to the rounding of
+// the bf16 copy, in a kernel that reads the weight again, instead of rounding it in the update.
+static hlo_value summed_value(lowering *l, const node *n, int k) {
+    hlo_value x = lower_in(l, n, k);
+    if (n->in[k]->alias && tensor_root(n->in[k])->cls != TENSOR_GRAD) hlo_barrier_all(&l->h, &x, 1);
+    return x;
+}
+
 static void sum_squares(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const unsigned axes = (unsigned)n->attrs.mesh.axes;
     hlo_value total = hlo_scalar(h, lower_type(l, DT_F64), 0);
     for (int k = 0; k < n->n_in; k++) {
-        total = hlo_binary(h, "add", total, squares_of(l, lower_in(l, n, k)));
+        total = hlo_binary(h, "add", total, squares_of(l, summed_value(l, n, k)));
         if (k + 1 == n->attrs.mesh.n_alike && axes >> AXIS_TENSOR & 1)
             total = on_first_rank(l, total);
     }
@@ -112,6 +120,8 @@ void lower_updated(lowering *l, const node *n, hlo_value p) {
     l->has_updated = true;
     l->updated = p;
     lower_set(l, n, 0, p);
+    str_puts(&l->h.s, "// updates a weight"); // counted by runtime/optimised.c
+    hlo_end_line(&l->h);
 }
 
 static void adamw(lowering *l, const node *n) {

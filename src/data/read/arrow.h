@@ -28,6 +28,7 @@ DRV_CHECKED drv_status arrow_open(const char *path, const arrow_opts *opts, arro
 arrow_gives arrow_reader_gives(const arrow_reader *reader);
 // Appends the next row. *broken: why it has no value, else NULL. *row false: there are no more.
 DRV_CHECKED drv_status arrow_next(arrow_reader *reader, str *out, const char **broken, bool *row);
-const json_row_notes *arrow_notes(const arrow_reader *reader); // of rows as JSON
-int64_t arrow_where(const arrow_reader *reader);               // bytes of the file that were passed
-void arrow_close(arrow_reader *reader);
+// The functions below take what arrow_open has opened, as rows of record_source.c do.
+const json_row_notes *arrow_notes(const void *source); // of rows as JSON
+int64_t arrow_where(const void *source);               // bytes of the file that were passed
+void arrow_close(void *source);

@@ -11,5 +11,6 @@ typedef struct parquet_reader parquet_reader; // single owner
 DRV_CHECKED drv_status parquet_open(const char *path, const char *column, parquet_reader **out);
 // Appends the value of the next row. *row false: there are no more.
 DRV_CHECKED drv_status parquet_next(parquet_reader *reader, str *out, bool *null, bool *row);
-int64_t parquet_where(const parquet_reader *reader); // bytes of the file that were passed
-void parquet_close(parquet_reader *reader);
+// The functions below take what parquet_open has opened, as rows of record_source.c do.
+int64_t parquet_where(const void *source); // bytes of the file that were passed
+void parquet_close(void *source);

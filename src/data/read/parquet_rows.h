@@ -14,6 +14,7 @@ DRV_CHECKED drv_status parquet_rows_open(const char *path, const char *const *fi
         parquet_rows **out);
 // Appends the next row. Bytes that are not UTF-8 stay in its strings. *row false: there are no more.
 DRV_CHECKED drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row);
-const json_row_notes *parquet_rows_notes(const parquet_rows *rows);
-int64_t parquet_rows_where(const parquet_rows *rows); // bytes of the file that were passed
-void parquet_rows_close(parquet_rows *rows);
+// The functions below take what parquet_rows_open has opened, as rows of record_source.c do.
+const json_row_notes *parquet_rows_notes(const void *source);
+int64_t parquet_rows_where(const void *source); // bytes of the file that were passed
+void parquet_rows_close(void *source);

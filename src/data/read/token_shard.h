@@ -14,5 +14,6 @@ DRV_CHECKED drv_status token_shard_open(const input_file *file, token_type raw, 
 // Appends the next ids, an int32_t each; *done: there were no more. DRV_E_DATA: the file ends
 // within an id, or before or after the count of its header.
 DRV_CHECKED drv_status token_shard_next(token_shard *shard, str *out, bool *done);
-int64_t token_shard_where(const token_shard *shard); // bytes read of the file
-void token_shard_close(token_shard *shard);
+// The functions below take what token_shard_open has opened, as rows of record_source.c do.
+int64_t token_shard_where(const void *source); // bytes read of the file
+void token_shard_close(void *source);

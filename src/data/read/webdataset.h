@@ -25,5 +25,6 @@ DRV_CHECKED drv_status webdataset_open(const input_file *file, const webdataset_
 // DRV_E_DATA: the archive is broken.
 DRV_CHECKED drv_status webdataset_next(webdataset *set, str *out, webdataset_gives *gives,
         const char **broken, bool *done);
-int64_t webdataset_where(const webdataset *set); // bytes read of the file
-void webdataset_close(webdataset *set);
+// The functions below take what webdataset_open has opened, as rows of record_source.c do.
+int64_t webdataset_where(const void *source); // bytes read of the file
+void webdataset_close(void *source);

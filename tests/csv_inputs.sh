@@ -82,7 +82,7 @@ printf '{"id": 1, "body": "x"}\n' >other.jsonl
 expect 2 '"text": has no such key; it has "id", "body"' build no --input other.jsonl
 check "no word of conversations" eval '! grep -q sft out'
 mkdir -p src/deep && for i in $(seq 345); do echo "print($i)" >src/file$i.py; done && mv src/file9*.py src/deep/ && touch src/notes
-expect 2 'in "src"; it has 345 .py: --ending py takes them as texts, and so does a pattern in quotes: "src/*.py"' build no --input src
+expect 2 "in \"src\"; it has 345 .py: --ending py takes them as texts, and so does a pattern in quotes: 'src/*.py'" build no --input src
 expect 0 "345 documents" build sources --input src --ending py
 expect 0 "345 documents" build sources2 --input src --ending .py c
 expect 0 "documents" build one --input src/*.py

@@ -56,6 +56,28 @@ const char *golden_path(arena *a, const char *name) {
     return path_join(a, TEST_DIR "/golden", name);
 }
 
+void files_copy(arena *a, const char *from, const char *to) {
+    char **names, *bytes;
+    int n;
+    size_t n_bytes;
+    OK(dir_list(a, from, &names, &n));
+    for (int i = 0; i < n; i++) {
+        if (file_is_dir(path_join(a, from, names[i]))) continue;
+        OK(file_read(a, path_join(a, from, names[i]), &bytes, &n_bytes));
+        OK(file_write_atomic(path_join(a, to, names[i]), bytes, n_bytes));
+    }
+}
+
+void file_replace(arena *a, const char *file, const char *from, const char *to) {
+    char *bytes;
+    size_t n;
+    str out = {0};
+    OK(file_read(a, file, &bytes, &n));
+    str_replace(&out, bytes, n, from, to);
+    OK(file_write_atomic(file, out.p, out.n));
+    str_free(&out);
+}
+
 const char *golden_with_head(arena *a, bool tied, bool has_embedding) {
     const char *dir = temporary_dir(a), *from = golden_path(a, "tied");
     static const char embedding[] = "model.embed_tokens.weight";

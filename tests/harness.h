@@ -51,6 +51,10 @@ double noise(uint64_t seed, uint64_t index);
 double relative_error(const double *a, const double *b, int64_t n);
 const char *temporary_dir(arena *a); // fresh, in /tmp, removed at exit
 const char *golden_path(arena *a, const char *name);
+// Copies the files of a folder, without its folders, to one that exists.
+void files_copy(arena *a, const char *from, const char *to);
+// Replaces the text `from` in a file by `to` wherever it stands.
+void file_replace(arena *a, const char *file, const char *from, const char *to);
 // A folder with the golden model "tied" and its embedding stored as lm_head.weight too, as in the
 // files of Qwen3, or as that alone; `tied`: what config.json says.
 const char *golden_with_head(arena *a, bool tied, bool has_embedding);

@@ -41,6 +41,11 @@ expect 0 "to be sent" push $model hf:org/tiny --dry-run --license apache-2.0 --d
 says "optimizer.safetensors" "left out" "not known: which files go by LFS" 'license: "apache-2.0"' 'base_model: "org/base"' \
     '- "org/foxes"' "library_name: transformers" "| steps | 1 |" "3000 documents" "## Proof" 'XXH3-128'
 check "the hub was not asked" [ "$(wc -l <server.log)" = 1 ]
+expect 0 "not verified" "$drover" ckpt export run --out exported --no-verify
+expect 0 "to be sent" push exported hf:org/tiny --dry-run
+says "| steps | 1 |" "| tokens that were predicted |" "| loss of the last step |" "| optimizer | adamw |"
+check "trainer.json stays here" grep -q "^trainer.json .* left out" out
+check "no path of the run goes with an exported model" [ -z "$(grep "data\|run" exported/trainer.json)" ]
 export HF_TOKEN=hf_secret
 expect 2 "expected hf:ORG/NAME" push $model hf:tiny
 expect 2 'HF_ENDPOINT is "http://hub.example", expected https://, or http:// to this machine' env HF_ENDPOINT=http://hub.example "$drover" model push $model hf:org/tiny

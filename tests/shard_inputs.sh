@@ -76,7 +76,7 @@ says "with the .idx beside it it is a data set already"
 refuses "token ids are taken as they are" --input a.bin --append-eod
 refuses "--token-type is \"float\"" --input a.bin --token-type float
 mkdir only && cp a.bin b.bin only
-refuses 'it has 2 .bin: a pattern in quotes names them: "only/*.bin"' --input only
+refuses "it has 2 .bin: a pattern in quotes names them: 'only/*.bin'" --input only
 expect 0 "60 documents" build set --input 'only/*.bin'
 expect 2 "token ids, expected text" "$drover" tokenizer train --input a.bin --vocab-size 300 --out x
 finish

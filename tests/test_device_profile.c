@@ -240,11 +240,56 @@ static void of_a_finished_run(void **state) {
     arena_free(a);
 }
 
+// Groups of data ranks, each on a host: one time for two links says neither speed; with that of the
+// tensor ranks it says both.
+static void of_a_run_with_groups(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    const struct {
+        const char *tensor, *device;
+        int ranks;
+        bool learns;
+    } cases[] = {{"parallel.tensor=1", "h100,links.ranks_per_host=2", 4, false},
+            {"parallel.tensor=2", "h100,links.ranks_per_host=4", 8, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *sets[] = {"model.preset=tiny", "data.pack=stream", "parallel.zero=3",
+                "training.global_batch_size=16", "parallel.data=4", "parallel.zero_group=2",
+                cases[i].tensor};
+        run_config cfg;
+        run_plan planned;
+        device_profile truth, guess;
+        step_cost took, again;
+        const char *learned, *left;
+        OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+        OK(config_set_ranks(&cfg, cases[i].ranks));
+        OK(run_plan_make(a, &cfg, &planned));
+        OK(device_profile_read(a,
+                arena_printf(a, "%s,links.inside_gb_s=30,links.between_gb_s=0.5", cases[i].device),
+                &truth));
+        OK(device_profile_read(a, cases[i].device, &guess));
+        const device_profile before = guess;
+        OK(run_plan_cost(a, &planned, &truth, &took));
+        OK(device_profile_learn(a, &planned, took.term, &guess, &learned, &left));
+        OK(run_plan_cost(a, &planned, &guess, &again));
+        if (cases[i].learns) {
+            assert_non_null(strstr(learned, "reached.inside, reached.between"));
+            assert_true(fabs(again.term[TERM_DATA] / took.term[TERM_DATA] - 1) < 0.02);
+            continue;
+        }
+        assert_null(strstr(learned, "reached.inside"));
+        assert_null(strstr(learned, "reached.between"));
+        assert_non_null(strstr(left, "reached.inside (one time for both links), reached.between"));
+        assert_true(guess.reached_inside == before.reached_inside &&
+                    guess.reached_between == before.reached_between);
+    }
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped_ones_are_read),
             cmocka_unit_test(machines_have_profiles), cmocka_unit_test(shares_not_given),
             cmocka_unit_test(hosts_divide_the_ranks), cmocka_unit_test(what_is_refused),
             cmocka_unit_test(files_that_are_refused), cmocka_unit_test(of_a_measured_step),
-            cmocka_unit_test(of_a_finished_run)};
+            cmocka_unit_test(of_a_finished_run), cmocka_unit_test(of_a_run_with_groups)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

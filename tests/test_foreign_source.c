@@ -10,8 +10,8 @@
 #include "pickle/dcp_metadata.h"
 #include "pickle/tar.h"
 
-static char *golden(arena *a, const char *name) {
-    return arena_printf(a, "%s/golden/foreign/%s", TEST_DIR, name);
+static const char *golden(arena *a, const char *name) {
+    return golden_path(a, arena_printf(a, "foreign/%s", name));
 }
 
 // --- what the readers give
@@ -130,26 +130,8 @@ static void metadata_is_checked(void **state) {
 // --- harmed folders
 static const char *copy_of(arena *a, const char *name) {
     const char *dir = temporary_dir(a);
-    char **names;
-    int n;
-    OK(dir_list(a, golden(a, name), &names, &n));
-    for (int i = 0; i < n; i++) {
-        char *bytes;
-        size_t n_bytes;
-        OK(file_read(a, path_join(a, golden(a, name), names[i]), &bytes, &n_bytes));
-        OK(file_write_atomic(path_join(a, dir, names[i]), bytes, n_bytes));
-    }
+    files_copy(a, golden(a, name), dir);
     return dir;
-}
-
-static void replace(arena *a, const char *file, const char *from, const char *to) {
-    char *bytes;
-    size_t n;
-    str out = {0};
-    OK(file_read(a, file, &bytes, &n));
-    str_replace(&out, bytes, n, from, to);
-    OK(file_write_atomic(file, out.p, out.n));
-    str_free(&out);
 }
 
 // The files of two tensor ranks, harmed in one.
@@ -180,7 +162,7 @@ static void ranks_that_disagree(void **state) {
             OK(file_write_atomic(arena_printf(a, "%s/%s/model_optim_rng.pt", dir, of), bytes, n));
         }
         if (cases[i].to)
-            replace(a, path_join(a, rank, "model_optim_rng.pt"), cases[i].from, cases[i].to);
+            file_replace(a, path_join(a, rank, "model_optim_rng.pt"), cases[i].from, cases[i].to);
         else
             OK(dir_remove(path_join(a, dir, "mp_rank_00")));
         FAILS(model_source_open_with(a, dir, golden(a, "model/config.json"), &s), DRV_E_DATA,
@@ -221,7 +203,7 @@ static void harm_is_named(void **state) {
         else if (!cases[i].to)
             OK(dir_remove(file));
         else
-            replace(a, file, cases[i].from, cases[i].to);
+            file_replace(a, file, cases[i].from, cases[i].to);
         FAILS(model_source_open(a, dir, &s), DRV_E_DATA, cases[i].error);
         arena_free(a);
     }
@@ -282,7 +264,7 @@ static void harmed_archives_are_named(void **state) {
         size_t n;
         OK(file_read(a, golden(a, cases[i].name), &bytes, &n));
         OK(file_write_atomic(file, bytes, cases[i].from ? n : n / 2));
-        if (cases[i].from) replace(a, file, cases[i].from, cases[i].to);
+        if (cases[i].from) file_replace(a, file, cases[i].from, cases[i].to);
         FAILS(model_source_open_with(a, file, golden(a, "model/config.json"), &s), DRV_E_DATA,
                 cases[i].error);
         arena_free(a);
@@ -388,7 +370,7 @@ static void harmed_optimizers_are_named(void **state) {
         if (!cases[i].to)
             OK(dir_remove(file));
         else if (cases[i].from)
-            replace(a, file, cases[i].from, cases[i].to);
+            file_replace(a, file, cases[i].from, cases[i].to);
         else {
             OK(file_read(a, states(a, cases[i].to), &bytes, &n));
             OK(file_write_atomic(file, bytes, n));

@@ -9,8 +9,8 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/foreign_state.h"
 
-static char *golden(arena *a, const char *name) {
-    return arena_printf(a, "%s/golden/foreign/midrun/%s", TEST_DIR, name);
+static const char *golden(arena *a, const char *name) {
+    return golden_path(a, arena_printf(a, "foreign/midrun/%s", name));
 }
 
 static void check_values(arena *a, const model_source *s, const char *name,
@@ -67,32 +67,10 @@ static void states_are_the_same(void **state) {
 }
 
 // --- copies
-static void copy_into(arena *a, const char *name, const char *dir) {
-    char **names;
-    int n;
-    OK(dir_list(a, golden(a, name), &names, &n));
-    for (int i = 0; i < n; i++) {
-        char *bytes;
-        size_t n_bytes;
-        OK(file_read(a, path_join(a, golden(a, name), names[i]), &bytes, &n_bytes));
-        OK(file_write_atomic(path_join(a, dir, names[i]), bytes, n_bytes));
-    }
-}
-
 static const char *copy_of(arena *a, const char *name) {
     const char *dir = temporary_dir(a);
-    copy_into(a, name, dir);
+    files_copy(a, golden(a, name), dir);
     return dir;
-}
-
-static void replace(arena *a, const char *file, const char *from, const char *to) {
-    char *bytes;
-    size_t n;
-    str out = {0};
-    OK(file_read(a, file, &bytes, &n));
-    str_replace(&out, bytes, n, from, to);
-    OK(file_write_atomic(file, out.p, out.n));
-    str_free(&out);
 }
 
 // Opens it, and holds the tensors against those that a run has.
@@ -148,7 +126,7 @@ static void harm_is_named(void **state) {
         const char *dir = copy_of(a, cases[i].name), *file = path_join(a, dir, cases[i].file);
         model_source s;
         if (cases[i].to)
-            replace(a, file, cases[i].from, cases[i].to);
+            file_replace(a, file, cases[i].from, cases[i].to);
         else
             OK(dir_remove(file));
         FAILS(open_whole(a, dir, &s), DRV_E_DATA, cases[i].error);
@@ -177,7 +155,7 @@ static void experiments_of_nemo(void **state) {
     }
     OK(file_write_atomic(arena_printf(a, "%s/checkpoints/%s-unfinished", dir, names[2]), "", 0));
     const char *weights = arena_printf(a, "%s/checkpoints/%s/weights", dir, names[1]);
-    copy_into(a, "flattened", weights);
+    files_copy(a, golden(a, "flattened"), weights);
     OK(file_read(a, golden(a, "nemo.pt"), &bytes, &n_bytes));
     OK(file_write_atomic(path_join(a, weights, "common.pt"), bytes, n_bytes));
     OK(model_source_open_optimizer(a, dir, golden(a, "own/config.json"), &s, &p));

@@ -116,16 +116,16 @@ static void shards_and_rows(void **state) {
     }
 }
 
-// A folder that others use: files of the same names are replaced, an earlier model goes, the rest
-// stays.
+// A folder that others use: files of the same names are replaced, an earlier model goes with its
+// proof and figures, the rest stays.
 static void into_a_folder_in_use(void **state) {
     (void)state;
     arena *a = arena_new("into");
     const char *dir = temporary_dir(a);
     static const char *const before[] = {"README.md", "model-00001-of-00009.safetensors",
-            "model.safetensors.index.json", "config.json"};
+            "model.safetensors.index.json", "config.json", "verify.json", "trainer.json"};
     static const char *const after[] = {"README.md", "config.json", "model.safetensors"};
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         OK(file_write_atomic(path_join(a, dir, before[i]), "old", 3));
     out_folder o;
     OK(out_folder_begin(a, arena_printf(a, "%s/", dir), &o));

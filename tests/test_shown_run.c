@@ -170,6 +170,21 @@ static void pages_and_terminals_are_left_whole(void **state) {
     str_free(&run.problems);
 }
 
+// A folder whose metrics.jsonl is empty, or has no line that can be read.
+static void a_run_without_a_step(void **state) {
+    (void)state;
+    watched_run run = run_with("");
+    watched_run *list = &run;
+    const char *about = "";
+    str text = {0};
+    run.has_status = false;
+    run.last.step = -1;
+    run_report_text(&list, 1, &(report_opts){.about = &about}, &text);
+    assert_non_null(strstr(text.p, "unknown: no step is known\n"));
+    assert_null(strstr(text.p, "-1"));
+    str_free(&text);
+}
+
 // --- progress
 static json_t *progress_of(const watched_run *run) {
     str text = {0};
@@ -232,6 +247,7 @@ int main(void) {
             cmocka_unit_test(no_number_is_told_as_nan), cmocka_unit_test(saves_are_told),
             cmocka_unit_test(ranks_are_told_when_asked), cmocka_unit_test(labels_are_escaped),
             cmocka_unit_test(pages_and_terminals_are_left_whole),
+            cmocka_unit_test(a_run_without_a_step),
             cmocka_unit_test(bodies_are_what_the_server_takes),
             cmocka_unit_test(only_what_is_done_has_all_of_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);

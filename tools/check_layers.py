@@ -51,7 +51,7 @@ OPENS_BY_NAME = re.compile(r'\bbackend_(?:open_)?(?:cpu|null|pjrt)\b|\bbackend_o
 # Names of the inputs of programs are spelled out in one table (src/ir/program_inputs.h). Fields of JSON are something else.
 INPUTS = re.findall(r'\.name = "(\w+)"', (src / "ir/program_inputs.c").read_text())
 INPUT_LITERAL = re.compile(r'"(?:step\.)?(?:%s)(?:\.%%d)?"' % "|".join(INPUTS))
-NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "record/metrics.c", "convert/compare.c"}
+NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "record/metrics.c", "convert/compare.c", "convert/convert.c"}
 
 # Ops are named by who defines them, runs them, lowers them or adds their nodes. What goes through any graph asks their rows.
 NAMES_OPS = re.compile(r"ir/(ops/|graph\.h|op\.h|grad\.c)|backend/cpu/run_|backend/pjrt/stablehlo/lower_\w+\.c|model/llama\.c|"

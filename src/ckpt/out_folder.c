@@ -116,7 +116,9 @@ drv_status out_folder_commit(out_folder *o, const char *path) {
     return file_sync_dir(parent_of(o->a, path));
 }
 
+// Weights, and what is said of these weights alone.
 static bool is_model_file(const char *name) {
+    if (strcmp(name, "verify.json") == 0 || strcmp(name, "trainer.json") == 0) return true;
     return str_starts(name, "model") &&
            (str_ends(name, ".safetensors") || str_ends(name, ".safetensors.index.json"));
 }

@@ -13,7 +13,7 @@ static drv_status read_stream(FILE *f, const char *name, str *out) {
     char block[4096];
     for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
         str_add(out, block, n);
-    if (ferror(f)) return drv_fail(DRV_E_IO, "could not read %s", name);
+    if (ferror(f)) return drv_fail(DRV_E_IO, "could not read %s: %s", name, strerror(errno));
     return DRV_OK;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/log.h"
 #include "base/parallel.h"
 #include "base/task.h"
 
@@ -194,6 +196,47 @@ static st_entry *list_entries(arena *a, const model *m) {
     return list;
 }
 
+// Copies of trainer.json what the card of a model shows of its training (push/model_card.c), and
+// nothing that names a file. NULL: the source is no checkpoint of a run.
+static char *training_figures(arena *a, const char *folder) {
+    static const char *const keys[] = {"step", "tokens", "loss", "val_loss", "global_batch_size",
+            "sequence_length", "arithmetic"},
+                             *const settings[] = {"training.objective", "optimizer.type",
+                                     "optimizer.lr"};
+    const char *path = path_join(a, folder, "trainer.json");
+    json_t *all = NULL, *figures = json_object(), *config = json_object();
+    if (file_exists(path) && json_read_file(path, &all) != DRV_OK)
+        log_warn("its figures of the training are left out: %s", drv_message());
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(figures, keys[i], json_object_get(all, keys[i]));
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        json_object_set(config, settings[i],
+                json_object_get(json_object_get(all, "config"), settings[i]));
+    if (json_object_size(config)) json_object_set(figures, "config", config);
+    char *text = json_print(figures, JSON_INDENT(2)), *kept = NULL;
+    if (json_object_size(figures)) kept = arena_strdup(a, text);
+    free(text);
+    json_decref(config);
+    json_decref(figures);
+    json_decref(all);
+    return kept;
+}
+
+// Lists the files that go with the weights.
+static drv_status choose_carried(arena *a, const model *from, const char *folder,
+        model_write_opts *opts) {
+    ckpt_carried *own;
+    const char *figures = opts->dcp ? NULL : training_figures(a, folder);
+    DRV_TRY(from->source.reader->files(a, &from->source, &own, &opts->n_files));
+    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, opts->n_files + 1);
+    for (int i = 0; i < opts->n_files; i++)
+        list[i] = own[i];
+    if (figures)
+        list[opts->n_files++] = (ckpt_carried){"trainer.json", figures, strlen(figures), folder};
+    opts->files = list;
+    return DRV_OK;
+}
+
 static drv_status copy(arena *a, const model *from, const char *name, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
     proving prove = {.a = a, .from = from, .from_name = name, .result = result};
@@ -211,7 +254,9 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
     DRV_TRY(model_write_check(path, out, opts->force));
     // Weights are rounded once: from the fp32 masters, if the checkpoint has them.
     DRV_TRY((opts->has_type ? model_open_masters : model_open)(a, path, &m));
-    drv_status status = copy(a, &m, path, out, opts, verify, result);
+    model_write_opts with_files = *opts;
+    drv_status status = choose_carried(a, &m, path, &with_files);
+    if (status == DRV_OK) status = copy(a, &m, path, out, &with_files, verify, result);
     model_close(&m);
     return status;
 }

@@ -76,18 +76,27 @@ static drv_status learn(learning *to, const learnable *what) {
     return DRV_OK;
 }
 
-// The links of the ranks along an axis; those between hosts if its ranks are not all on one.
+// The links of the ranks along an axis; those between hosts if its ranks are not all on one. Where
+// each group of data ranks lies on a host (parallel.zero_group), weights travel inside it and sums
+// between hosts: such a time says one of the two speeds if another axis has said the other one.
 static drv_status learn_link(learning *l, mesh_axis axis, step_term term, bool known[2]) {
     const mesh *m = &l->planned->mesh;
     const int64_t host = l->profile->links.ranks_per_host,
                   reach = axis == AXIS_DATA ? mesh_ranks(m) / m->size[AXIS_PIPELINE]
                                             : (int64_t)mesh_stride(m, axis) * m->size[axis];
     const bool between = host && reach > host;
+    const bool both =
+            axis == AXIS_DATA && between && mesh_groups(m) > 1 && reach / mesh_groups(m) <= host;
     const learnable links[] = {{"reached.inside", AT(reached_inside), term, term, false},
             {"reached.between", AT(reached_between), term, term, false}};
-    if (known[between] || !(l->measured[term] > 0)) return DRV_OK;
-    known[between] = true;
-    return learn(l, &links[between]);
+    const bool link = both && known[true] ? false : between;
+    if (known[link] || !(l->measured[term] > 0)) return DRV_OK;
+    known[link] = true;
+    if (!both || known[!link]) return learn(l, &links[link]);
+    known[!link] = true;
+    for (int i = 0; i < 2; i++)
+        note(l, &l->left, &links[i], " (one time for both links)");
+    return DRV_OK;
 }
 
 // Shares above 1 go into their peak, so that the profile can be read again.

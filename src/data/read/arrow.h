@@ -31,6 +31,7 @@ arrow_gives arrow_reader_gives(const arrow_reader *reader);
 // Appends the next row. *broken: the reason if the row has no value, else NULL. *row is set to
 // false after the last row.
 DRV_CHECKED drv_status arrow_next(arrow_reader *reader, str *out, const char **broken, bool *row);
-const json_row_notes *arrow_notes(const arrow_reader *reader); // NULL unless rows are JSON
-int64_t arrow_where(const arrow_reader *reader);               // bytes of the file read so far
-void arrow_close(arrow_reader *reader);
+// record_source.c has these in a table for all formats, so `source` is untyped: an arrow_reader.
+const json_row_notes *arrow_notes(const void *source); // NULL unless rows are JSON
+int64_t arrow_where(const void *source);               // bytes of the file read so far
+void arrow_close(void *source);

@@ -256,21 +256,21 @@ static drv_status no_file(const lister *list, const char *input) {
     const drv_status status = drv_fail(DRV_E_DATA,
             "no .txt, .jsonl, .parquet or .arrow file (or .gz, .zst of a text) in \"%s\"", input);
     if (!most || !list->o->others) return status;
-    const char *why = arena_strdup(list->a, drv_message()), *ending = most->ending;
+    const char *why = arena_strdup(list->a, drv_message()), *ending = most->ending,
+               *pattern = path_for_shell(list->a, arena_printf(list->a, "%s/*%s", input, ending));
     if (list->o->tables == TABLES_NAMED &&
             (strcasecmp(ending, ".csv") == 0 || strcasecmp(ending, ".tsv") == 0))
         return drv_fail(status,
-                "%s; it has %d %s: --text-column NAME takes a column of them, a pattern in quotes names them: \"%s/*%s\"",
-                why, most->n, ending, input, ending);
+                "%s; it has %d %s: --text-column NAME takes a column of them, a pattern in quotes names them: %s",
+                why, most->n, ending, pattern);
     input_file file;
     if (is_named_format(ending, true, &file))
-        return drv_fail(status, "%s; it has %d %s%s: a pattern in quotes names them: \"%s/*%s\"",
-                why, most->n, ending,
-                file.kind == INPUT_MDS ? " without the index.json that lists them" : "", input,
-                ending);
+        return drv_fail(status, "%s; it has %d %s%s: a pattern in quotes names them: %s", why,
+                most->n, ending,
+                file.kind == INPUT_MDS ? " without the index.json that lists them" : "", pattern);
     return drv_fail(status,
-            "%s; it has %d %s: %s %s takes them as texts, and so does a pattern in quotes: \"%s/*%s\"",
-            why, most->n, ending, list->o->others, ending + 1, input, ending);
+            "%s; it has %d %s: %s %s takes them as texts, and so does a pattern in quotes: %s", why,
+            most->n, ending, list->o->others, ending + 1, pattern);
 }
 
 drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_opts *opts,

@@ -257,11 +257,13 @@ drv_status mds_shard_next(mds_shard *shard, str *out, const char **broken, bool 
     return DRV_OK;
 }
 
-int64_t mds_shard_where(const mds_shard *shard) {
+int64_t mds_shard_where(const void *source) {
+    const mds_shard *shard = source;
     return byte_stream_where(shard->stream);
 }
 
-void mds_shard_close(mds_shard *shard) {
+void mds_shard_close(void *source) {
+    mds_shard *shard = source;
     if (!shard) return;
     byte_stream_close(shard->stream);
     str_free(&shard->offsets);

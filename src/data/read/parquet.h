@@ -11,5 +11,6 @@ typedef struct parquet_reader parquet_reader; // single owner
 DRV_CHECKED drv_status parquet_open(const char *path, const char *column, parquet_reader **out);
 // Appends the value of the next row. *row is set to false after the last row.
 DRV_CHECKED drv_status parquet_next(parquet_reader *reader, str *out, bool *null, bool *row);
-int64_t parquet_where(const parquet_reader *reader); // bytes of the file read so far
-void parquet_close(parquet_reader *reader);
+// record_source.c has these in a table for all formats, so `source` is untyped: a parquet_reader.
+int64_t parquet_where(const void *source); // bytes of the file read so far
+void parquet_close(void *source);

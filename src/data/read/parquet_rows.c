@@ -127,7 +127,8 @@ drv_status parquet_rows_open(const char *path, const char *const *fields, parque
     return status;
 }
 
-void parquet_rows_close(parquet_rows *rows) {
+void parquet_rows_close(void *source) {
+    parquet_rows *rows = source;
     if (!rows) return;
     close(rows->file.fd);
     for (int i = 0; rows->leaves && i < rows->schema.n; i++)
@@ -135,7 +136,8 @@ void parquet_rows_close(parquet_rows *rows) {
     arena_free(rows->a);
 }
 
-int64_t parquet_rows_where(const parquet_rows *rows) {
+int64_t parquet_rows_where(const void *source) {
+    const parquet_rows *rows = source;
     int64_t where = 0;
     for (int i = 0; i < rows->schema.n; i++) {
         if (!rows->leaves[i].pages) continue;
@@ -283,7 +285,8 @@ static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
-const json_row_notes *parquet_rows_notes(const parquet_rows *rows) {
+const json_row_notes *parquet_rows_notes(const void *source) {
+    const parquet_rows *rows = source;
     return &rows->notes;
 }
 

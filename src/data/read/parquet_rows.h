@@ -15,6 +15,7 @@ DRV_CHECKED drv_status parquet_rows_open(const char *path, const char *const *fi
 // Appends the next row. Bytes that are not UTF-8 stay in its strings. *row is set to false after
 // the last row.
 DRV_CHECKED drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row);
-const json_row_notes *parquet_rows_notes(const parquet_rows *rows);
-int64_t parquet_rows_where(const parquet_rows *rows); // bytes of the file read so far
-void parquet_rows_close(parquet_rows *rows);
+// record_source.c has these in a table for all formats, so `source` is untyped: a parquet_rows.
+const json_row_notes *parquet_rows_notes(const void *source);
+int64_t parquet_rows_where(const void *source); // bytes of the file read so far
+void parquet_rows_close(void *source);

@@ -224,11 +224,13 @@ drv_status token_shard_next(token_shard *shard, str *out, bool *done) {
     return shard->n_tokens >= 0 && shard->n > shard->n_tokens ? check_end(shard) : DRV_OK;
 }
 
-int64_t token_shard_where(const token_shard *shard) {
+int64_t token_shard_where(const void *source) {
+    const token_shard *shard = source;
     return byte_stream_where(shard->stream);
 }
 
-void token_shard_close(token_shard *shard) {
+void token_shard_close(void *source) {
+    token_shard *shard = source;
     if (!shard) return;
     byte_stream_close(shard->stream);
     free(shard);

@@ -14,5 +14,6 @@ DRV_CHECKED drv_status token_shard_open(const input_file *file, token_type raw, 
 // Appends the next ids, an int32_t each; *done is set at the end. DRV_E_DATA: the file ends within
 // an id, or has more or fewer ids than its header says.
 DRV_CHECKED drv_status token_shard_next(token_shard *shard, str *out, bool *done);
-int64_t token_shard_where(const token_shard *shard); // bytes of the file read so far
-void token_shard_close(token_shard *shard);
+// record_source.c has these in a table for all formats, so `source` is untyped: a token_shard.
+int64_t token_shard_where(const void *source); // bytes of the file read so far
+void token_shard_close(void *source);

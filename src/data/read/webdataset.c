@@ -57,7 +57,8 @@ drv_status webdataset_open(const input_file *file, const webdataset_opts *opts, 
     return status;
 }
 
-void webdataset_close(webdataset *set) {
+void webdataset_close(void *source) {
+    webdataset *set = source;
     if (!set) return;
     tar_members_close(set->tar);
     byte_stream_close(set->stream);
@@ -67,7 +68,8 @@ void webdataset_close(webdataset *set) {
     free(set);
 }
 
-int64_t webdataset_where(const webdataset *set) {
+int64_t webdataset_where(const void *source) {
+    const webdataset *set = source;
     return byte_stream_where(set->stream);
 }
 

@@ -25,5 +25,6 @@ DRV_CHECKED drv_status webdataset_open(const input_file *file, const webdataset_
 // last sample. DRV_E_DATA: the archive is broken.
 DRV_CHECKED drv_status webdataset_next(webdataset *set, str *out, webdataset_gives *gives,
         const char **broken, bool *done);
-int64_t webdataset_where(const webdataset *set); // bytes of the file read so far
-void webdataset_close(webdataset *set);
+// record_source.c has these in a table for all formats, so `source` is untyped: a webdataset.
+int64_t webdataset_where(const void *source); // bytes of the file read so far
+void webdataset_close(void *source);

@@ -15,7 +15,9 @@ enum { BAR = 40, MAX_RANK_ROWS = 64, WORDS = 512 };
 static void say_verdict(const watched_run *run, char *out, size_t size) {
     const run_status *s = &run->status;
     const char *state = watched_run_state(run);
-    if (!run->has_status)
+    if (!run->has_status && run->last.step < 0)
+        snprintf(out, size, "%s: no step is known", state);
+    else if (!run->has_status)
         snprintf(out, size, "%s: step %lld is the last one known", state,
                 (long long)run->last.step);
     else if (s->end == RUN_FAILED)

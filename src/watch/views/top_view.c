@@ -56,7 +56,9 @@ static int draw_head(screen *grid, const watched_run *run, const top_view *view)
                 (long long)run->status.ranks, str_plural(run->status.ranks),
                 (long long)run->status.nodes, str_plural(run->status.nodes));
     screen_put(grid, 0, column + 2, STYLE_DIM, view->about);
-    column = screen_printf(grid, 1, 0, STYLE_BOLD, "step %lld", (long long)step_of(run));
+    const int64_t step = step_of(run);
+    column = step < 0 ? screen_put(grid, 1, 0, STYLE_BOLD, "no step yet")
+                      : screen_printf(grid, 1, 0, STYLE_BOLD, "step %lld", (long long)step);
     if (run->has_status)
         column = screen_printf(grid, 1, column, STYLE_BOLD, "/%lld", (long long)run->status.steps);
     if (run->has_status && isfinite(run->status.eta_s))

@@ -157,8 +157,7 @@ static drv_status load_config(const audit *self, const audit_opts *opts, run_con
     DRV_TRY(config_load(self->a, config, (const char *const *)sets, n, out));
     if (out->deterministic) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.deterministic\" is false, expected true: the run may give other bits each time, also where "
-            "nothing went wrong",
+            "%s: key \"training.deterministic\" is false, expected true: repeated runs may give different bits, even without a fault",
             config_where(out, "training.deterministic"));
 }
 

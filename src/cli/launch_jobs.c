@@ -140,7 +140,7 @@ static drv_status read_instance(arena *a, const cli_args *args, job_spec *spec) 
     spec->instance = instance_find(spec->is_hyperpod ? name + 3 : name);
     if (spec->instance && !(spec->is_hyperpod && !spec->instance->label)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: --instance \"%s\" is not known, expected %s, or --instance-file", args->name, name,
+            "%s: --instance \"%s\" is unknown, expected %s, or --instance-file", args->name, name,
             instance_names(a));
 }
 

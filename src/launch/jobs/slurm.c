@@ -52,9 +52,9 @@ static void put_values(arena *a, const job_spec *spec, str *out) {
     shell_words(out, words, n);
     str_puts(out, ")\nrun_dir=");
     shell_word(out, spec->run_dir);
-    str_printf(out, "\ntries=%d # further ones, after ends that another try may heal\n",
+    str_printf(out, "\ntries=%d # further tries, after a failure that another try may fix\n",
             spec->tries);
-    str_printf(out, "tried=.%s.tries # counts them, beside the log\n", spec->name);
+    str_printf(out, "tried=.%s.tries # the file that counts them\n", spec->name);
     for (; *environment; environment += 2) {
         str_printf(out, "export %s=", environment[0]);
         shell_word(out, environment[1]);

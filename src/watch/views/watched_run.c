@@ -277,8 +277,7 @@ void watched_run_read(watched_run *self, double limit_s) {
     if (!whole) self->sums.goodput = (double)NAN;
     if (files->metrics.too_long)
         str_printf(&self->problems,
-                "metrics.jsonl: a line of more than %d MiB, expected JSON objects, one a line; what "
-                "follows is not read\n",
+                "metrics.jsonl: a line of more than %d MiB, expected JSON objects, one a line; the rest is not read\n",
                 JSON_LINE_MAX >> 20);
     else if (self->n_broken)
         str_printf(&self->problems, "metrics.jsonl: %lld line%s broken and left out\n",
@@ -339,7 +338,7 @@ double watched_run_joules(const watched_run *run, double *per_step) {
     return joules;
 }
 
-const char *watched_run_energy_words(const watched_run *run) {
+const char *watched_run_energy_text(const watched_run *run) {
     const char *words = "";
     for (int64_t i = 0; i < run->events.n; i++)
         if (run->events.events[i].kind == EVENT_RUNNING)

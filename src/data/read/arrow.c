@@ -152,8 +152,7 @@ drv_status arrow_open(const char *path, const arrow_opts *opts, arrow_reader **o
     return status;
 }
 
-void arrow_close(void *source) {
-    arrow_reader *reader = source;
+void arrow_close(arrow_reader *reader) {
     if (!reader) return;
     arrow_columns_free(&reader->columns);
     arrow_stream_close(reader->stream);
@@ -164,8 +163,7 @@ arrow_gives arrow_reader_gives(const arrow_reader *reader) {
     return reader->gives;
 }
 
-int64_t arrow_where(const void *source) {
-    const arrow_reader *reader = source;
+int64_t arrow_where(const arrow_reader *reader) {
     return arrow_stream_where(reader->stream);
 }
 
@@ -247,8 +245,7 @@ static drv_status add_value(arrow_reader *reader, int field, int64_t i, str *out
     return DRV_OK;
 }
 
-const json_row_notes *arrow_notes(const void *source) {
-    const arrow_reader *reader = source;
+const json_row_notes *arrow_notes(const arrow_reader *reader) {
     return &reader->notes;
 }
 

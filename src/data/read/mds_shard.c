@@ -257,13 +257,11 @@ drv_status mds_shard_next(mds_shard *shard, str *out, const char **broken, bool 
     return DRV_OK;
 }
 
-int64_t mds_shard_where(const void *source) {
-    const mds_shard *shard = source;
+int64_t mds_shard_where(const mds_shard *shard) {
     return byte_stream_where(shard->stream);
 }
 
-void mds_shard_close(void *source) {
-    mds_shard *shard = source;
+void mds_shard_close(mds_shard *shard) {
     if (!shard) return;
     byte_stream_close(shard->stream);
     str_free(&shard->offsets);

@@ -24,6 +24,5 @@ mds_gives mds_shard_gives(const mds_shard *shard);
 // Appends the value of the next sample. *broken: the reason if it has none, else NULL. *done is set
 // after the last sample. DRV_E_DATA: the shard is truncated, or its sizes contradict each other.
 DRV_CHECKED drv_status mds_shard_next(mds_shard *shard, str *out, const char **broken, bool *done);
-// The functions below take what mds_shard_open has opened, as rows of record_source.c do.
-int64_t mds_shard_where(const void *source); // bytes read of the file
-void mds_shard_close(void *source);
+int64_t mds_shard_where(const mds_shard *shard); // bytes read of the file
+void mds_shard_close(mds_shard *shard);

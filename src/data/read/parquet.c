@@ -39,16 +39,14 @@ drv_status parquet_open(const char *path, const char *column, parquet_reader **o
     return status;
 }
 
-void parquet_close(void *source) {
-    parquet_reader *reader = source;
+void parquet_close(parquet_reader *reader) {
     if (!reader) return;
     close(reader->file.fd);
     parquet_pages_free(reader->pages);
     arena_free(reader->a);
 }
 
-int64_t parquet_where(const void *source) {
-    const parquet_reader *reader = source;
+int64_t parquet_where(const parquet_reader *reader) {
     return parquet_pages_where(reader->pages);
 }
 

@@ -127,8 +127,7 @@ drv_status parquet_rows_open(const char *path, const char *const *fields, parque
     return status;
 }
 
-void parquet_rows_close(void *source) {
-    parquet_rows *rows = source;
+void parquet_rows_close(parquet_rows *rows) {
     if (!rows) return;
     close(rows->file.fd);
     for (int i = 0; rows->leaves && i < rows->schema.n; i++)
@@ -136,8 +135,7 @@ void parquet_rows_close(void *source) {
     arena_free(rows->a);
 }
 
-int64_t parquet_rows_where(const void *source) {
-    const parquet_rows *rows = source;
+int64_t parquet_rows_where(const parquet_rows *rows) {
     int64_t where = 0;
     for (int i = 0; i < rows->schema.n; i++) {
         if (!rows->leaves[i].pages) continue;
@@ -285,8 +283,7 @@ static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
-const json_row_notes *parquet_rows_notes(const void *source) {
-    const parquet_rows *rows = source;
+const json_row_notes *parquet_rows_notes(const parquet_rows *rows) {
     return &rows->notes;
 }
 

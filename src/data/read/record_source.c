@@ -29,7 +29,13 @@ static drv_status column_next(void *state, str *bytes, record *out, bool *done) 
     if (null) out->broken = "is null";
     return DRV_OK;
 }
-static const record_source_ops column_ops = {column_next, parquet_where, NULL, parquet_close};
+static int64_t column_where(const void *state) {
+    return parquet_where(state);
+}
+static void column_close(void *state) {
+    parquet_close(state);
+}
+static const record_source_ops column_ops = {column_next, column_where, NULL, column_close};
 
 // --- Parquet: whole rows
 static drv_status rows_next(void *state, str *bytes, record *out, bool *done) {
@@ -39,8 +45,16 @@ static drv_status rows_next(void *state, str *bytes, record *out, bool *done) {
     *done = !row;
     return DRV_OK;
 }
-static const record_source_ops rows_ops = {rows_next, parquet_rows_where, parquet_rows_notes,
-        parquet_rows_close};
+static int64_t rows_where(const void *state) {
+    return parquet_rows_where(state);
+}
+static const json_row_notes *rows_notes(const void *state) {
+    return parquet_rows_notes(state);
+}
+static void rows_close(void *state) {
+    parquet_rows_close(state);
+}
+static const record_source_ops rows_ops = {rows_next, rows_where, rows_notes, rows_close};
 
 static drv_status open_parquet(const source_job *job, record_source *out) {
     if (job->o->fields) {
@@ -66,7 +80,16 @@ static drv_status arrow_row(void *state, str *bytes, record *out, bool *done) {
     *done = !row;
     return DRV_OK;
 }
-static const record_source_ops arrow_ops = {arrow_row, arrow_where, arrow_notes, arrow_close};
+static int64_t arrow_passed(const void *state) {
+    return arrow_where(state);
+}
+static const json_row_notes *arrow_noted(const void *state) {
+    return arrow_notes(state);
+}
+static void arrow_end(void *state) {
+    arrow_close(state);
+}
+static const record_source_ops arrow_ops = {arrow_row, arrow_passed, arrow_noted, arrow_end};
 
 static drv_status open_arrow(const source_job *job, record_source *out) {
     const reader_opts *o = job->o;
@@ -86,7 +109,13 @@ static drv_status shard_next(void *state, str *bytes, record *out, bool *done) {
     out->ids = true;
     return token_shard_next(state, bytes, done);
 }
-static const record_source_ops shard_ops = {shard_next, token_shard_where, NULL, token_shard_close};
+static int64_t shard_where(const void *state) {
+    return token_shard_where(state);
+}
+static void shard_close(void *state) {
+    token_shard_close(state);
+}
+static const record_source_ops shard_ops = {shard_next, shard_where, NULL, shard_close};
 
 static drv_status open_shard(const source_job *job, record_source *out) {
     const id_opts *ids = &job->o->ids;
@@ -107,7 +136,13 @@ static drv_status mds_next(void *state, str *bytes, record *out, bool *done) {
     out->ids = gives == MDS_GIVES_IDS;
     return mds_shard_next(state, bytes, &out->broken, done);
 }
-static const record_source_ops mds_ops = {mds_next, mds_shard_where, NULL, mds_shard_close};
+static int64_t mds_where(const void *state) {
+    return mds_shard_where(state);
+}
+static void mds_close(void *state) {
+    mds_shard_close(state);
+}
+static const record_source_ops mds_ops = {mds_next, mds_where, NULL, mds_close};
 
 static drv_status open_mds(const source_job *job, record_source *out) {
     const reader_opts *o = job->o;
@@ -131,7 +166,13 @@ static drv_status sample_next(void *state, str *bytes, record *out, bool *done) 
     out->ids = gives == WEBDATASET_GIVES_IDS;
     return DRV_OK;
 }
-static const record_source_ops sample_ops = {sample_next, webdataset_where, NULL, webdataset_close};
+static int64_t sample_where(const void *state) {
+    return webdataset_where(state);
+}
+static void sample_close(void *state) {
+    webdataset_close(state);
+}
+static const record_source_ops sample_ops = {sample_next, sample_where, NULL, sample_close};
 
 static drv_status open_samples(const source_job *job, record_source *out) {
     const reader_opts *o = job->o;

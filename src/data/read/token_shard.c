@@ -223,13 +223,11 @@ drv_status token_shard_next(token_shard *shard, str *out, bool *done) {
     return shard->n_tokens >= 0 && shard->n > shard->n_tokens ? check_end(shard) : DRV_OK;
 }
 
-int64_t token_shard_where(const void *source) {
-    const token_shard *shard = source;
+int64_t token_shard_where(const token_shard *shard) {
     return byte_stream_where(shard->stream);
 }
 
-void token_shard_close(void *source) {
-    token_shard *shard = source;
+void token_shard_close(token_shard *shard) {
     if (!shard) return;
     byte_stream_close(shard->stream);
     free(shard);

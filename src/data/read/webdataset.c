@@ -57,8 +57,7 @@ drv_status webdataset_open(const input_file *file, const webdataset_opts *opts, 
     return status;
 }
 
-void webdataset_close(void *source) {
-    webdataset *set = source;
+void webdataset_close(webdataset *set) {
     if (!set) return;
     tar_members_close(set->tar);
     byte_stream_close(set->stream);
@@ -68,8 +67,7 @@ void webdataset_close(void *source) {
     free(set);
 }
 
-int64_t webdataset_where(const void *source) {
-    const webdataset *set = source;
+int64_t webdataset_where(const webdataset *set) {
     return byte_stream_where(set->stream);
 }
 

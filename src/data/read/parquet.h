@@ -1,15 +1,8 @@
 // The rows of one string column of a Parquet file (github.com/apache/parquet-format). Pages are
 // read one at a time: memory does not grow with the file.
 #pragma once
-#include "base/arena.h"
-#include "base/status.h"
-#include "base/str.h"
+#include "data/read/record_source.h"
 
-typedef struct parquet_reader parquet_reader; // single owner
-// `column`: its name, or the names on its path with dots between them. DRV_E_DATA: no such column,
-// or it is not made of byte strings; the message lists those that are.
-DRV_CHECKED drv_status parquet_open(const char *path, const char *column, parquet_reader **out);
-// Appends the value of the next row. *row false: there are no more.
-DRV_CHECKED drv_status parquet_next(parquet_reader *reader, str *out, bool *null, bool *row);
-int64_t parquet_where(const parquet_reader *reader); // bytes of the file that were passed
-void parquet_close(parquet_reader *reader);
+// The key of the options is the column's name, or the names on its path with dots between them.
+// DRV_E_DATA: no such column, or it is not made of byte strings; the message lists those that are.
+DRV_CHECKED drv_status parquet_open(const source_job *job, record_source *out);

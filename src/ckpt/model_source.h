@@ -38,17 +38,17 @@ typedef struct source_reader {
     // Reads rows [row, row + n) as stored, n * row_bytes bytes.
     drv_status (*read_raw)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
             void *out);
+    // NULL: what read_raw reads, widened.
     drv_status (*read_f32)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
             float *out);
-    // config.json in transformers' field names; the caller owns the value.
+    // See model_source_config and model_source_files. NULL: those of the source's folder.
     drv_status (*config)(const model_source *s, json_t **out);
-    // Lists those of ckpt_carried_names that are there, in `a`.
     drv_status (*files)(arena *a, const model_source *s, ckpt_carried **list, int *n);
     void (*close)(model_source *s); // what the arena does not free
 } source_reader;
 
 struct model_source {
-    const char *path;
+    const char *path, *folder; // folder: where config.json and a tokenizer lie; NULL: nowhere
     const source_reader *reader;
     source_tensor *tensors; // in the order of the data
     int n;
@@ -81,15 +81,14 @@ DRV_CHECKED drv_status model_source_open_torch(arena *a, const char *path, const
 // Opens Meta's own files in a folder: consolidated.NN.pth and params.json.
 DRV_CHECKED drv_status model_source_open_meta(arena *a, const char *path, model_source *out);
 bool model_source_is_meta_folder(arena *a, const char *path);
-// Serve readers of torch's files: a type as safetensors have it; rows as fp32, which `read`
-// reads as stored.
+// Reads config.json, in transformers' field names; the caller owns the value.
+DRV_CHECKED drv_status model_source_config(const model_source *s, json_t **out);
+// Lists those of ckpt_carried_names that a model has, in `a`.
+DRV_CHECKED drv_status model_source_files(arena *a, const model_source *s, ckpt_carried **list,
+        int *n);
+// Returns the type of a tensor of torch's files as safetensors have it.
 typedef struct torch_type torch_type;
 st_type source_torch_type(const torch_type *type);
-DRV_CHECKED drv_status source_widen(const model_source *s, const source_tensor *t, int64_t row,
-        int64_t n,
-        drv_status (*read)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-                void *out),
-        float *out);
 // Lists those of ckpt_carried_names that a folder has, in `a`.
 DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
 // Adds the tensors of `more` that `first` has none of the same name of; config and files are those

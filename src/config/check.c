@@ -60,7 +60,7 @@ static drv_status read_sizes(arena *a, const char *from, model_config *out) {
     json_t *config;
     if (file_exists(path_join(a, from, "config.json"))) return model_config_read(from, out);
     DRV_TRY(model_source_open(a, from, &source));
-    drv_status status = source.reader->config(&source, &config);
+    drv_status status = model_source_config(&source, &config);
     model_source_close(&source);
     DRV_TRY(status);
     status = model_config_of_json(from, config, out);

@@ -17,7 +17,7 @@ typedef struct record_source { // single owner; zero: none is open
     void *state;
 } record_source;
 
-// What a format opens: a file, the path to read it by, and the options, which outlive the source.
+// A request to open a file: the path to read it by, and the options, which outlive the source.
 typedef struct source_job {
     const input_file *file;
     const char *path;

@@ -21,7 +21,6 @@ static drv_status check_base(arena *a, const adapter *ad, const model_source *ba
 
 // --- what PEFT saved
 static void folders_of_peft(void **state) {
-    (void)state;
     static const struct {
         const char *name, *base, *weight;
         int n_modules;
@@ -63,7 +62,6 @@ static void folders_of_peft(void **state) {
 }
 
 static void another_base(void **state) {
-    (void)state;
     arena *a = arena_new("adapter");
     adapter plain, patterns;
     model_source tied, untied;
@@ -93,7 +91,6 @@ static void another_base(void **state) {
     "\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, \"target_modules\": [\"q_proj\"]"
 
 static void configs(void **state) {
-    (void)state;
     static const struct {
         const char *text, *says; // NULL: it is read
     } cases[] = {
@@ -163,7 +160,6 @@ static void write_adapter(arena *a, const char *dir, const st_entry *list, int n
 }
 
 static void tensors(void **state) {
-    (void)state;
 #define Q "base_model.model.model.layers.0.self_attn.q_proj."
 #define E "base_model.model.model.embed_tokens."
 #define MATRIX(name, rows, cols)                                                                   \
@@ -211,7 +207,6 @@ static void tensors(void **state) {
 }
 
 static void names(void **state) {
-    (void)state;
     arena *a = arena_new("names");
     assert_string_equal(adapter_tensor_name(a, "model.layers.3.mlp.up_proj.weight", 'B'),
             "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight");

@@ -23,7 +23,6 @@ static void other_bits_than_fp32(const layout_run *tiles, const char *const *set
 }
 
 static void same_bits(void **state) {
-    (void)state;
     static const struct {
         const char *rows;
         int threads;

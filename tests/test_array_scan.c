@@ -39,7 +39,6 @@ static char *elements(arena *a, const char *text, size_t step) {
 }
 
 static void by_hand(void **state) {
-    (void)state;
     arena *a = arena_new("array");
     const struct {
         const char *text, *want;
@@ -78,7 +77,6 @@ static json_t *random_value(uint64_t seed, uint64_t *i, int depth) {
 }
 
 static void by_chance(void **state) {
-    (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
         arena *a = arena_new("array");
         uint64_t drawn = 0;
@@ -108,7 +106,6 @@ static void by_chance(void **state) {
 }
 
 static void by_content(void **state) {
-    (void)state;
     const struct {
         const char *text;
         bool is;
@@ -140,7 +137,6 @@ static int64_t count(arena *a, const char *path, const reader_opts *o, drv_statu
 }
 
 static void files(void **state) {
-    (void)state;
     arena *a = arena_new("files");
     const char *dir = temporary_dir(a);
     str text = {0};

@@ -22,12 +22,12 @@ static json_t *wanted_rows(arena *a, const char *name) {
 }
 
 // A row as Python has it: {"text": ...}, {"input_ids": [...]} and perhaps labels, or an object.
-static json_t *as_python(arrow_gives gives, const str *row, const char *broken) {
-    if (gives == ARROW_GIVES_JSON) return json_loadb(row->p, row->n, JSON_ALLOW_NUL, NULL);
-    if (gives == ARROW_GIVES_TEXT)
+static json_t *as_python(const record *read, const str *row) {
+    if (read->json) return json_loadb(row->p, row->n, JSON_ALLOW_NUL, NULL);
+    if (!read->ids)
         return json_pack("{s: o}", "text",
-                broken ? json_null() : json_stringn(row->p ? row->p : "", row->n));
-    const bool labelled = gives == ARROW_GIVES_LABELLED_IDS;
+                read->broken ? json_null() : json_stringn(row->p ? row->p : "", row->n));
+    const bool labelled = read->labels;
     const size_t n = row->n / (sizeof(int32_t) + labelled);
     json_t *ids = json_array(), *labels = json_array();
     for (size_t i = 0; i < n; i++) {
@@ -43,20 +43,20 @@ static json_t *as_python(arrow_gives gives, const str *row, const char *broken) 
     return o;
 }
 
-static drv_status rows_of(const char *path, const arrow_opts *opts, json_t *out) {
-    arrow_reader *reader;
-    DRV_TRY(arrow_open(path, opts, &reader));
+static drv_status rows_of(const char *path, const reader_opts *opts, json_t *out) {
+    record_source source;
+    DRV_TRY(arrow_open(&(source_job){.path = path, .o = opts}, &source));
     str row = {0};
-    const char *why;
     drv_status status = DRV_OK;
-    for (bool more = true; status == DRV_OK;) {
+    for (bool done = false; status == DRV_OK;) {
+        record read = {0};
         str_clear(&row);
-        status = arrow_next(reader, &row, &why, &more);
-        if (status != DRV_OK || !more) break;
-        json_array_append_new(out, as_python(arrow_reader_gives(reader), &row, why));
+        status = record_source_next(&source, &row, &read, &done);
+        if (status != DRV_OK || done) break;
+        json_array_append_new(out, as_python(&read, &row));
     }
     str_free(&row);
-    arrow_close(reader);
+    record_source_close(&source);
     return status;
 }
 
@@ -67,7 +67,7 @@ static void check_rows(json_t *got, json_t *want, const char *name) {
             fail_msg("%s, row %zu: %s", name, i, json_dumps(json_array_get(got, i), JSON_COMPACT));
 }
 
-static void compare(const char *const *files, const char *want_file, const arrow_opts *opts) {
+static void compare(const char *const *files, const char *want_file, const reader_opts *opts) {
     arena *a = arena_new("rows");
     json_t *got = json_array(), *want = wanted_rows(a, want_file);
     for (int i = 0; files[i]; i++)
@@ -79,20 +79,18 @@ static void compare(const char *const *files, const char *want_file, const arrow
 }
 
 static void text_in_each_codec(void **state) {
-    (void)state;
     static const char *const names[] = {"plain", "plain_large", "lz4", "lz4_large", "zstd",
             "zstd_large"};
     for (int i = 0; i < 6; i++) {
         char name[64];
         snprintf(name, sizeof name, "text_%s.arrow", names[i]);
-        compare((const char *const[]){name, NULL}, "text.jsonl", &(arrow_opts){.column = "text"});
+        compare((const char *const[]){name, NULL}, "text.jsonl", &(reader_opts){.key = "text"});
     }
 }
 
 static void ids_of_each_width(void **state) {
-    (void)state;
     static const char *const names[] = {"ids_i64.arrow", "ids_u16.arrow", "ids_i32.arrow"};
-    const arrow_opts opts = {.column = "text", .ids = true};
+    const reader_opts opts = {.key = "text", .ids.taken = true};
     for (int i = 0; i < 3; i++)
         compare((const char *const[]){names[i], NULL}, "ids.jsonl", &opts);
     compare((const char *const[]){"fixed.arrow", NULL}, "fixed.jsonl", &opts);
@@ -104,27 +102,25 @@ static void ids_of_each_width(void **state) {
 // Dictionaries, another one for the second batch, and such as grow; views, after a column of them
 // that is not read.
 static void coded_text(void **state) {
-    (void)state;
-    const arrow_opts opts = {.column = "text"};
+    const reader_opts opts = {.key = "text"};
     compare((const char *const[]){"dictionary_i8.arrow", NULL}, "dictionary.jsonl", &opts);
     compare((const char *const[]){"dictionary_i32_large.arrow", NULL}, "dictionary.jsonl", &opts);
     compare((const char *const[]){"views_plain.arrow", NULL}, "views.jsonl", &opts);
     compare((const char *const[]){"views_lz4.arrow", NULL}, "views.jsonl", &opts);
     compare((const char *const[]){"roles.arrow", NULL}, "roles.jsonl",
-            &(arrow_opts){.column = "text", .fields = fields});
+            &(reader_opts){.key = "text", .fields = fields});
     compare((const char *const[]){"deltas_i8.arrow", NULL}, "deltas.jsonl", &opts);
     compare((const char *const[]){"deltas_i32_large.arrow", NULL}, "deltas.jsonl", &opts);
 }
 
 // What its mask calls padding is not there.
 static void labels_without_padding(void **state) {
-    (void)state;
     arena *a = arena_new("labels");
     json_t *got = json_array(), *want = wanted_rows(a, "saved_labels.jsonl"), *row;
     size_t i;
     OK(rows_of(arena_printf(a, "%s/saved_labels/data-00000-of-00001.arrow",
                        golden_path(a, "arrow")),
-            &(arrow_opts){.column = "text", .fields = fields, .ids = true}, got));
+            &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got));
     json_array_foreach(want, i, row) {
         json_t *mask = json_object_get(row, "attention_mask");
         for (size_t k = json_array_size(mask); k-- > 0;) {
@@ -141,11 +137,10 @@ static void labels_without_padding(void **state) {
 }
 
 static void rows_from_the_third_on(void **state) {
-    (void)state;
     arena *a = arena_new("chat");
     json_t *got = json_array(), *all = wanted_rows(a, "chat.jsonl"), *want = json_array();
     OK(rows_of(arena_printf(a, "%s/chat.arrow", golden_path(a, "arrow")),
-            &(arrow_opts){.column = "text", .fields = fields}, got));
+            &(reader_opts){.key = "text", .fields = fields}, got));
     for (size_t i = 3; i < 53; i++)
         json_array_append(want, json_array_get(all, i));
     check_rows(got, want, "chat");
@@ -156,18 +151,17 @@ static void rows_from_the_third_on(void **state) {
 }
 
 static void what_is_not_there_is_named(void **state) {
-    (void)state;
     arena *a = arena_new("named");
     json_t *got = json_array();
     const char *ids = arena_printf(a, "%s/ids_i64.arrow", golden_path(a, "arrow")),
                *chat = arena_printf(a, "%s/chat.arrow", golden_path(a, "arrow"));
-    FAILS(rows_of(ids, &(arrow_opts){.column = "text"}, got), DRV_E_DATA,
+    FAILS(rows_of(ids, &(reader_opts){.key = "text"}, got), DRV_E_DATA,
             "no column \"text\" of text; it has \"input_ids\" (lists)");
-    FAILS(rows_of(ids, &(arrow_opts){.column = "text", .is_named = true, .ids = true}, got),
+    FAILS(rows_of(ids, &(reader_opts){.key = "text", .is_key_given = true, .ids.taken = true}, got),
             DRV_E_DATA, "no column \"text\" of text");
-    FAILS(rows_of(ids, &(arrow_opts){.column = "text", .fields = fields, .ids = true}, got),
+    FAILS(rows_of(ids, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got),
             DRV_E_DATA, "(messages, system), nor \"input_ids\" and \"labels\"");
-    FAILS(rows_of(chat, &(arrow_opts){.column = "text", .ids = true}, got), DRV_E_DATA,
+    FAILS(rows_of(chat, &(reader_opts){.key = "text", .ids.taken = true}, got), DRV_E_DATA,
             "it has \"messages\" (lists), \"system\" (text)");
     json_decref(got);
     arena_free(a);
@@ -175,7 +169,6 @@ static void what_is_not_there_is_named(void **state) {
 
 // Any file cut short or with wrong bytes is refused or read, never more.
 static void broken(void **state) {
-    (void)state;
     arena *a = arena_new("broken");
     const char *path = path_join(a, temporary_dir(a), "x.arrow");
     static const char *const names[] = {"chat.arrow", "text_zstd.arrow", "ids_u16.arrow",
@@ -194,9 +187,9 @@ static void broken(void **state) {
             FILE *file = fopen(path, "w"); // without the syncs of file_write_atomic
             assert_int_equal(fwrite(bytes, 1, i < n ? n : i - n, file), i < n ? n : i - n);
             assert_int_equal(fclose(file), 0);
-            const arrow_opts opts = {.column = "text",
+            const reader_opts opts = {.key = "text",
                     .fields = f == 0 || f == 3 || f == 4 ? fields : NULL,
-                    .ids = true};
+                    .ids.taken = true};
             if (rows_of(path, &opts, got) != DRV_OK) assert_non_null(strstr(drv_message(), path));
             json_decref(got);
         }

@@ -36,7 +36,6 @@ static drv_status next_look(backend *b, dtype dt, int tries, double *flops_per_s
 }
 
 static void peak_is_looked_at_until_two_agree(void **state) {
-    (void)state;
     static const struct {
         double look[10], want;
         int n, ms;
@@ -70,7 +69,6 @@ static void peak_is_looked_at_until_two_agree(void **state) {
 }
 
 static void null_plans_what_cpu_runs(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     backend *cpu, *null;
     plan *on_cpu, *on_null;
@@ -89,7 +87,6 @@ static void null_plans_what_cpu_runs(void **state) {
 }
 
 static void peak_is_measured_or_said(void **state) {
-    (void)state;
     static const struct {
         const char *said;
         double least, most; // FLOP/s; least 0: refused
@@ -111,7 +108,6 @@ static void peak_is_measured_or_said(void **state) {
 }
 
 static void every_call_of_null(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     backend *b;
     double bytes = 1, flops = 1;
@@ -130,7 +126,6 @@ static void every_call_of_null(void **state) {
 }
 
 static void cpu_says_how_it_multiplies(void **state) {
-    (void)state;
     static const struct {
         const char *level, *gemm, *want;
     } cases[] = {{"ref", NULL, "kernels ref, bf16 products by fp32"},
@@ -159,7 +154,6 @@ static void cpu_says_how_it_multiplies(void **state) {
 // Left to itself the bf16 dot product is used where its maker runs it faster than fp32: by the
 // vendor that the processor states, here read from the kernel's list.
 static void rule_of_the_vendor(void **state) {
-    (void)state;
     char text[4096] = "";
     FILE *f = fopen("/proc/cpuinfo", "r");
     if (cpu_detect() < CPU_AVX512_BF16 || cpu_has_amx_bf16() || !f) {
@@ -180,7 +174,6 @@ static void rule_of_the_vendor(void **state) {
 }
 
 static void memory_that_is_refused(void **state) {
-    (void)state;
 #ifdef __SANITIZE_ADDRESS__
     skip(); // its shadow memory lives beyond any limit
 #endif

@@ -63,7 +63,6 @@ static drv_status widen_before(comm *self, arena *a, const layout_run *run, prog
 }
 
 static void blocks_have_the_bits_of_what_they_say(void **state) {
-    (void)state;
     static const char *const cases[][4] = {{"model.base_dtype=q8_0", "training.precision=bf16",
                                                    "model.tie_word_embeddings=false",
                                                    "training.recompute=none"},
@@ -93,7 +92,6 @@ static void blocks_have_the_bits_of_what_they_say(void **state) {
 }
 
 static void ranks_have_the_bits_of_one(void **state) {
-    (void)state;
     static const bits_case meshes[][3] = {{{2, 1, 2, 1, {WHOLE, ZERO0}},
                                                   {1, 1, 1, 2, {"parallel.schedule=zb-h1"}},
                                                   {1, 1, 2, 1, {ZERO3}}},
@@ -128,7 +126,6 @@ static int64_t weight_bytes(const char *const *sets, int n_sets) {
 // 34 bytes for 32 numbers; 144 for 256 but for the output weight. (Runs hold what was planned:
 // rank_run_open checks it.)
 static void plans_count_blocks(void **state) {
-    (void)state;
     const double layers = 32.0 * (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3.0 * 4096 * 14336),
                  table = 128256.0 * 4096, norms = 4 * 65 * 4096;
     const double rank8 = 2 * 32 * 8 * (4096.0 * 3 + 1024);
@@ -162,7 +159,6 @@ static void refuse(const char *const *sets, int n_sets, const char *text) {
 }
 
 static void rows_that_are_no_blocks_are_refused(void **state) {
-    (void)state;
     refuse((const char *[]){"model.base_dtype=q4_k", "model.hidden_size=128"}, 2,
             "key \"model.base_dtype\" is q4_k, but \"model.layers.0.self_attn.q_proj.weight\" has rows "
             "of 128 numbers, expected a multiple of 256, the numbers of a block of Q4_K");
@@ -266,7 +262,6 @@ static drv_status load_before(comm *self, arena *a, const layout_run *run, progr
 }
 
 static void blocks_of_a_gguf_file_stay_as_they_are(void **state) {
-    (void)state;
     arena *a = arena_new("gguf");
     const char *from = arena_printf(a, "model.from=%s", gguf_folder(a));
     const char *sets[] = {"model.preset=", from, "model.num_hidden_layers=1",

@@ -33,7 +33,6 @@ static bool all_finite(const float *x, int64_t n) {
 }
 
 static void levels_widen_as_gguf_py(void **state) {
-    (void)state;
     static const char *const types[] = {"F32", "F16", "BF16", "Q4_0", "Q5_1", "Q8_0", "Q3_K",
             "Q4_K", "Q5_K", "Q6_K"};
     arena *a = arena_new("widen");
@@ -93,7 +92,6 @@ static float sample(int kind, int64_t i) {
 }
 
 static void numbers_come_back_within_a_step(void **state) {
-    (void)state;
     // Of the largest of 32: half a step of 127 and the rounding of its scale to fp16; one of 15
     // steps, since ends of a range may be cut off. Half the smallest number of fp16, times what it
     // may stand for.
@@ -126,7 +124,6 @@ static void numbers_come_back_within_a_step(void **state) {
 
 // Uniform numbers of one size have a step of 1/15 of their width: an error of 1/15/sqrt(12) of it.
 static void four_bits_are_used_well(void **state) {
-    (void)state;
     enum { N = 64 * 256 };
     const quant_type *type = quant_type_of(QUANT_Q4_K);
     float *x = mem_alloc(sizeof *x * N), *y = mem_alloc(sizeof *y * N);
@@ -143,7 +140,6 @@ static void four_bits_are_used_well(void **state) {
 // Row by row no worse than ggml's own search, but for what one row in its weights is by chance
 // (tools/golden_quantised.py).
 static void four_bits_are_as_good_as_ggmls(void **state) {
-    (void)state;
     arena *a = arena_new("quantised");
     const quant_type *type = quant_type_of(QUANT_Q4_K);
     gguf_file file;
@@ -236,7 +232,6 @@ static void expect_same_product(const kernels *by, const held_product *test, int
 
 // All of a matrix, and parts that begin and end between blocks, over one and several blocks of k.
 static void products_have_the_bits_of_widened_matrices(void **state) {
-    (void)state;
     static const quant_id ids[] = {QUANT_Q4_K, QUANT_Q8_0, QUANT_Q6_K};
     static const struct {
         int64_t rows, columns, row, column, n_rows, n_columns;
@@ -300,7 +295,6 @@ static void tiles_and_blocks_by(gemm_choice choice) {
 
 // By vectors, and by the registers of AMX in plain C.
 static void tiles_and_blocks_widen_their_part(void **state) {
-    (void)state;
     tiles_and_blocks_by(GEMM_FP32);
     tiles_and_blocks_by(GEMM_AMX_EMULATED);
 }

@@ -102,7 +102,6 @@ static drv_status read_by(int way, const char *path, const str *packed, input_pa
 }
 
 static void as_they_were_packed(void **state) {
-    (void)state;
     arena *a = arena_new("streams");
     const char *path = path_join(a, temporary_dir(a), "x");
     uint64_t seed = 1;
@@ -125,7 +124,6 @@ static void as_they_were_packed(void **state) {
 }
 
 static void windows_are_read_or_named(void **state) {
-    (void)state;
     arena *a = arena_new("windows");
     const char *path = path_join(a, temporary_dir(a), "x");
     for (int log = 27; log <= 41; log += 2) {

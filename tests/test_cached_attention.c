@@ -142,7 +142,6 @@ static void every_case(check_function *check) {
 }
 
 static void pieces(void **state) {
-    (void)state;
     const kernels *levels[MAX_ATTENTION_LEVELS];
     every_case(pieces_are_the_whole);
     for (int n = attention_levels(DT_BF16, levels); n-- > vector_levels(levels);)
@@ -151,13 +150,11 @@ static void pieces(void **state) {
 }
 
 static void rows(void **state) {
-    (void)state;
     every_case(a_row_sees_the_same);
 }
 
 // Chunks grow with the keys and cover them all; what is set aside for the longest is enough for all.
 static void chunks(void **state) {
-    (void)state;
     attention_args most = {.dt = DT_F32, .n_heads = 6, .n_kv_heads = 2, .head_dim = 8};
     for (most.first = 0; most.first < 40000; most.first += 1 + most.first / 50) {
         attention_args args = most;

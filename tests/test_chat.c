@@ -99,18 +99,15 @@ static int check_file(const char *path, const char *templates) {
 }
 
 static void random_templates(void **state) {
-    (void)state;
     assert_true(check_file(TEST_DIR "/golden/chat/random.jsonl", NULL) >= 200);
 }
 
 // The idioms of real templates, and what is rare in them (tools/make_chat_snippets.py).
 static void snippets(void **state) {
-    (void)state;
     assert_true(check_file(TEST_DIR "/golden/chat/snippets.jsonl", NULL) >= 140);
 }
 
 static void templates_of_families(void **state) {
-    (void)state;
     outside_path(TEST_DIR "/../../shared/data/chat");
     assert_true(check_file(TEST_DIR "/../../shared/data/chat/golden.jsonl",
                         TEST_DIR "/../../shared/data/chat/templates") >= 100);
@@ -142,7 +139,6 @@ static void check_texts(const text_case *cases, size_t n) {
 #define LATE "{% set s = namespace(n=0) %}{% for m in 'abcd' if s.n < 2 %}{% set s.n = s.n + 1 %}"
 
 static void late_conditions(void **state) {
-    (void)state;
     static const text_case cases[] = {
             {LATE "{{ m }}{% endfor %}", "ab"}, // asked before each turn
             {LATE "{{ m }}{{ loop.last }}{% endfor %}",
@@ -161,7 +157,6 @@ static void late_conditions(void **state) {
 
 // What jinja2 gives for what is gone through once, for safe texts and for ASCII alone.
 static void generators_and_safe_texts(void **state) {
-    (void)state;
     static const text_case cases[] = {
             {"{% if messages|selectattr('role', 'equalto', 'nobody') %}yes{% endif %}", "yes"},
             {"{% set g = messages|map(attribute='role') %}{{ g|first }}{{ g|list }}{{ g|list }}",
@@ -191,7 +186,6 @@ static void generators_and_safe_texts(void **state) {
 
 // Each must end with one line, soon, and within its memory.
 static void greedy_templates(void **state) {
-    (void)state;
     static const struct {
         const char *source, *says;
     } cases[] = {
@@ -240,7 +234,6 @@ static void greedy_templates(void **state) {
 
 // What Jinja has and no chat template uses.
 static void refused_by_name(void **state) {
-    (void)state;
     static const struct {
         const char *source, *says;
     } cases[] = {
@@ -280,7 +273,6 @@ static void refused_by_name(void **state) {
 }
 
 static void broken_templates(void **state) {
-    (void)state;
     static const struct {
         const char *source, *says;
     } cases[] = {
@@ -325,7 +317,6 @@ static void broken_templates(void **state) {
 
 // chat_template.jinja wins over tokenizer_config.json, whose template may be one of a list.
 static void template_of_a_folder(void **state) {
-    (void)state;
     arena *a = arena_new("folder");
     const char *dir = temporary_dir(a);
     static const char config[] =

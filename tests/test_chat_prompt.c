@@ -41,7 +41,6 @@ static int prompt_of(const char *text) {
 }
 
 static void an_interrupt_before_the_wait_is_heard(void **state) {
-    (void)state;
     assert_int_equal(prompt_of(""), 0);
     assert_int_equal(prompt_of("half a li"), 0);
 }

@@ -59,13 +59,11 @@ static void check_scores(bool specials) {
 }
 
 static void scores_are_those_of_transformers(void **state) {
-    (void)state;
     check_scores(true);
     check_scores(false);
 }
 
 static void bad_records_are_refused_with_their_line(void **state) {
-    (void)state;
     static const struct {
         const char *line, *says;
     } cases[] = {{"{\"context\": \"a\"", "not valid JSON"}, {"[1]", "no JSON object"},

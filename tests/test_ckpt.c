@@ -20,7 +20,6 @@ static void parse_says(const char *header, int64_t length, size_t n_data, const 
 }
 
 static void safetensors_that_lie(void **state) {
-    (void)state;
 #define T(dtype, shape, offsets)                                                                   \
     "{\"t\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
     parse_says(T("F32", "[2]", "[0,8]"), -1, 8, NULL);
@@ -118,7 +117,6 @@ static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
 
 // A LoRA run's checkpoint is a PEFT folder: no copy of the base.
 static void adapters_are_checkpoints(void **state) {
-    (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = temporary_dir(a), *path, *json;
     save_as(dir, 1, 1, 0, true);
@@ -136,7 +134,6 @@ static void adapters_are_checkpoints(void **state) {
 // Broken checkpoints, newer or older, are never removed and do not count, nor do newer ones that
 // are whole; one in the way is renamed.
 static void retention_spares_the_broken(void **state) {
-    (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 4, 10, 0);
     static const char *const broken[] = {"step-000005", "step-000007", "step-000008",
@@ -158,7 +155,6 @@ static void retention_spares_the_broken(void **state) {
 
 // A checkpoint in the way that is whole is not ours to move.
 static void another_attempts_stays(void **state) {
-    (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 3, 3, 0);
     const ckpt_content c = {.config_json = "{}", .trainer_json = "{\"step\": 3}"};
@@ -175,7 +171,6 @@ static void another_attempts_stays(void **state) {
 }
 
 static void newest_and_retention(void **state) {
-    (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 8, 12, 3), *path;
     char **names;
@@ -190,7 +185,6 @@ static void newest_and_retention(void **state) {
 
 // What only resuming needs may be gone for those who read no more than weights; it may not be broken.
 static void weights_alone(void **state) {
-    (void)state;
     static const char *const files[] = {"optimizer.safetensors", "trainer.json",
             "model.safetensors"};
     for (int i = 0; i < 3; i++) {
@@ -214,7 +208,6 @@ static void weights_alone(void **state) {
 // A flipped bit in any seventh byte, a cut or a missing file is seen, and the older checkpoint is
 // used.
 static void harmed(void **state) {
-    (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"), *path;
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
@@ -246,7 +239,6 @@ static void harmed(void **state) {
 // One member of the manifest at a time becomes something else: what another version means is not
 // guessed, and what is no number or no hash is no value by accident.
 static void manifests_of_other_versions_and_types(void **state) {
-    (void)state;
     static const struct {
         const char *member, *value, *says; // says NULL: it is valid
     } cases[] = {{"version", "2", NULL}, {"version", "3", "\"version\" is 3, expected 1 or 2"},
@@ -296,7 +288,6 @@ static void manifests_of_other_versions_and_types(void **state) {
 // Blocks so small that a reader would hold more digests than a file is worth are refused unread,
 // and the checkpoint before is used.
 static void too_many_blocks(void **state) {
-    (void)state;
     enum { BYTES = 64 * ((1 << 22) + 1) };
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"),
@@ -321,7 +312,6 @@ static drv_status no_space(void *ctx, const char *source, int64_t first, int64_t
 }
 
 static void failed_save_leaves_the_old(void **state) {
-    (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
     const ckpt_tensor t = whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0);
@@ -356,7 +346,6 @@ static drv_status ones_but_one(void *ctx, const char *source, int64_t first, int
 
 // A value that is not finite, wherever it is, in either type of file; the largest is one.
 static void what_is_no_number_is_not_saved(void **state) {
-    (void)state;
     enum { ROWS = 7, COLUMNS = 11, N = ROWS * COLUMNS };
     static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
     arena *a = arena_new("ckpt");
@@ -421,7 +410,6 @@ static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
 }
 
 static void filling(void **state) {
-    (void)state;
     arena *a = arena_new("fill");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
     const ckpt_tensor w = whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
@@ -462,7 +450,6 @@ static void write_values(arena *a, const char *dir, st_type type, uint32_t value
 
 // A value that is not finite is found wherever it lies, and the largest one passes.
 static void finite_values(void **state) {
-    (void)state;
     static const struct {
         st_type type;
         uint32_t largest, infinite, nan;
@@ -492,7 +479,6 @@ static void finite_values(void **state) {
 
 // The tied output weight may lie beside the embedding when it is the same.
 static void filling_tied(void **state) {
-    (void)state;
     arena *a = arena_new("tied");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
     const ckpt_tensor embedding =
@@ -507,7 +493,6 @@ static void filling_tied(void **state) {
 }
 
 static void indexes_that_lie(void **state) {
-    (void)state;
     arena *a = arena_new("index");
     const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
     const ckpt_tensor list[] = {whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),

@@ -49,7 +49,6 @@ static drv_status exchange(comm *self, void *ctx) {
 }
 
 static void what_one_puts(void **state) {
-    (void)state;
     OK(comm_run_threads(RANKS, 1, NULL, exchange, NULL));
 }
 
@@ -81,12 +80,10 @@ static drv_status one_leaves_early(comm *self, void *ctx) {
 }
 
 static void a_rank_that_leaves(void **state) {
-    (void)state;
     OK(comm_run_threads(RANKS, 1, NULL, one_leaves_early, NULL));
 }
 
 static void a_rank_that_fails(void **state) {
-    (void)state;
     FAILS(comm_run_threads(RANKS, 1, NULL, one_leaves, NULL), DRV_E_DATA, "rank 1 gives up");
 }
 

@@ -80,7 +80,6 @@ static drv_status all_cases(comm *c, void *ctx) {
 }
 
 static void every_rank_gets_its_part(void **state) {
-    (void)state;
     OK(comm_run_threads(RANKS, 1, NULL, all_cases, NULL));
 }
 
@@ -94,7 +93,6 @@ static node *add_one(arena *a, op_kind op, int ranks, const mesh *m, graph **out
 }
 
 static void gradients_pair_up(void **state) {
-    (void)state;
     static const struct {
         op_kind forward, backward;
         int64_t rows; // of four ranks with 8 rows in
@@ -121,7 +119,6 @@ static void gradients_pair_up(void **state) {
 }
 
 static void ranks_must_be_those_of_the_mesh(void **state) {
-    (void)state;
     arena *a = arena_new("mesh");
     const mesh m = {.size = {1, 4, 1, 2}};
     graph *g;

@@ -220,13 +220,11 @@ static drv_status every_collective(comm *self, void *ctx) {
 
 static void threads_join_as_the_reference(void **state) {
     static const int sizes[] = {1, 2, 3, 4, 8};
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         OK(comm_run_threads(sizes[i], 1, NULL, every_collective, NULL));
 }
 
 static void processes_join_as_the_reference(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");
     for (int n = 2; n <= 4 && has_mpirun(); n++)
@@ -252,7 +250,6 @@ static drv_status one_gives_up(comm *c, void *ctx) {
 }
 
 static void a_failure_ends_all_with_its_message(void **state) {
-    (void)state;
     for (int who = 0; who < 4; who++) {
         FAILS(comm_run_threads(4, 1, NULL, one_fails, &who), DRV_E_IO, "no space left");
         FAILS(comm_run_threads(4, 1, NULL, one_gives_up, &who), DRV_E_DATA, "bad row 17");
@@ -290,7 +287,6 @@ static drv_status one_gives_up_alone(comm *c, void *ctx) {
 }
 
 static void processes_print_it_once(void **state) {
-    (void)state;
     static const char *const parts[] = {"gives up", "gives up alone"};
     arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");
@@ -342,7 +338,6 @@ static drv_status duplicates_sum(comm *c, void *ctx) {
 }
 
 static void a_rank_may_have_two_threads(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");
     OK(comm_run_threads(4, 1, NULL, duplicates_sum, NULL));
@@ -366,7 +361,6 @@ static drv_status two_fail(comm *c, void *ctx) {
 }
 
 static void all_hear_of_the_first_failure(void **state) {
-    (void)state;
     OK(comm_run_threads(4, 1, NULL, two_fail, NULL));
 }
 

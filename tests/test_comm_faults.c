@@ -162,12 +162,10 @@ static void kill_one(const char *folder) {
 }
 
 static void a_killed_rank_is_named_by_all_others(void **state) {
-    (void)state;
     if (has_mpirun()) kill_one("waits");
 }
 
 static void also_while_they_compute(void **state) {
-    (void)state;
     if (has_mpirun()) kill_one("computes");
 }
 
@@ -185,14 +183,12 @@ static void give_up(const char *folder) {
 }
 
 static void why_a_rank_gives_up_is_said_once(void **state) {
-    (void)state;
     if (!has_mpirun()) return;
     give_up("waits");
     give_up("computes");
 }
 
 static void a_stopped_rank_is_found(void **state) {
-    (void)state;
     if (!has_mpirun()) return;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
@@ -232,7 +228,6 @@ static drv_status is_asked_to_stop(comm *self, void *ctx) {
 }
 
 static void a_stop_of_one_rank_reaches_all(void **state) {
-    (void)state;
     if (!has_mpirun()) return;
     arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");

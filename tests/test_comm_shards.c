@@ -103,7 +103,6 @@ static drv_status every_length(comm *self, void *ctx) {
 }
 
 static void short_and_empty_shards(void **state) {
-    (void)state;
     static const int sizes[] = {1, 2, 3, 5};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         OK(comm_run_threads(sizes[i], 1, NULL, every_length, NULL));
@@ -124,7 +123,6 @@ static drv_status large(comm *self, void *ctx) {
 }
 
 static void several_buckets(void **state) {
-    (void)state;
     static const struct {
         int ranks;
         int64_t n;
@@ -151,7 +149,6 @@ static drv_status of_context(comm *self, void *ctx) {
 }
 
 static void runs_of_data_ranks(void **state) {
-    (void)state;
     OK(comm_run_threads(4, 1, NULL, of_context, NULL));
     OK(comm_run_threads(6, 1, NULL, of_context, NULL)); // where another tree is another sum
 }

@@ -64,7 +64,6 @@ static drv_status in_order(comm *self, void *ctx) {
 }
 
 static void one_after_the_other(void **state) {
-    (void)state;
     OK(comm_run_threads(2, 1, NULL, in_order, NULL));
 }
 
@@ -89,7 +88,6 @@ static drv_status exactly_that(comm *self, void *ctx) {
 }
 
 static void a_wait_is_for_one_operation(void **state) {
-    (void)state;
     OK(comm_run_threads(2, 1, NULL, exactly_that, NULL));
 }
 
@@ -123,7 +121,6 @@ static drv_status second_fails(comm *self, void *ctx) {
 }
 
 static void a_failure_is_told_to_all_who_wait(void **state) {
-    (void)state;
     OK(comm_run_threads(2, 1, NULL, second_fails, NULL));
 }
 
@@ -145,7 +142,6 @@ static drv_status close_early(comm *self, void *ctx) {
 }
 
 static void the_end_comes_after_all_of_them(void **state) {
-    (void)state;
     OK(comm_run_threads(2, 1, NULL, close_early, NULL));
 }
 
@@ -204,7 +200,6 @@ static drv_status bytes_of_groups(comm *self, void *ctx) {
 }
 
 static void bytes_count_as_those_of_the_group(void **state) {
-    (void)state;
     OK(comm_run_threads(6, 1, NULL, bytes_of_groups, NULL));
 }
 
@@ -267,7 +262,6 @@ static drv_status named_and_timed(comm *self, void *ctx) {
 }
 
 static void the_ranks_own_waiting_shows(void **state) {
-    (void)state;
     OK(comm_run_threads(2, 1, NULL, named_and_timed, NULL));
 }
 

@@ -34,7 +34,6 @@ static compiler_flags choose(arena *a, const char *platform, const backend_opts 
 }
 
 static void cuda_is_deterministic(void **state) {
-    (void)state;
     arena *a = arena_new("flags");
     const backend_opts plain = {0}, target = {.target = "cuda:h200"},
                        fastest = {.nondeterministic = true};
@@ -55,7 +54,6 @@ static void cuda_is_deterministic(void **state) {
 }
 
 static void users_cannot_part_it_from_the_calls(void **state) {
-    (void)state;
     static const char *const flags[] = {DETERMINISTIC "False", DETERMINISTIC "True",
             "xla_gpu_deterministic_ops=True"};
     arena *a = arena_new("flags");
@@ -108,7 +106,6 @@ static int times(const char *text, const char *word) {
 }
 
 static void calls_say_what_the_flags_say(void **state) {
-    (void)state;
     arena *a = arena_new("calls");
     for (int deterministic = 0; deterministic < 2; deterministic++) {
         str text = calls_of(a, deterministic);

@@ -5,7 +5,6 @@
 #include "config_text.h"
 
 static void values_out_of_range_are_refused(void **state) {
-    (void)state;
     static const refusal cases[] = {
             {TINY "training: {steps: many}\n",
                     {"run.yaml:2", "training.steps", "many", "a whole number of at least 0"}},
@@ -47,7 +46,6 @@ static void values_out_of_range_are_refused(void **state) {
 }
 
 static void keys_in_conflict_are_named(void **state) {
-    (void)state;
     static const refusal cases[] = {
             {TINY "training: {global_batch_size: 9, micro_batch_size: 2}\n",
                     {"run.yaml:2", "global_batch_size", "9", "multiple of micro_batch_size 2"}},
@@ -117,7 +115,6 @@ static void offload_needs_a_device(void **state) {
 }
 
 static void groups_that_do_not_divide_are_named(void **state) {
-    (void)state;
     static const refusal cases[] = {
             {TINY "training: {global_batch_size: 4}\nparallel: {accumulation_groups: 3}\n",
                     {"run.yaml:3", "accumulation_groups", "is 3", "divisor of the 4"}},
@@ -135,7 +132,6 @@ static void groups_that_do_not_divide_are_named(void **state) {
 }
 
 static void files_that_are_no_configuration(void **state) {
-    (void)state;
     static const refusal cases[] = {
             {"model:\n  preset: tiny\ntraining:\n\tsteps: 3\n",
                     {"run.yaml:4: a tab, expected spaces for indentation"}},
@@ -192,7 +188,6 @@ static void files_that_are_no_configuration(void **state) {
 // Refused while it is read: ten seconds and more went into each before. The limit of processor time
 // is a thousand times what it takes.
 static void deep_files_are_refused_at_once(void **state) {
-    (void)state;
     enum { DEPTH = 50000 };
     static const char *const openings[] = {"[", "{a: ", "- ", "[{a: "};
     arena *a = arena_new("deep");
@@ -210,7 +205,6 @@ static void deep_files_are_refused_at_once(void **state) {
 }
 
 static void slips_of_the_keyboard(void **state) {
-    (void)state;
     static const refusal cases[] = {
             {TINY "training:\n  stepz: 5\n", {"run.yaml:3", "\"training.stepz\"", "\"5\"",
                                                      "did you mean \"training.steps\""}},
@@ -243,7 +237,6 @@ static const char shape[] = "{\"vocab_size\": 32, \"hidden_size\": 8, \"intermed
                             "\"bos_token_id\": 1, \"eos_token_id\": [2, 3], \"pad_token_id\": 0}";
 
 static void model_from_a_folder_that_is_none(void **state) {
-    (void)state;
     arena *a = arena_new("model.from");
     const char *run = temporary_dir(a);
     OK(dir_make(path_join(a, run, "checkpoints")));
@@ -286,7 +279,6 @@ static void model_from_a_folder_that_is_none(void **state) {
 }
 
 static void weights_and_ids_come_with_model_from(void **state) {
-    (void)state;
     arena *a = arena_new("model.from");
     const char *from = folder_with(a,
             (const char *const[]){"config.json", "tokenizer.json", "model.safetensors", NULL},
@@ -323,7 +315,6 @@ static void weights_and_ids_come_with_model_from(void **state) {
 }
 
 static void right_configs(void **state) {
-    (void)state;
     static const char *const cases[] = {TINY,
             "model: {preset: llama-3.1-8b}\n"
             "data: {train: [{prefix: a, weight: 2}, {prefix: b}, c], split: [969, 30, 1]}\n"
@@ -343,7 +334,6 @@ static void right_configs(void **state) {
 
 // What follows from other keys, and from the processes that were started.
 static void defaults_that_depend_on_others(void **state) {
-    (void)state;
     arena *a = arena_new("config");
     run_config cfg;
     OK(load(a, TINY "lora: {dropout: 0.1}\n", &cfg));
@@ -364,7 +354,6 @@ static void defaults_that_depend_on_others(void **state) {
 }
 
 static void overrides_replace_what_the_file_says(void **state) {
-    (void)state;
     arena *a = arena_new("overrides");
     const char *path = path_join(a, temporary_dir(a), "run.yaml");
     const char yaml[] = TINY "data:\n  train: [a, b, c]\ntraining: {steps: 3}\n";

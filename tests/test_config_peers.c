@@ -15,7 +15,6 @@ static void refuse_answered(const answered *cases, size_t n) {
 // One key of each kind from Hugging Face's Trainer, peft, Megatron-LM, NeMo, NxD Training and
 // torchtitan.
 static void other_trainers_keys_are_answered(void **state) {
-    (void)state;
     static const answered cases[] = {{"learning_rate: 1", "\"optimizer.lr\""},
             {"learning_rat: 1", "another trainer's \"learning_rate\"? here it is \"optimizer.lr\""},
             {"LEARNING-RATE: 1", "here it is \"optimizer.lr\""},
@@ -76,7 +75,6 @@ static void other_trainers_keys_are_answered(void **state) {
 
 // Where the last part of a key says nothing, its section does.
 static void units_of_samples_and_tokens_are_answered(void **state) {
-    (void)state;
     static const answered cases[] = {
             {"lr_warmup_samples: 9", "in steps: samples / training.global_batch_size"},
             {"lr-decay-samples: 9", "in steps: samples / training.global_batch_size"},
@@ -88,7 +86,6 @@ static void units_of_samples_and_tokens_are_answered(void **state) {
 }
 
 static void other_trainers_sections_are_answered(void **state) {
-    (void)state;
     static const answered cases[] = {{"activation_checkpoint: {mode: full}",
                                              "\"training.recompute\""},
             {"zero_optimization: {stage: 1}", "\"parallel.zero\""},
@@ -110,7 +107,6 @@ static void other_trainers_sections_are_answered(void **state) {
 
 // One run names every key that is none, so that a file of another trainer needs one look.
 static void all_unknown_keys_are_answered_at_once(void **state) {
-    (void)state;
     static const refusal cases[] = {
             {"trainer: {max_steps: 2, devices: 4}\nmodel: {optim: {lr: 1}, preset: tiny}\n",
                     {"run.yaml:1: unknown key \"trainer.max_steps\"",

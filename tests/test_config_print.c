@@ -30,7 +30,6 @@ static void reads_back(arena *a, const run_config *cfg, run_config *again) {
 }
 
 static void every_key_is_printed_with_default_and_meaning(void **state) {
-    (void)state;
     arena *a = arena_new("config");
     run_config cfg;
     OK(config_load(a, NULL, (const char *[]){"model.preset=llama-3.1-8b"}, 1, &cfg));
@@ -53,7 +52,6 @@ static void every_key_is_printed_with_default_and_meaning(void **state) {
 }
 
 static void presets_read_back(void **state) {
-    (void)state;
     for (int i = 0; i < n_model_presets; i++) {
         arena *a = arena_new("preset");
         run_config cfg, again;
@@ -89,7 +87,6 @@ static const char *nasty_text(arena *a, uint64_t seed) {
 }
 
 static void any_text_reads_back(void **state) {
-    (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
         arena *a = arena_new("nasty text");
         run_config cfg, again;
@@ -113,7 +110,6 @@ static void any_text_reads_back(void **state) {
 
 // The keys that other trainers' are translated to exist.
 static void answers_to_other_trainers_are_keys(void **state) {
-    (void)state;
     arena *a = arena_new("peers");
     str text = {0};
     foreign_keys_print(&text);

@@ -48,7 +48,6 @@ static layout_run run_on(const layout *l, const char *const *more, int n_more) {
 }
 
 static void rows_may_be_shared(void **state) {
-    (void)state;
     static const char *const more[][4] = {{"training.precision=fp32",
                                                   "model.tie_word_embeddings=true",
                                                   "training.recompute=full",
@@ -69,7 +68,6 @@ static void rows_may_be_shared(void **state) {
 }
 
 static void rows_of_bf16(void **state) {
-    (void)state;
     const char *more[] = {"training.precision=bf16", "parallel.accumulation_groups=2"};
     layout_run one = run_on(&(layout){1, 1, 1, 1}, more, 2);
     for (int context = 2; context <= 4; context *= 2) {
@@ -82,7 +80,6 @@ static void rows_of_bf16(void **state) {
 
 // Elements are dropped by their place in the whole row.
 static void branches_with_dropout(void **state) {
-    (void)state;
     const char *more[] = {"training.precision=fp32", "lora.rank=4", "lora.dropout=0.3",
             "lora.target_modules=all-linear", "training.micro_batch_size=2"};
     layout_run one = run_on(&(layout){1, 1, 1, 1}, more, 5);
@@ -110,7 +107,6 @@ static int64_t activations_of(int context, memory_plan *out) {
 }
 
 static void memory_of_a_long_row_falls_with_the_ranks(void **state) {
-    (void)state;
     memory_plan planned, before;
     const int64_t one = activations_of(1, &before);
     for (int context = 2; context <= 16; context *= 2) {
@@ -124,7 +120,6 @@ static void memory_of_a_long_row_falls_with_the_ranks(void **state) {
 
 // --- what cannot be shared
 static void rows_that_do_not_divide_are_refused(void **state) {
-    (void)state;
     static const struct {
         const char *sets[2], *text;
     } cases[] =

@@ -69,13 +69,11 @@ static int every_mesh(mesh_case *out) {
 }
 
 static void every_mesh_fp32(void **state) {
-    (void)state;
     mesh_case all[24];
     same_bits_on(all, every_mesh(all), &fp32, BLOCKS, NULL);
 }
 
 static void every_mesh_bf16(void **state) {
-    (void)state;
     mesh_case all[24];
     same_bits_on(all, every_mesh(all), &bf16, BLOCKS, NULL);
 }
@@ -84,7 +82,6 @@ static void every_mesh_bf16(void **state) {
 // reduction blocks on whoever has fewer of them. Every degree of both axes, beside pipelines and
 // data.
 static void ranks_that_share_a_head(void **state) {
-    (void)state;
     static const mesh_case some[] = {{4, 1, 1, 1}, {4, 2, 1, 1}, {2, 4, 1, 1}, {8, 1, 1, 1},
             {1, 4, 1, 1}, {1, 2, 2, 2}, {4, 1, 2, 1}, {4, 1, 1, 2}};
     static const char *const more[] = {"parallel.sequence=false", "training.recompute=full"};
@@ -100,7 +97,6 @@ static void ranks_that_share_a_head(void **state) {
 
 // Without ZeRO, without shared tokens, with several rows a micro-batch, recomputed.
 static void beside_other_keys(void **state) {
-    (void)state;
     static const mesh_case some[] = {{1, 2, 1, 2}, {2, 1, 1, 2}, {2, 2, 2, 1}, {1, 1, 1, 2}};
     same_bits_on(some, 4, &fp32, BLOCKS, "parallel.zero=0");
     same_bits_on(some, 4, &bf16, BLOCKS, "parallel.sequence=false");
@@ -112,7 +108,6 @@ static void beside_other_keys(void **state) {
 // Accumulation groups are joined in a tree of their own before reduction blocks are, also where
 // they are no power of two.
 static void three_data_ranks(void **state) {
-    (void)state;
     static const mesh_case some[] = {{1, 1, 1, 3}, {1, 2, 1, 3}, {2, 2, 1, 3}};
     static const char *const levels[] = {"parallel.zero=0", "parallel.zero=1", "parallel.zero=2"};
     model_case three = fp32;
@@ -125,7 +120,6 @@ static void three_data_ranks(void **state) {
 }
 
 static void eight_ranks(void **state) {
-    (void)state;
     static const mesh_case chain[] = {{1, 2, 1, 1}, {1, 4, 1, 1}, {1, 8, 1, 1}, {1, 4, 1, 2}};
     model_case wide[] = {fp32, bf16};
     for (int i = 0; i < 2; i++) {
@@ -140,7 +134,6 @@ static void eight_ranks(void **state) {
 // What ranks send in the ring and in the update; several data ranks send each of their reduction
 // blocks.
 static void bytes_are_those_of_the_plan(void **state) {
-    (void)state;
     static const struct {
         mesh_case mesh;
         int blocks;
@@ -168,14 +161,12 @@ static void bytes_are_those_of_the_plan(void **state) {
 // The number of reduction blocks decides, not the ranks: with others the bits are others, and the
 // default on one rank is what it was.
 static void blocks_decide(void **state) {
-    (void)state;
     layout_run four = run_case(&alone, &fp32, 4, NULL), two = run_case(&alone, &fp32, 2, NULL);
     assert_memory_not_equal(four.weights, two.weights, sizeof(float) * (size_t)two.n_weights);
     free(four.weights), free(two.weights);
 }
 
 static void blocks_that_do_not_divide_are_refused(void **state) {
-    (void)state;
     static const struct {
         const char *sets[2], *text;
     } cases[] = {{{"parallel.context=2", "parallel.context_blocks=6"},

@@ -128,14 +128,12 @@ static void every_continuation(void) {
 }
 
 static void continuations_see_their_beginning_and_themselves(void **state) {
-    (void)state;
     every_continuation();
 }
 
 // Within a continuation, over its beginning, over the ends of blocks; a continuation that reaches
 // further back than the end of the one before.
 static void continuations_in_a_window(void **state) {
-    (void)state;
     static const int64_t windows[] = {1, 2, 6, 64, 100};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         window = windows[i];

@@ -42,7 +42,6 @@ static double replay_error(arena *a, const model *base, const char *golden, cons
 }
 
 static void replays_as_transformers(void **state) {
-    (void)state;
     static const char *const names[] = {"tied", "untied_llama3"};
     for (int i = 0; i < 2; i++) {
         arena *a = arena_new("replay");
@@ -58,7 +57,6 @@ static void replays_as_transformers(void **state) {
 }
 
 static void replays_adapters_as_peft(void **state) {
-    (void)state;
     static const struct {
         const char *base, *adapter;
     } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"},
@@ -82,7 +80,6 @@ static void replays_adapters_as_peft(void **state) {
 
 // What drover merges gives the logits of PEFT's merge_and_unload.
 static void merges_as_peft(void **state) {
-    (void)state;
     static const struct {
         const char *base, *adapter;
     } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"},
@@ -110,7 +107,6 @@ static void merges_as_peft(void **state) {
 // PEFT adds the branch to the output alone, which a model that ties it cannot hold when it is
 // merged: refused, whether the file has the weight twice or not. Untied it gives PEFT's logits.
 static void adapter_of_a_tied_head(void **state) {
-    (void)state;
     arena *a = arena_new("head");
     const char *folder = golden_path(a, "adapters/head"),
                *untied = golden_with_head(a, false, true),
@@ -134,7 +130,6 @@ static void adapter_of_a_tied_head(void **state) {
 
 // transformers takes it for the embedding too, which a model that does not tie them has not.
 static void head_alone(void **state) {
-    (void)state;
     arena *a = arena_new("head");
     model tied, other, untied;
     char hash[2][33];
@@ -152,7 +147,6 @@ static void head_alone(void **state) {
 
 // A proof in which the adapter's module takes no part proves nothing.
 static void proof_without_the_adapter(void **state) {
-    (void)state;
     arena *a = arena_new("proof");
     const char *tied = golden_with_head(a, true, true);
     model base, other;
@@ -178,7 +172,6 @@ static drv_status not_good(void *ctx, out_folder *o, bool *good) {
 }
 
 static void unproved(void **state) {
-    (void)state;
     arena *a = arena_new("unproved");
     const char *out = path_join(a, temporary_dir(a), "out");
     model m;
@@ -203,7 +196,6 @@ static void unproved(void **state) {
 
 // A tokenizer goes out with a model that has a row for each of its tokens, and with no other.
 static void tokens_without_a_row(void **state) {
-    (void)state;
 #define VOCAB "\"model\": {\"vocab\": {\"a\": 0, \"b\": "
     static const struct {
         const char *tokenizer, *config, *says; // NULL: it is written

@@ -10,7 +10,6 @@ static void put(arena *a, const char *root, const char *path, const char *text) 
 }
 
 static void the_smallest_quota_counts(void **state) {
-    (void)state;
 #define V1 "sys/fs/cgroup/cpu"
 #define V2 "sys/fs/cgroup"
     static const struct {
@@ -57,7 +56,6 @@ static void the_smallest_quota_counts(void **state) {
 
 // As many threads as there are cores, and no more than fill the quota.
 static void threads_follow_the_quota(void **state) {
-    (void)state;
     static const struct {
         int n_cores;
         double quota;

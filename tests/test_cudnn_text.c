@@ -177,7 +177,6 @@ static void compare(const json_t *expected, const char *line) {
 static const char call_op[] = "\"stablehlo.custom_call\"";
 
 static void calls_are_those_of_jax(void **state) {
-    (void)state;
     arena *a = arena_new("golden");
     json_t *golden;
     OK(json_read_file(golden_path(a, "cudnn_calls.json"), &golden));
@@ -253,7 +252,6 @@ static void moves_are_those_of_jax(void **state) {
 
 // Rows of documents never go through the loop over blocks where the heads are cuDNN's.
 static void heads_decide(void **state) {
-    (void)state;
     static const struct {
         shape s;
         lower_options options;
@@ -291,7 +289,6 @@ static void heads_decide(void **state) {
 
 // Whatever the number of layers, and in both directions.
 static void masks_are_made_once(void **state) {
-    (void)state;
     for (int segments = 0; segments < 2; segments++) {
         arena *a = arena_new("layers");
         const op_attrs attrs = {.heads = {2, 2, 64},
@@ -321,7 +318,6 @@ static void masks_are_made_once(void **state) {
 
 // Of a row of 8,192 of Llama-3.1-8B, by the figures of docs/adr/0042; and in a run's plan.
 static void memory_is_planned(void **state) {
-    (void)state;
     static const struct {
         int documents;
         bool masked;
@@ -364,7 +360,6 @@ static memory_plan plan_of(arena *a, const char *key) {
 
 static void runs_are_planned_with_it(void **state) {
     enum { HEADS = 8, HIDDEN = 64, GATE_UP = 2 * 172 }; // of the preset
-    (void)state;
     arena *a = arena_new("plans");
     const int64_t mask = 2 * 128 * 128 * 2, heads = plan_of(a, "data.pack=auto").workspace / mask;
     const memory_plan documents = plan_of(a, "data.pack=documents"),

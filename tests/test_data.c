@@ -36,7 +36,6 @@ static rows_opts opts_of(const row_source_spec *s, int n, int64_t width, bool sh
 }
 
 static void round_trip(void **state) {
-    (void)state;
     arena *a = arena_new("data");
     const char *prefix = write_set(a, "set", (int[]){3, 0, 5, 1}, 4, 10);
     dataset *d;
@@ -62,7 +61,6 @@ static void round_trip(void **state) {
 
 // Byte for byte as Megatron writes it: the header of reference data sets, arrays at offset 34.
 static void index_bytes(void **state) {
-    (void)state;
     arena *a = arena_new("data");
     const char *prefix = write_set(a, "set", (int[]){3, 2}, 2, 0);
     char *p;
@@ -80,7 +78,6 @@ static void index_bytes(void **state) {
 // One epoch of shuffled rows holds every token once, and predicts all but the first of each
 // document and each document's last.
 static void nothing_is_dropped(void **state) {
-    (void)state;
     arena *a = arena_new("rows");
     const int sizes[] = {13, 1, 40, 7, 90, 2, 33};
     const char *prefix = write_set(a, "set", sizes, 7, 0);
@@ -120,7 +117,6 @@ static void nothing_is_dropped(void **state) {
 
 // 4 rows of 8 tokens and the token that the last one predicts; one token trains nothing.
 static void last_token_begins_no_row(void **state) {
-    (void)state;
     arena *a = arena_new("data");
     const row_source_spec s = {write_set(a, "set", (int[]){33}, 1, 0), 1},
                           alone = {write_set(a, "one", (int[]){1}, 1, 0), 1};
@@ -140,7 +136,6 @@ static void last_token_begins_no_row(void **state) {
 }
 
 static void order_and_resume(void **state) {
-    (void)state;
     arena *a = arena_new("rows");
     int sizes[50];
     for (int i = 0; i < 50; i++)
@@ -177,7 +172,6 @@ static void order_and_resume(void **state) {
 }
 
 static void splits_are_apart(void **state) {
-    (void)state;
     arena *a = arena_new("rows");
     int sizes[100];
     for (int i = 0; i < 100; i++)
@@ -206,7 +200,6 @@ static void splits_are_apart(void **state) {
 }
 
 static void broken_files(void **state) {
-    (void)state;
     arena *a = arena_new("broken");
     const char *prefix = write_set(a, "set", (int[]){4, 4}, 2, 0),
                *idx = arena_printf(a, "%s.idx", prefix), *bin = arena_printf(a, "%s.bin", prefix);
@@ -242,7 +235,6 @@ static void broken_files(void **state) {
 // Megatron ends the index of a multimodal data set with a byte per sequence: its mode. They are
 // passed over; any other number of bytes is refused.
 static void mode_bytes_are_optional(void **state) {
-    (void)state;
     enum { N_SEQUENCES = 4, N_TOKENS = 9 };
     arena *a = arena_new("modes");
     const char *prefix = write_set(a, "set", (int[]){3, 0, 5, 1}, N_SEQUENCES, 10),
@@ -287,7 +279,6 @@ static const char *make_tokenizer(arena *a) {
 }
 
 static void builder(void **state) {
-    (void)state;
     arena *a = arena_new("build");
     const char *tok = make_tokenizer(a), *dir = temporary_dir(a),
                *in = path_join(a, dir, "in.jsonl");
@@ -326,7 +317,6 @@ static void builder(void **state) {
 
 // The same files on 1 and on 3 threads.
 static void workers_do_not_matter(void **state) {
-    (void)state;
     arena *a = arena_new("workers");
     const char *tok = make_tokenizer(a), *dir = temporary_dir(a), *in = path_join(a, dir, "in.txt");
     str text = {0};

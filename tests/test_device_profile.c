@@ -8,7 +8,6 @@
 #include "search/device_measure.h"
 
 static void shipped_ones_are_read(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     device_profile d;
     assert_true(device_profile_count() >= 9);
@@ -29,7 +28,6 @@ static void shipped_ones_are_read(void **state) {
 
 // Shares that are not given are those of all devices together, which the fit writes for trn2.
 static void shares_not_given(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     const char *path = path_join(a, temporary_dir(a), "sheet.yaml"),
                *sheet =
@@ -50,7 +48,6 @@ static void shares_not_given(void **state) {
 
 // The machines of drover launch --instance are those of the same profiles: figures from AWS's pages.
 static void machines_have_profiles(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     static const struct {
         const char *name;
@@ -97,7 +94,6 @@ static const char *changed(arena *a, const char *line, const char *by) {
 }
 
 static void what_is_refused(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     static const struct {
         const char *text, *says;
@@ -123,7 +119,6 @@ static void what_is_refused(void **state) {
 }
 
 static void files_that_are_refused(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     device_profile d;
     FAILS(device_profile_read(a, "./no.yaml", &d), DRV_E_IO, "./no.yaml");
@@ -143,7 +138,6 @@ static void files_that_are_refused(void **state) {
 }
 
 static void hosts_divide_the_ranks(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     device_profile d;
     OK(device_profile_read(a, "h100", &d));
@@ -156,7 +150,6 @@ static void hosts_divide_the_ranks(void **state) {
 
 // What a step's rows say, and the same after it was written and read.
 static void of_a_measured_step(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     const machine_roof roof = {.flops_per_s = 1e12, .bytes_per_s = 1e11};
     static step_profile step = {.step_s = 10, .outside_s = 0.5, .n_rows = 4};
@@ -202,7 +195,6 @@ static void of_a_measured_step(void **state) {
 // A run on a device of known speeds, of which a plan for another device is learned: the second plan
 // takes what the run took, term by term.
 static void of_a_finished_run(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     const char *sets[] = {"model.preset=tiny", "data.pack=stream", "training.global_batch_size=16",
             "parallel.data=2", "parallel.tensor=2"};

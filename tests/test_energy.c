@@ -98,7 +98,6 @@ static void shut(machine *host) {
 }
 
 static void packages_and_memory_count_once_and_wrap(void **state) {
-    (void)state;
     machine host = make("libnobody.so.7");
     put_zone(host.a, host.root, "intel-rapl:0", "package-0", "100");
     put_zone(host.a, host.root, "intel-rapl:0:0", "core", "50");
@@ -124,7 +123,6 @@ static void packages_and_memory_count_once_and_wrap(void **state) {
 }
 
 static void devices_count(void **state) {
-    (void)state;
     machine host = make("libm.so.6");
     n_devices = 2;
     millijoules[0] = 5000, millijoules[1] = 70000;
@@ -140,7 +138,6 @@ static void devices_count(void **state) {
 }
 
 static void both_count_together(void **state) {
-    (void)state;
     machine host = make("libm.so.6");
     n_devices = 1;
     put_zone(host.a, host.root, "intel-rapl:0", "package-0", "100");
@@ -153,7 +150,6 @@ static void both_count_together(void **state) {
 }
 
 static void what_cannot_be_read_is_said(void **state) {
-    (void)state;
     machine host = make("libnobody.so.7");
     OK(dir_remove(host.root));
     start(&host);

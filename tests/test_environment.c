@@ -69,14 +69,12 @@ static void check_case(const machine_case *c, int number) {
 }
 
 static void platforms(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i], (int)i);
 }
 
 // Without a name: platforms of which a device or a plugin is here, and no others.
 static void only_what_is_here(void **state) {
-    (void)state;
     arena *a = arena_new("machine");
     char root[] = "/tmp/drover-machine-XXXXXX";
     need *list;

@@ -13,7 +13,6 @@ static const struct {
         {DRV_E_FAULT, 75, 175}, {DRV_STOPPED, 3, 3}};
 
 static void each_status_has_its_number(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         unsetenv("DROVER_RETRY_STATUS");
         assert_int_equal(exit_status(rows[i].status), rows[i].plain);
@@ -24,7 +23,6 @@ static void each_status_has_its_number(void **state) {
 }
 
 static void what_is_no_number_changes_nothing(void **state) {
-    (void)state;
     static const char *const wrong[] = {"", "x", "0", "256", "-1", "75 ", "1e2"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("DROVER_RETRY_STATUS", wrong[i], 1);

@@ -54,7 +54,6 @@ static char *pattern(arena *a) {
 }
 
 static void pipes_are_read_to_the_end(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *bytes = pattern(a);
     for (int i = 0; i < 2 * N_SIZES; i++) {
@@ -73,7 +72,6 @@ static void pipes_are_read_to_the_end(void **state) {
 }
 
 static void files_are_read_whole(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *bytes = pattern(a), *path = path_join(a, temporary_dir(a), "file");
     for (int i = 0; i < 2 * N_SIZES; i++) {
@@ -86,7 +84,6 @@ static void files_are_read_whole(void **state) {
 
 // Files of /proc are regular and say that they are empty.
 static void files_without_a_size(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     char *text;
     size_t n;
@@ -101,7 +98,6 @@ static void files_without_a_size(void **state) {
 }
 
 static void folders_and_devices_are_refused(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     char *text;
     file_map map;
@@ -118,7 +114,6 @@ static void folders_and_devices_are_refused(void **state) {
 
 // What is read at any place is a file on a disk: nobody waits for a pipe that has no writer.
 static void what_is_read_at_any_place(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "file"),
                *pipe = path_join(a, dir, "pipe"), *link = path_join(a, dir, "link");
@@ -158,7 +153,6 @@ static void what_is_read_at_any_place(void **state) {
 
 // Another process may have begun the same file, and go on writing after ours is in its place.
 static void what_is_written_aside_is_a_new_file(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     char *text;
     size_t n;
@@ -181,7 +175,6 @@ static void what_is_written_aside_is_a_new_file(void **state) {
 
 // A link in the place of a file that is written is not followed.
 static void links_are_not_followed(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     char *text;
     size_t n;
@@ -202,7 +195,6 @@ static void links_are_not_followed(void **state) {
 
 // What another try may heal, once there is room (docs/adr/0006).
 static void disk_without_room(void **state) {
-    (void)state;
     const int fd = open("/dev/full", O_WRONLY);
     if (fd < 0) skip();
     FAILS(file_write_all(fd, "disk/file", "abc", 3), DRV_E_FULL, "could not write \"disk/file\"");
@@ -219,7 +211,6 @@ static void limit_files(rlim_t n_bytes) {
 // A limit on the size of files stands for a full disk: a line is torn by it, the next ones do not
 // fit at all, and all are there once there is room.
 static void what_a_full_disk_did_not_take_is_kept(void **state) {
-    (void)state;
     enum { LINES = 5000, FULL = 30000 };
     arena *a = arena_new("append");
     append_file *file;

@@ -47,7 +47,6 @@ static void check_machine(int number, const machine *m) {
 }
 
 static void the_least_limit_counts(void **state) {
-    (void)state;
 #define V1   "sys/fs/cgroup/memory"
 #define V2   "sys/fs/cgroup"
 #define NONE "9223372036854771712\n"
@@ -92,7 +91,6 @@ static void the_least_limit_counts(void **state) {
 
 // This very machine, in a child whose address space may grow by 64 MiB.
 static void ulimit_counts(void **state) {
-    (void)state;
     const memory_limit before = memory_limit_read("");
     assert_true(before.machine > 64 * MIB && before.free > 0 && before.free <= before.machine);
     const pid_t child = fork();
@@ -130,7 +128,6 @@ static int64_t needed(const run_config *cfg) {
 
 // A run that is out of memory is told what it does not do already.
 static void less_is_what_is_not_done(void **state) {
-    (void)state;
     static const struct {
         const char *sets[4], *less;
     } cases[] = {{{"model.preset=tiny", "training.micro_batch_size=2", "training.precision=fp32",
@@ -154,7 +151,6 @@ static void less_is_what_is_not_done(void **state) {
 
 // What is suggested fits, and nothing that costs less time would have.
 static void what_would_fit_is_really_planned(void **state) {
-    (void)state;
     arena *a = arena_new("fit");
     const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=8",
             "training.precision=fp32", "data.sequence_length=512"};
@@ -199,7 +195,6 @@ static void what_would_fit_is_really_planned(void **state) {
 
 // Where rows and recomputation are not enough, data ranks share more: the lowest level that fits.
 static void data_ranks_share_more(void **state) {
-    (void)state;
     arena *a = arena_new("levels");
     const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=1",
             "training.global_batch_size=8", "data.sequence_length=64", "training.recompute=full",
@@ -223,7 +218,6 @@ static void data_ranks_share_more(void **state) {
 // parallel.zero: auto is the lowest level that fits, in which the memory decides no bit: whatever
 // it is, the accumulation groups and partial sums are the same.
 static void the_level_follows_from_the_memory(void **state) {
-    (void)state;
     arena *a = arena_new("levels");
     const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=2",
             "training.global_batch_size=16", "data.sequence_length=64", "parallel.data=8",
@@ -265,7 +259,6 @@ static void the_level_follows_from_the_memory(void **state) {
 }
 
 static void a_run_that_does_not_fit_is_refused(void **state) {
-    (void)state;
     arena *a = arena_new("fit");
     run_config cfg;
     OK(config_load(a, NULL,
@@ -295,7 +288,6 @@ static int64_t resident_bytes(void) {
 
 // The rows of a large global batch, and those that are read ahead, are planned as what they take.
 static void batches_are_planned(void **state) {
-    (void)state;
     arena *a = arena_new("fit");
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=512", NULL};
     run_config small, large;
@@ -320,7 +312,6 @@ static void batches_are_planned(void **state) {
 // Llama 3.1 405B by the layout of NeMo's recipe for cards of 80 GB: its gradients in bf16 as there,
 // or in fp32 with cheap values computed again. All chunks share the memory of their activations.
 static void a_published_layout_fits(void **state) {
-    (void)state;
     static const char *const ways[][2] = {{"training.recompute=gathers",
                                                   "training.grad_dtype=bf16"},
             {"training.recompute=selective", "training.grad_dtype=fp32"}};

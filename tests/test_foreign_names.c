@@ -23,7 +23,6 @@ static void check_round_trip(foreign_rows rows, const foreign_sizes *sizes, cons
 }
 
 static void rows_come_back(void **state) {
-    (void)state;
     for (int64_t kv_heads = 1; kv_heads <= 4; kv_heads *= 2)
         for (int64_t ranks = 1; ranks <= 3; ranks++) {
             const foreign_sizes s = {.layers = 1,
@@ -41,7 +40,6 @@ static void rows_come_back(void **state) {
 // Places that follow from the descriptions: Meta has (x_i, x_{i + d / 2}) side by side, Megatron a
 // query group after the other, each with its queries, its key and its value.
 static void rows_lie_where_they_should(void **state) {
-    (void)state;
     const foreign_sizes s = {.layers = 1,
             .heads = 4,
             .kv_heads = 2,
@@ -61,7 +59,6 @@ static void rows_lie_where_they_should(void **state) {
 }
 
 static void sizes_are_checked(void **state) {
-    (void)state;
     static const struct {
         const char *config, *error;
     } cases[] = {
@@ -96,7 +93,6 @@ static void sizes_are_checked(void **state) {
 // The same bytes as pickletools.optimize(pickle.dumps((1, -5, 70000, 2**40, 1.5, "\u00e9", True,
 // None), 2)), but that Python ends the shortest form of 2**40 at its sixth byte.
 static void pickles_are_those_of_python(void **state) {
-    (void)state;
     static const char golden[] = "\x80\x02(K\x01J\xfb\xff\xff\xffJp\x11\x01\x00"
                                  "\x8a\x08\x00\x00\x00\x00\x00\x01\x00\x00"
                                  "G?\xf8\x00\x00\x00\x00\x00\x00X\x02\x00\x00\x00\xc3\xa9\x88Nt.";

@@ -53,7 +53,6 @@ static void check_model(const char *name, const char *config) {
 }
 
 static void models_are_the_same(void **state) {
-    (void)state;
     check_model("dcp", NULL);
     check_model("dcp", "model/config.json");
     check_model("mcore", "model/config.json");
@@ -69,12 +68,11 @@ static void models_are_the_same(void **state) {
 
 // Megatron's arguments are a config.json, but for the size of the vocabulary before it was padded.
 static void arguments_are_a_config(void **state) {
-    (void)state;
     arena *a = arena_new("arguments");
     model_source s;
     json_t *config;
     OK(model_source_open(a, golden(a, "mcore"), &s));
-    OK(s.reader->config(&s, &config));
+    OK(model_source_config(&s, &config));
     char *text = json_dumps(config, JSON_SORT_KEYS | JSON_COMPACT);
     assert_string_equal(text,
             "{\"architectures\":[\"LlamaForCausalLM\"],\"head_dim\":4,\"hidden_act\":\"silu\","
@@ -92,7 +90,6 @@ static void arguments_are_a_config(void **state) {
 
 // --- .metadata
 static void metadata_is_checked(void **state) {
-    (void)state;
     static const struct {
         const char *file, *error;
     } cases[] = {
@@ -136,7 +133,6 @@ static const char *copy_of(arena *a, const char *name) {
 
 // The files of two tensor ranks, harmed in one.
 static void ranks_that_disagree(void **state) {
-    (void)state;
     static const struct {
         const char *rank, *from, *to, *error;
     } cases[] = {
@@ -172,7 +168,6 @@ static void ranks_that_disagree(void **state) {
 }
 
 static void harm_is_named(void **state) {
-    (void)state;
     static const struct {
         const char *file, *from, *to; // no `from`: cut in the middle; no `to`: removed
         const char *error;
@@ -211,7 +206,6 @@ static void harm_is_named(void **state) {
 
 // --- archives
 static void archives_have_members(void **state) {
-    (void)state;
     static const char *const forms[] = {"pax", "gnu", "ustar"};
     for (int i = 0; i < 3; i++) {
         arena *a = arena_new("tar");
@@ -244,7 +238,6 @@ static void archives_have_members(void **state) {
 }
 
 static void harmed_archives_are_named(void **state) {
-    (void)state;
     static const struct {
         const char *name, *from, *to, *error; // no `from`: cut in the middle
     } cases[] = {
@@ -278,7 +271,6 @@ static char *states(arena *a, const char *name) {
 
 // Against the full tensors that they were made from (tools/golden_rank_states.py).
 static void optimizers_of_ranks_are_the_same(void **state) {
-    (void)state;
     static const struct {
         const char *name, *truth;
         int64_t samples;
@@ -328,7 +320,6 @@ static void copy_tree(arena *a, const char *from, const char *to) {
 #define BUFFERS  "iter_0000007/mp_rank_00_000/distrib_optim.pt"
 
 static void harmed_optimizers_are_named(void **state) {
-    (void)state;
     static const struct {
         const char *name, *file, *from, *to; // no `from`: `to` of the folder bad; no `to`: removed
         const char *error;

@@ -60,7 +60,6 @@ static void check_state(const char *name, int64_t samples, double rate, bool mas
 }
 
 static void states_are_the_same(void **state) {
-    (void)state;
     check_state("own", 20, (double)NAN, false);
     check_state("titan", -1, 0.0075, false);
     check_state("flattened", 20, 0.0075, true);
@@ -90,7 +89,6 @@ static drv_status open_whole(arena *a, const char *dir, model_source *s) {
 }
 
 static void harm_is_named(void **state) {
-    (void)state;
     static const struct {
         const char *name, *file, *from, *to, *error;
     } cases[] = {
@@ -137,7 +135,6 @@ static void harm_is_named(void **state) {
 
 // NeMo 2: the newest checkpoint of an experiment, and what Lightning keeps beside it.
 static void experiments_of_nemo(void **state) {
-    (void)state;
     static const char *const names[] = {"llama--step=2-consumed_samples=12.0",
             "llama--step=4-consumed_samples=20.0", "llama--step=9-consumed_samples=40.0"};
     arena *a = arena_new("nemo");
@@ -169,7 +166,6 @@ static void experiments_of_nemo(void **state) {
 }
 
 static void state_without_names(void **state) {
-    (void)state;
     arena *a = arena_new("file");
     model_source s;
     foreign_progress p;

@@ -44,7 +44,6 @@ static double nearest(const table *t, double x) {
 }
 
 static void the_largest_numbers(void **state) {
-    (void)state;
     const table t4 = e4m3(), t5 = e5m2();
     assert_true(t4.number[t4.n - 1] == 448 && t5.number[t5.n - 1] == 57344);
     assert_true(t4.number[1] == 0x1p-9 && t5.number[1] == 0x1p-16);
@@ -68,7 +67,6 @@ static void every_bf16(const kernels *k, const fp8_format *to, const table *t) {
 }
 
 static void all_levels_round_to_the_nearest(void **state) {
-    (void)state;
     const table t4 = e4m3(), t5 = e5m2();
     for (cpu_level level = CPU_REF; level <= cpu_detect(); level++) {
         every_bf16(kernels_for(level), &fp8_e4m3, &t4);
@@ -78,7 +76,6 @@ static void all_levels_round_to_the_nearest(void **state) {
 
 // fp32 numbers with all their bits, scaled.
 static void scaled_fp32(void **state) {
-    (void)state;
     enum { N = 4099 };
     static float x[N], y[N];
     const table t = e5m2();
@@ -92,7 +89,6 @@ static void scaled_fp32(void **state) {
 }
 
 static void scales_fill_the_range(void **state) {
-    (void)state;
     const fp8_format *formats[] = {&fp8_e4m3, &fp8_e5m2};
     const table tables[] = {e4m3(), e5m2()};
     for (int f = 0; f < 2; f++) {
@@ -111,7 +107,6 @@ static void scales_fill_the_range(void **state) {
 }
 
 static void magnitudes(void **state) {
-    (void)state;
     float x[100];
     uint16_t narrow[100];
     for (int i = 0; i < 100; i++) {
@@ -196,7 +191,6 @@ static void compare_product(fp8_use use, const table *first) {
 }
 
 static void products_of_rounded_operands(void **state) {
-    (void)state;
     const table t4 = e4m3(), t5 = e5m2();
     compare_product(FP8_FORWARD, &t4);
     compare_product(FP8_GRADIENT, &t5);

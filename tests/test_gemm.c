@@ -198,7 +198,6 @@ static void check(arena *a, const way *by, gemm_machine *m, const product *p, co
 
 // Every shape and type, in every way that this processor has.
 static void every_way(void **state) {
-    (void)state;
     arena *a = arena_new("gemm");
     way ways[MAX_MACHINES];
     gemm_machine *machines[MAX_MACHINES];
@@ -223,7 +222,6 @@ static void every_way(void **state) {
 
 // A sum of no products is 0, or what was there; a product of no rows or columns touches nothing.
 static void empty_products(void **state) {
-    (void)state;
     static const int64_t empty[][3] = {{9, 50, 0}, {0, 50, 7}, {9, 0, 7}};
     for (int i = 0; i < 3 * N_TYPES * 4; i++) {
         for (int level = CPU_REF; level <= (int)cpu_detect(); level++) {
@@ -289,7 +287,6 @@ static void forms_of_a_plan(const product *forms, double *const *wants) {
 // A reduction block of two runs, each longer than the kernels pack at once: the second one is added
 // to the first, for which they form its sum aside.
 static void long_runs_of_blocks(void **state) {
-    (void)state;
     enum { RUN = 4 * GEMM_WORDS }; // whole blocks, of pairs too: no room is left over
     static const gemm_tree tree = {.n_blocks = 1,
             .n_segments = 2,
@@ -317,7 +314,6 @@ static void long_runs_of_blocks(void **state) {
 // Whatever multiplies, the plan, which is made without a machine, has scratch enough for the tiles
 // of any number of threads: they fit it, and sums are right.
 static void any_number_of_threads(void **state) {
-    (void)state;
     const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_emulated", "bf16"};
     product forms[N_FORMS];
     double *wants[N_FORMS];
@@ -340,7 +336,6 @@ static void any_number_of_threads(void **state) {
 
 // Scratch that is too small ends the program before anything else is overwritten.
 static void too_little_scratch(void **state) {
-    (void)state;
     arena *a = arena_new("gemm");
     gemm_machine *machine;
     gemm *g;
@@ -367,7 +362,6 @@ static void too_little_scratch(void **state) {
 // A product cut for any number of threads has the bits of one that is not cut; by tiles of AMX as
 // well, a smaller one, since plain C is slow.
 static void bits(void **state) {
-    (void)state;
     arena *a = arena_new("gemm");
     for (int form = 0; form < 13; form++) { // from 8 on by tiles, then by the bf16 dot product
         const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? tiles() : GEMM_BF16;
@@ -412,7 +406,6 @@ static void bits(void **state) {
 // c += a b has the bits of a b, stored, and then added: so ranks may add what others have computed.
 // 2,000 and 4,000 elements of k are several blocks of any arithmetic.
 static void a_sum_is_added_as_a_whole(void **state) {
-    (void)state;
     enum { M = 37, N = 101, FORMS = 8 };
     for (int i = 0; i < FORMS * ((int)cpu_detect() + 1); i++) {
         const kernels *by = kernels_for((cpu_level)(i / FORMS));

@@ -79,7 +79,6 @@ static void expect_near(const char *what, int64_t n_tokens, const float *got, co
 
 // fp32: the tolerance of test_golden.c. bf16 rounds weights and activations to 8 bits.
 static void any_length_is_transformers(void **state) {
-    (void)state;
     int32_t ids[CONTEXT];
     prompt_of(CONTEXT, ids);
     for (int i = 0; i < 2 * N_MODELS; i++) {
@@ -105,7 +104,6 @@ static void any_length_is_transformers(void **state) {
 // The same products by the same kernels, but for the last token, which decoding multiplies as a
 // row: whole prompts in one program give nearly the same.
 static void the_whole_prompt_in_one_program(void **state) {
-    (void)state;
     for (int i = 0; i < 2 * N_MODELS; i++) {
         const bool bf16 = i >= N_MODELS;
         opened *model = open_model(models[i % N_MODELS], bf16 ? GENERATE_BF16 : GENERATE_FP32);
@@ -145,7 +143,6 @@ static void the_whole_prompt_in_one_program(void **state) {
 
 // However a prompt comes, in pieces or after another one that began alike: the same bits.
 static void a_prompt_may_come_in_pieces(void **state) {
-    (void)state;
     static const int pieces[][4] = {{300}, {65, 300}, {17, 81, 300}, {1, 2, 3, 300},
             {64, 128, 256, 300}};
     int32_t ids[CONTEXT], other[CONTEXT];
@@ -181,7 +178,6 @@ static void a_prompt_may_come_in_pieces(void **state) {
 
 // A token that was added is as good as one of a prompt: c eps sqrt(K) of other orders of sums.
 static void turns_of_a_conversation(void **state) {
-    (void)state;
     int32_t ids[CONTEXT];
     float want[VOCAB], got[VOCAB], *logits;
     prompt_of(CONTEXT, ids);
@@ -207,7 +203,6 @@ static bool after_some_calls(void *ctx) {
 }
 
 static void interrupted(void **state) {
-    (void)state;
     int32_t ids[CONTEXT];
     float want[VOCAB], got[VOCAB];
     prompt_of(CONTEXT, ids);
@@ -234,7 +229,6 @@ static void interrupted(void **state) {
 }
 
 static void room(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     generator_opts opts = {.folder = model_folder(a, "tied"), .precision = GENERATE_FP32};
     generator *g;

@@ -28,7 +28,6 @@ static float *read_all(arena *a, const gguf_file *f, const char *name, int64_t *
 }
 
 static void blocks_are_those_of_gguf_py(void **state) {
-    (void)state;
     static const char *const types[] = {"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
             "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"};
     arena *a = arena_new("quants");
@@ -49,7 +48,6 @@ static void blocks_are_those_of_gguf_py(void **state) {
 }
 
 static void numbers_are_written_as_gguf_py_does(void **state) {
-    (void)state;
     static const struct {
         const char *name;
         quant_id type;
@@ -86,7 +84,6 @@ static void check_whole_numbers(const gguf_file *f) {
 }
 
 static void values_by_key_and_type(void **state) {
-    (void)state;
     arena *a = arena_new("values");
     gguf_file file;
     int64_t whole = 7, n_items;
@@ -167,7 +164,6 @@ static void parse_says(const str *file, const char *says) {
 }
 
 static void files_that_lie(void **state) {
-    (void)state;
     static const struct {
         const char *after; // text in the file; "" its beginning
         size_t skip;
@@ -220,7 +216,6 @@ static void files_that_lie(void **state) {
 }
 
 static void names_that_are_there_twice(void **state) {
-    (void)state;
     static const struct {
         const char *from, *to, *says;
     } cases[] = {{"tokens", "yes", "key \"yes\" is there twice"},
@@ -247,7 +242,6 @@ static void names_that_are_there_twice(void **state) {
 }
 
 static void cut_anywhere(void **state) {
-    (void)state;
     str file = {0};
     small_file(&file);
     parse_says(&file, NULL);
@@ -259,7 +253,6 @@ static void cut_anywhere(void **state) {
 
 // A file whose header is longer than what is read first.
 static void a_long_header(void **state) {
-    (void)state;
     enum { N = 400000 };
     arena *a = arena_new("long");
     gguf_builder header = {0};
@@ -286,7 +279,6 @@ static void a_long_header(void **state) {
 }
 
 static void types_that_are_not_read(void **state) {
-    (void)state;
     arena *a = arena_new("types");
     gguf_builder b = {0};
     str file = {0};

@@ -74,7 +74,6 @@ static meaning meaning_of(const json_t *o) {
 }
 
 static void meaning_stays(void **state) {
-    (void)state;
     static const char *const draws[] = {"", "\"do_sample\": false, ", "\"do_sample\": true, ",
             "\"do_sample\": null, "},
                              *const values[][3] = {{"null", "0.6", "1.0"}, {"null", "50", "-1"},
@@ -110,7 +109,6 @@ static void meaning_stays(void **state) {
 
 // --- ends and other keys
 static void ends_and_others(void **state) {
-    (void)state;
     static const struct {
         const char *text;
         int64_t eos[4]; // of the model
@@ -141,7 +139,6 @@ static void ends_and_others(void **state) {
 
 // What others write: llama.cpp takes the likeliest token where the temperature is 0.
 static void files_of_others(void **state) {
-    (void)state;
     arena *a = arena_new("others");
     gguf_builder b = {0};
     put_model(&b, NULL, NULL, 0);

@@ -13,7 +13,6 @@
 
 // --- rotary scaling
 static void scaling_survives_its_divisors(void **state) {
-    (void)state;
     static const struct {
         llama3_rope rope;
         double theta;
@@ -61,7 +60,6 @@ static void scaling_survives_its_divisors(void **state) {
 }
 
 static void other_divisors_are_no_llama3(void **state) {
-    (void)state;
     float rising[32], odd[32], small[32];
     llama3_rope got;
     for (int i = 0; i < 32; i++) {
@@ -78,7 +76,6 @@ static void other_divisors_are_no_llama3(void **state) {
 
 // --- names and rows
 static void names_both_ways(void **state) {
-    (void)state;
     arena *a = arena_new("names");
     int layer;
     for (int i = 0; i < n_llama_names; i++) {
@@ -95,7 +92,6 @@ static void names_both_ways(void **state) {
 
 // Hugging Face rotates row i with row i + half of a head, GGUF with the row beside it.
 static void rows_of_a_head(void **state) {
-    (void)state;
     static const int64_t expected[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11}; // two heads of 6
     for (int64_t row = 0; row < 12; row++)
         assert_int_equal(llama_row_in_gguf(row, 6), expected[row]);
@@ -104,7 +100,6 @@ static void rows_of_a_head(void **state) {
 // --- merges from scores
 // Expected by generate_merges of transformers 5.23 for these tokens and scores.
 static void merges_of_scores(void **state) {
-    (void)state;
     static const char *const texts[] = {"a", "b", "ab", "ba", "aba", "é", "aé", "<s>"};
     static const float scores[] = {-9, -9, -2, -2, -1, -9, -3, 0};
     static const struct {
@@ -127,7 +122,6 @@ static void merges_of_scores(void **state) {
 
 // --- pre-tokenizers
 static void pre_tokenizers_both_ways(void **state) {
-    (void)state;
     static const char *const written[] = {"gpt-2", "smollm", "llama-bpe", "dbrx", "qwen2", "tekken",
             "gpt-4o"};
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
@@ -178,7 +172,6 @@ static void meta_says(gguf_builder *b, const char *says) {
 }
 
 static void what_is_no_llama(void **state) {
-    (void)state;
     static const struct {
         const char *arch, *without, *key; // a key that is missing; one that is added
         double x;
@@ -215,7 +208,6 @@ static void what_is_no_llama(void **state) {
 }
 
 static void rotary_scaling_of_other_kinds(void **state) {
-    (void)state;
     static const struct {
         const char *type;
         float factor;
@@ -234,7 +226,6 @@ static void rotary_scaling_of_other_kinds(void **state) {
 
 // --- vocabularies
 static void tokens_that_are_no_list(void **state) {
-    (void)state;
     gguf_builder b = {0};
     gguf_put_text(&b, "general.architecture", "llama");
     put_llama(&b, "");
@@ -262,7 +253,6 @@ static const char *said_of_tokens(arena *a, int n, const char *refusal) {
 }
 
 static void fewer_tokens_than_rows(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     assert_null(strstr(said_of_tokens(a, 16, NULL), "the tokenizer has"));
     assert_non_null(strstr(said_of_tokens(a, 15, NULL),
@@ -298,7 +288,6 @@ static void merge_says(const char *merge, const char *says) {
 }
 
 static void merges_of_what_is_no_token(void **state) {
-    (void)state;
     static const struct {
         const char *merge, *says;
     } cases[] = {{"a b", NULL}, {"b a", "merge 0 is \"b a\": what it makes is no token"},
@@ -311,7 +300,6 @@ static void merges_of_what_is_no_token(void **state) {
 // Markers typed as ordinary tokens are control tokens all the same, as in llama.cpp; so are those
 // that a key names.
 static void markers_without_their_type(void **state) {
-    (void)state;
     static const char *const texts[] = {"a", "b", "ab", "<|im_end|>", "<|start|>", "<tool>",
             "<|other|>"};
     static const int32_t types[] = {1, 1, 1, 1, 1, 4, 1},

@@ -158,7 +158,6 @@ static void check_pass(const pass_case *c) {
 // mean square), about 9 in each of the 2 layers and 4 outside; they add in quadrature, once forward
 // and once more backward, and a product of two rounded factors has both their errors.
 static void a_pass_is_that_of_transformers(void **state) {
-    (void)state;
     const double forward = 0x1p-9 * sqrt(9 * 2 + 4), backward = 2 * sqrt(2.0) * forward;
     const pass_case cases[] = {
             {"tied", "fp32", 1e-5, 1e-5, 1e-5},
@@ -216,7 +215,6 @@ static void check_training(const training_case *c) {
 }
 
 static void twenty_steps_are_those_of_pytorch(void **state) {
-    (void)state;
     const training_case cases[] = {{"tied", ROWS}, {"untied_llama3", ROWS}, {"tied", 1},
             {"mistral", ROWS}, {"qwen2", ROWS}, {"qwen2_tied", 2}, {"qwen3", ROWS},
             {"qwen3_untied", 2}, {"smollm3", ROWS}};

@@ -117,7 +117,6 @@ static graph *new_graph(arena *a, const char *name, tensor **x, tensor **acc) {
 }
 
 static void verifier_refuses(void **state) {
-    (void)state;
     arena *a = arena_new("verify");
     for (size_t i = 0; i < sizeof wrong_graphs / sizeof *wrong_graphs; i++) {
         const wrong_graph *wrong = &wrong_graphs[i];
@@ -133,7 +132,6 @@ static void verifier_refuses(void **state) {
 
 // Chains of updates, each from the newest value, with renamings of it that are read in time.
 static void verifier_accepts_chains(void **state) {
-    (void)state;
     arena *a = arena_new("verify");
     tensor *x, *acc;
     graph *g = new_graph(a, "chain", &x, &acc);
@@ -208,7 +206,6 @@ static void change_each_attribute(op_kind op, int which) {
 }
 
 static void the_text_is_an_identity(void **state) {
-    (void)state;
     for (int op = 0; op < N_OPS; op++)
         for (int which = 0; which < n_examples((op_kind)op); which++)
             change_each_attribute((op_kind)op, which);
@@ -216,7 +213,6 @@ static void the_text_is_an_identity(void **state) {
 
 // Sums over ranks that no node names (of norms, along the pipeline) are read from the mesh.
 static void ranks_and_blocks_print(void **state) {
-    (void)state;
     arena *a = arena_new("text");
     str text = {0};
     tensor *x, *acc;
@@ -236,7 +232,6 @@ static void ranks_and_blocks_print(void **state) {
 }
 
 static void frozen_weights_print(void **state) {
-    (void)state;
     arena *a = arena_new("text");
     str text = {0};
     tensor *x, *acc;
@@ -252,7 +247,6 @@ static void frozen_weights_print(void **state) {
 
 // --- names and pruning
 static void names_are_found(void **state) {
-    (void)state;
     arena *a = arena_new("names");
     graph *g = graph_new(a, "g");
     enum { N = 5000 };
@@ -274,7 +268,6 @@ static void names_are_found(void **state) {
 
 // Updates of state stay, renamings of state that nobody reads do not.
 static void pruning_keeps_what_has_an_effect(void **state) {
-    (void)state;
     arena *a = arena_new("prune");
     tensor *x, *acc;
     graph *g = new_graph(a, "g", &x, &acc);

@@ -275,7 +275,6 @@ static const char *try_case(arena *a, const grid_case *c, int n_steps) {
 
 // --- the test
 static void each_pair_of_choices_gives_the_bits_of_one_rank(void **state) {
-    (void)state;
     enum { FEW = 2 };
     grid_case *list = mem_zeroed(sizeof *list * MAX_CASES);
     const int n = choose_pairs(list, list_cases(list));

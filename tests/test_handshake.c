@@ -14,7 +14,6 @@ enum { LONGEST_S = 60 };
 
 // RFC 4231, test cases 1, 2 and 6 (a key longer than a block).
 static void published_vectors(void **state) {
-    (void)state;
     unsigned char key[131], code[HMAC_BYTES];
     static const struct {
         int key_bytes;
@@ -61,7 +60,6 @@ static void run_both(handshake *caller, handshake *listener) {
 }
 
 static void both_must_know_it(void **state) {
-    (void)state;
     job_secret mine, other;
     OK(secret_make(&mine));
     OK(secret_make(&other));
@@ -87,7 +85,6 @@ static void both_must_know_it(void **state) {
 // A stranger in the place of the listener who sends back what it gets, and one in the place of the
 // caller who says again what it has heard.
 static void nothing_holds_twice(void **state) {
-    (void)state;
     job_secret secret;
     OK(secret_make(&secret));
     char heard[NONCE_BYTES + HMAC_BYTES];
@@ -108,7 +105,6 @@ static void nothing_holds_twice(void **state) {
 }
 
 static void who_is_slow_is_refused(void **state) {
-    (void)state;
     job_secret secret;
     OK(secret_make(&secret));
     handshake listener;
@@ -141,7 +137,6 @@ static int call(const struct sockaddr_in *at) {
 
 // More strangers than there are places, before and after one who knows the secret.
 static void strangers_hold_up_nobody(void **state) {
-    (void)state;
     enum { STRANGERS = MAX_CALLERS + 10 };
     int strangers[STRANGERS];
     job_secret secret;
@@ -174,7 +169,6 @@ static void strangers_hold_up_nobody(void **state) {
 
 // Whoever has given its proof is heard, whatever number has come after it.
 static void a_flood_pushes_out_nobody_unheard(void **state) {
-    (void)state;
     enum { FLOOD = 2 * MAX_CALLERS };
     int strangers[FLOOD];
     job_secret secret;

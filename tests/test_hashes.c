@@ -8,7 +8,6 @@
 #include "weights/hashes.h"
 
 static void an_element_counts_by_name_place_and_bits(void **state) {
-    (void)state;
     const uint64_t one = hashes_element(7, 3, 0.5f);
     assert_true(one == hashes_element(7, 3, 0.5f));
     assert_true(one != hashes_element(8, 3, 0.5f));
@@ -46,7 +45,6 @@ static void swap(test_run *run, const char *name, int64_t at) {
 }
 
 static void hashes_see_which_weight_and_where(void **state) {
-    (void)state;
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=32", "training.precision=fp32",
             "training.hash_every=1"};
     test_run *run = test_run_open(sets, 4);

@@ -102,7 +102,6 @@ static void say_stopped(head *h, control *line) {
 // It has ended what was left of that attempt before it came again: another word about that would
 // come in the midst of the next attempt, and its result would then be out of turn.
 static void a_node_that_came_again_is_heard(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     control line = {.fd = -1, .closed = true};
     head *h = open_head(a, "exec sleep 100");
@@ -128,7 +127,6 @@ static void a_node_that_came_again_is_heard(void **state) {
 // The attempt of mpirun's agent has lost the node that it asks for; the node that has come again is
 // to take no part in it.
 static void a_late_agent_starts_nothing(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     int fd[2];
     control line = {.fd = -1, .closed = true}, agent;
@@ -176,7 +174,6 @@ static void save_here(arena *a, const head *h) {
 // A checkpoint is whole on all ranks before one of them ends as stopped: a node that is gone after
 // that takes nothing from it, and nobody is to start the job again who had it stopped.
 static void saved_on_request_is_stopped(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     attempt_end end = {0};
     const char *why = "";

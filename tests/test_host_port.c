@@ -4,7 +4,6 @@
 #include "harness.h"
 
 static void addresses_are_read(void **state) {
-    (void)state;
     static const struct {
         const char *text, *host;
         int port;
@@ -22,7 +21,6 @@ static void addresses_are_read(void **state) {
 }
 
 static void what_is_none_is_refused(void **state) {
-    (void)state;
     static const char *const cases[] = {"", ":", ":80", "host:", "host:65536", "host:8a", "a b:1",
             "a/b", "a@b:1", "::1", "::1:80", "[::1", "[]:1", "[host]:1", "[1.2.3.4]:1", "[::1]x",
             "[::1]80", "h\xc3\xa9:1", "a:1:2", "a\n:1"};
@@ -41,7 +39,6 @@ static void what_is_none_is_refused(void **state) {
 }
 
 static void names_are_told_from_addresses(void **state) {
-    (void)state;
     assert_true(host_is_address("127.0.0.1") && host_is_address("::1"));
     assert_false(host_is_address("localhost") || host_is_address("127.0.0.1.example.org") ||
                  host_is_address("1234") || host_is_address(""));

@@ -108,7 +108,6 @@ static str file_of(const view *v) {
 }
 
 static void tensors_beyond_their_storage(void **state) {
-    (void)state;
     const int64_t large = INT64_MAX;
     const struct {
         view v;
@@ -153,7 +152,6 @@ static void tensors_beyond_their_storage(void **state) {
 
 // Lists that double, with a tensor at the end: 2^60 paths lead to it.
 static void paths_without_end(void **state) {
-    (void)state;
     arena *a = arena_new("paths");
     torch_file f;
     str values = {0};
@@ -182,7 +180,6 @@ static const char *find(const str *s, const char *mark, int nth) {
 }
 
 static void zip_files_that_lie(void **state) {
-    (void)state;
     static const char end[] = "PK\5\6", central[] = "PK\1\2", local[] = "PK\3\4";
     static const struct {
         const char *record;
@@ -221,7 +218,6 @@ static void zip_files_that_lie(void **state) {
 
 // Two entries in the same bytes, the same name twice, an entry whose size reaches into the next one.
 static void entries_that_overlap(void **state) {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         arena *a = arena_new("overlap");
         torch_file f;
@@ -247,7 +243,6 @@ static void entries_that_overlap(void **state) {
 
 // Sizes and places of 64 bits, in an extra field: what they claim is held against the file.
 static void zip64_fields(void **state) {
-    (void)state;
     static const struct {
         uint64_t bytes, at;
         const char *says;
@@ -282,7 +277,6 @@ static void zip64_fields(void **state) {
 }
 
 static void other_contents(void **state) {
-    (void)state;
     static const struct {
         const char *name, *bytes, *says;
     } cases[] = {{"a/byteorder", "big", "its byte order is \"big\", expected \"little\""},
@@ -318,7 +312,6 @@ static void read_corpus(arena *a, const char *name, str *s) {
 }
 
 static void every_truncation(void **state) {
-    (void)state;
     static const char *const names[] = {"zip", "old"};
     for (int i = 0; i < 2; i++) {
         arena *a = arena_new("cut");
@@ -339,7 +332,6 @@ static void every_truncation(void **state) {
 }
 
 static void the_older_form(void **state) {
-    (void)state;
     static const struct {
         const char *from, *to, *says;
         size_t n;
@@ -363,7 +355,6 @@ static void the_older_form(void **state) {
 
 // Files that others shorten while they are read, contiguous tensors or not.
 static void a_file_that_becomes_shorter(void **state) {
-    (void)state;
     const view views[] = {{6, 0, {2, 3}, {3, 1}, "FloatStorage"},
             {6, 0, {3, 2}, {1, 3}, "FloatStorage"}};
     for (int i = 0; i < 2; i++) {

@@ -7,7 +7,6 @@
 #include "data/read/inputs.h"
 
 static void splits_as_datasets_has_them(void **state) {
-    (void)state;
     arena *a = arena_new("splits");
     char *text, *save = NULL;
     size_t n;
@@ -48,7 +47,6 @@ static const char *read_of(arena *a, const char *const *files, const inputs_opts
 }
 
 static void training_alone(void **state) {
-    (void)state;
     static const struct {
         const char *files[8], *expected;
     } cases[] = {
@@ -92,7 +90,6 @@ static void training_alone(void **state) {
 // Folders of random splits and kinds, under names as above: what is read is what the names in the
 // golden file say is training, if there is another split of the same kind.
 static void random_folders(void **state) {
-    (void)state;
     static const char *const words[N_DATA_SPLITS][3] = {{"rows", "en", "shard"},
             {"train", "training", "x.train"}, {"dev", "validation", "my_val"},
             {"test", "eval", "a-test"}};
@@ -132,7 +129,6 @@ static void random_folders(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
     log_mute_thread(true);
     return 0;
 }

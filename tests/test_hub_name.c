@@ -5,7 +5,6 @@
 #include "base/hub_name.h"
 
 static void names_of_the_hub(void **state) {
-    (void)state;
     arena *a = arena_new("hub");
     const struct {
         const char *name, *fetched; // "": it is no name of the hub
@@ -47,7 +46,6 @@ static void names_of_the_hub(void **state) {
 
 // models/missing beside an existing models/ is a slip, not a name of the hub.
 static void folders_that_are_here(void **state) {
-    (void)state;
     arena *a = arena_new("hub");
     assert_int_equal(dir_make("hub-name-test"), DRV_OK);
     assert_string_equal(hub_hint(a, "hub-name-test/missing"), "");

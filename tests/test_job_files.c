@@ -26,7 +26,6 @@ enum { N_ODD = sizeof odd / sizeof *odd };
 
 // --- the shell
 static void shell_gives_words_back(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *path = path_join(a, temporary_dir(a), "words.sh");
     str script = {0}, expected = {0};
@@ -78,7 +77,6 @@ static void check_texts(const char *bytes, size_t n_bytes) {
 }
 
 static void yaml_gives_texts_back(void **state) {
-    (void)state;
     str text = {0};
     yaml_writer *w = yaml_writer_open(&text);
     yaml_document(w);
@@ -102,7 +100,6 @@ static void yaml_gives_texts_back(void **state) {
 
 // What a reader of YAML 1.1 takes for something else than a text must be in quotes.
 static void yaml_quotes_what_means_more(void **state) {
-    (void)state;
     static const char *const quoted[] = {"y", "No", "on", "true", "null", "1", "4e-4", "22:30",
             "0x10", ".inf", "~", "", "2001-01-01"};
     for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
@@ -142,7 +139,6 @@ static void yaml_parts_are_as_calls_write_them(void **state) {
 // --- names
 // 10,000 of each: of letters that are likely, so that many are right.
 static void names_are_what_patterns_say(void **state) {
-    (void)state;
     static const char letters[] = "abzAZ09--..__//:@ $'\n#";
     static const struct {
         const char *pattern;
@@ -187,7 +183,6 @@ static void names_are_what_patterns_say(void **state) {
 }
 
 static void files_have_names(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     static const char *const cases[][2] = {{"a/Llama_3.1.yaml", "llama-3-1"}, {"run.yml", "run"},
             {"9x.yaml", "x"}, {"---.yaml", "run"}, {"a b#c.yaml", "a-b-c"}, {"x-.yaml", "x"}};
@@ -198,7 +193,6 @@ static void files_have_names(void **state) {
 
 // --- times, as sbatch's manual has them
 static void times_are_slurms(void **state) {
-    (void)state;
     static const struct {
         const char *text;
         int64_t seconds;
@@ -223,7 +217,6 @@ static drv_status read_type(arena *a, const char *text, instance_type *out) {
 
 // Legend: a arena, t type.
 static void types_from_files(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     instance_type t;
     OK(read_type(a, "{cpus: 8, memory_gib: 1.5}", &t));
@@ -269,7 +262,6 @@ static void types_from_files(void **state) {
 
 // --- files
 static void files_come_together(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a), *out = path_join(a, dir, "a/b");
     job_files files = {0};

@@ -80,7 +80,6 @@ static void check_accepted(arena *a, const job_spec *spec) {
 }
 
 static void names_are_valid_or_refused(void **state) {
-    (void)state;
     static const int sizes[] = {1, 2, 16, 128, 4096};
     int taken[16] = {0}, n_refused = 0;
     for (uint64_t seed = 0; seed < SETS; seed++) {
@@ -129,7 +128,6 @@ static const char *rows_of_a(void) {
 
 // As of distribution's reference/reference_test.go.
 static void images(void **state) {
-    (void)state;
     static const char *const good[] = {"drover", "a/b", "r/d:1",
             "Registry.Example:5000/a/b-c:V1.0_x", "localhost/a", "a__b/c--d",
             "x@sha256:0123456789abcdef0123456789abcdef",

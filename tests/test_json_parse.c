@@ -47,7 +47,6 @@ static void check_text(const char *path, const json_t *test) {
 }
 
 static void as_python_reads_it(void **state) {
-    (void)state;
     arena *a = arena_new("json");
     const char *path = path_join(a, temporary_dir(a), "x.json");
     char *rest;

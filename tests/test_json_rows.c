@@ -11,30 +11,20 @@
 
 static const char *const fields[] = {"messages", "tools", NULL};
 
-typedef struct rows { // of one container
-    parquet_rows *parquet;
-    arrow_reader *arrow;
-} rows;
-
-static void open_rows(arena *a, const char *name, rows *out) {
+static void open_rows(arena *a, const char *name, record_source *out) {
+    static const reader_opts opts = {.key = "text", .fields = fields};
     const char *path = arena_printf(a, "%s/%s", golden_path(a, "json_rows"), name);
-    *out = (rows){0};
-    if (str_ends(name, ".parquet"))
-        OK(parquet_rows_open(path, fields, &out->parquet));
-    else
-        OK(arrow_open(path, &(arrow_opts){.column = "text", .fields = fields}, &out->arrow));
+    const source_job job = {.path = path, .o = &opts};
+    OK(str_ends(name, ".parquet") ? parquet_rows_open(&job, out) : arrow_open(&job, out));
 }
 
-static bool next_row(rows *from, str *row) {
-    bool more;
-    const char *broken = NULL;
+static bool next_row(record_source *from, str *row) {
+    bool done;
+    record read = {0};
     str_clear(row);
-    if (from->parquet)
-        OK(parquet_rows_next(from->parquet, row, &more));
-    else
-        OK(arrow_next(from->arrow, row, &broken, &more));
-    assert_null(broken);
-    return more;
+    OK(record_source_next(from, row, &read, &done));
+    assert_null(read.broken);
+    return !done;
 }
 
 // Compares all rows, and returns whether nulls were said to be left out of calls and schemas.
@@ -42,7 +32,7 @@ static bool same_as_pyarrow(const char *name, const char *want) {
     arena *a = arena_new("rows");
     char *text;
     size_t n_text;
-    rows from;
+    record_source from;
     str row = {0};
     int n_rows = 0;
     OK(file_read(a, arena_printf(a, "%s/%s", golden_path(a, "json_rows"), want), &text, &n_text));
@@ -59,17 +49,14 @@ static bool same_as_pyarrow(const char *name, const char *want) {
     }
     assert_true(n_rows > 10);
     assert_false(next_row(&from, &row));
-    const bool cut =
-            (from.parquet ? parquet_rows_notes(from.parquet) : arrow_notes(from.arrow))->nulls_cut;
+    const bool cut = record_source_notes(&from)->nulls_cut;
     str_free(&row);
-    parquet_rows_close(from.parquet);
-    arrow_close(from.arrow);
+    record_source_close(&from);
     arena_free(a);
     return cut;
 }
 
 static void values_of_every_type(void **state) {
-    (void)state;
     static const char *const names[] = {"rows.arrow", "rows.parquet", "plain.parquet",
             "coded.parquet"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -78,13 +65,11 @@ static void values_of_every_type(void **state) {
 
 // NaN, infinities and whole numbers beyond 63 bits.
 static void numbers_that_json_lacks(void **state) {
-    (void)state;
     same_as_pyarrow("odd.arrow", "odd.jsonl");
     same_as_pyarrow("odd.parquet", "odd.jsonl");
 }
 
 static void structs_without_members(void **state) {
-    (void)state;
     same_as_pyarrow("bare.arrow", "bare.jsonl");
 }
 

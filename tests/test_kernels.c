@@ -128,7 +128,6 @@ static void check_squares(const kernel_case *c) {
 }
 
 static void squares_that_are_not_finite(void **state) {
-    (void)state;
     const kernels *levels[3];
     for (int l = vector_levels(levels); l-- > 0;)
         for (int i = 0; i < 20; i++) {
@@ -160,14 +159,12 @@ static void check_dropout(const kernel_case *c) {
 }
 
 static void dropped_elements(void **state) {
-    (void)state;
     every_case(check_dropout, 0);
 }
 
 // The share that is dropped, and that seed, row, site and element each give another mask. 10,000
 // draws: the standard deviation of the share is 0.5 %.
 static void dropped_share(void **state) {
-    (void)state;
     enum { N = 10000 };
     static const struct {
         uint64_t seed, row, site;
@@ -190,7 +187,6 @@ static void dropped_share(void **state) {
 }
 
 static void sums_without_rounding(void **state) {
-    (void)state;
     every_case(check_add, 0);
     every_case(check_accumulate, 0);
     every_case(check_narrow, 0);
@@ -241,7 +237,6 @@ static void check_rmsnorm_grad(const kernel_case *c) {
 }
 
 static void norms(void **state) {
-    (void)state;
     every_case(check_rmsnorm, 1);
     every_case(check_rmsnorm_grad, 1);
 }
@@ -282,7 +277,6 @@ static void check_swiglu(const kernel_case *c) {
 }
 
 static void activations(void **state) {
-    (void)state;
     every_case(check_rope, 1);
     every_case(check_swiglu, 0);
 }
@@ -337,7 +331,6 @@ static void check_scaled(const kernel_case *c) {
 }
 
 static void losses(void **state) {
-    (void)state;
     every_case(check_cross_entropy, 1);
     every_case(check_exponents, 1);
     every_case(check_scaled, 1);
@@ -360,12 +353,10 @@ static void check_generation(const kernel_case *c) {
 }
 
 static void generation(void **state) {
-    (void)state;
     every_case(check_generation, 1);
 }
 
 static void nan_is_not_lost(void **state) {
-    (void)state;
     const kernels *levels[3];
     for (int i = 0, n = vector_levels(levels); i < n; i++) {
         float row[] = {NAN, 1, 2}, gate_up[] = {NAN, 1}, y = 0;

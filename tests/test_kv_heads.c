@@ -104,12 +104,10 @@ static drv_status all_ops(comm *c, void *ctx) {
 }
 
 static void ranks_put_heads_together(void **state) {
-    (void)state;
     OK(comm_run_threads(RANKS, 1, NULL, all_ops, NULL));
 }
 
 static void attributes_that_cannot_be_are_refused(void **state) {
-    (void)state;
     static const struct {
         op_attrs attrs;
         const char *text;
@@ -149,7 +147,6 @@ static void attributes_that_cannot_be_are_refused(void **state) {
 
 // Two key-value heads: a rank has both, one, a half of one, a quarter of one.
 static void every_degree(void **state) {
-    (void)state;
     static const bits_case degrees[] = {{2, 1, 1, 1, {SHARED, ZERO1}},
             {4, 1, 1, 1, {SHARED, ZERO1}}, {4, 1, 1, 1, {WHOLE, ZERO1}},
             {8, 1, 1, 1, {SHARED, ZERO1}}, {8, 1, 1, 1, {WHOLE, ZERO1}}};
@@ -166,7 +163,6 @@ static void every_degree(void **state) {
 
 // Data ranks, shards of the optimizer and stages beside them; heads that are recomputed.
 static void beside_every_other_axis(void **state) {
-    (void)state;
     static const bits_case meshes[] = {{4, 1, 2, 1, {SHARED, ZERO1}}, {4, 1, 2, 1, {WHOLE, ZERO0}},
             {4, 1, 1, 2, {SHARED, ZERO1}}, {2, 1, 2, 2, {SHARED, ZERO1}}};
     const char *sets[] = {"training.precision=bf16", "training.recompute=full",
@@ -178,7 +174,6 @@ static void beside_every_other_axis(void **state) {
 
 // One head for all ranks, of twelve numbers that four ranks share; a vocabulary that does not divide.
 static void one_head_for_all(void **state) {
-    (void)state;
     static const bits_case degrees[] = {{2, 1, 1, 1, {SHARED, ZERO1}},
             {4, 1, 1, 1, {SHARED, ZERO1}}, {4, 1, 2, 1, {WHOLE, ZERO1}}};
     const char *sets[] = {"training.precision=bf16", "model.num_key_value_heads=1",
@@ -188,7 +183,6 @@ static void one_head_for_all(void **state) {
 
 // Branches of k and v are cut as the projections are.
 static void low_rank_branches(void **state) {
-    (void)state;
     const char *sets[] = {"training.precision=fp32", "model.num_key_value_heads=2", "lora.rank=4",
             "lora.target_modules=[k_proj, v_proj, o_proj]", "parallel.tensor_blocks=4",
             "parallel.tensor=4"};
@@ -198,7 +192,6 @@ static void low_rank_branches(void **state) {
 }
 
 static void degrees_that_cut_no_head_evenly_are_refused(void **state) {
-    (void)state;
     static const struct {
         const char *heads, *tensor, *text;
     } cases[] = {{"model.num_key_value_heads=4", "parallel.tensor=6",

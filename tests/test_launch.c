@@ -55,7 +55,6 @@ static int count_words(const char *const *words) {
 }
 
 static void daemons_are_understood(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         daemon_command made;
@@ -68,7 +67,6 @@ static void daemons_are_understood(void **state) {
 }
 
 static void nothing_else_is_run(void **state) {
-    (void)state;
     static const char *const lines[] = {"", " ", "sh -c x", "orted; rm -rf /", "rm -rf /; orted",
             "orted | sh", "orted && sh", "orted `id`", "orted $(id)", "orted $HOME",
             "orted \"$HOME\"", "orted > /etc/passwd", "orted \"open", "orted 'open", "orted \\",
@@ -103,7 +101,6 @@ static void close_pair(line_pair *p) {
 }
 
 static void messages_arrive_whole(void **state) {
-    (void)state;
     const job_secret key = {{7}};
     const char *fields[] = {"a", "", "with spaces; and $(more)"};
     char *longest = mem_zeroed(CONTROL_MAX_TEXT);
@@ -131,7 +128,6 @@ static void messages_arrive_whole(void **state) {
 }
 
 static void other_keys_and_replays_end_a_line(void **state) {
-    (void)state;
     const job_secret key = {{7}}, other = {{8}};
     char bytes[256];
     control_message m;
@@ -163,7 +159,6 @@ static void other_keys_and_replays_end_a_line(void **state) {
 
 // --- orders
 static void an_order_is_whole(void **state) {
-    (void)state;
     static const char *const whole[] = {"2", "4", "1", "PATH=/x", "/x/orted", "-mca"};
     daemon_order order;
     OK(daemon_order_parse(whole, 6, &order));
@@ -184,7 +179,6 @@ static void an_order_is_whole(void **state) {
 
 // --- ends
 static void the_first_failure_is_the_jobs(void **state) {
-    (void)state;
     static const outcome done = {OUTCOME_DONE, 0, 0, DRV_OK},
                          stopped = {OUTCOME_STOPPED, 3, 1, DRV_STOPPED},
                          killed = {OUTCOME_UNREPORTED, 0, 2, DRV_E_PEER},
@@ -220,7 +214,6 @@ static void the_first_failure_is_the_jobs(void **state) {
 
 // --- shares
 static void devices_are_shared(void **state) {
-    (void)state;
     static const struct {
         const char *list;
         int local, n;
@@ -243,7 +236,6 @@ static void devices_are_shared(void **state) {
 }
 
 static void every_core_belongs_to_one_rank(void **state) {
-    (void)state;
     cpu_set_t all, share, sum, both;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     for (int n = 1; n <= 4; n++) {

@@ -88,7 +88,6 @@ static void check_case(int number) {
 }
 
 static void the_first_five(void **state) {
-    (void)state;
     for (int i = 0; i < CASES; i++)
         check_case(i);
     par_set_threads(1);
@@ -97,7 +96,6 @@ static void the_first_five(void **state) {
 // Estimates against plans, of every schedule, recomputation and degree of ZeRO: models of which
 // activations are a large part.
 static void estimates_are_plans(void **state) {
-    (void)state;
     static const char *const precisions[] = {"training.precision=bf16", "training.precision=fp32"};
     int n_tried = 0, n_close = 0, n_pipelines = 0;
     for (int i = 0; i < 2; i++) {

@@ -5,7 +5,6 @@
 
 // --- data parallel
 static void accum_groups_give_the_same_bits_on_any_ranks(void **state) {
-    (void)state;
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
         const char *sets[] = {"parallel.accumulation_groups=8", precisions[p], NULL};
@@ -24,7 +23,6 @@ static void accum_groups_give_the_same_bits_on_any_ranks(void **state) {
 // As many accumulation groups as ranks, unless more are asked for; three leave a tree that is not
 // full.
 static void three_ranks_are_three_accum_groups(void **state) {
-    (void)state;
     const char *sets[] = {"training.global_batch_size=12", "parallel.accumulation_groups=3"};
     layout_run one = train_layout(1, sets, 2), three = train_layout(3, sets, 1);
     expect_same_bits(&three, &one);
@@ -34,7 +32,6 @@ static void three_ranks_are_three_accum_groups(void **state) {
 
 // --- ZeRO: the same bits, a part of the memory, and the bytes on the wire that a plan says
 static void data_ranks_share_the_optimizer(void **state) {
-    (void)state;
     static const struct {
         int ranks;
         const char *tensor, *precision, *tied;
@@ -85,7 +82,6 @@ static void expect_close(const layout_run *got, const layout_run *want, double b
 }
 
 static void tensor_ranks_are_close_to_one(void **state) {
-    (void)state;
     static const char *const tied[] = {"model.tie_word_embeddings=true",
             "model.tie_word_embeddings=false"};
     static const struct {
@@ -120,7 +116,6 @@ static void tensor_ranks_are_close_to_one(void **state) {
 
 // What tensor ranks gather is gathered once more: the same bits for more bytes on the wire.
 static void gathers_are_repeated(void **state) {
-    (void)state;
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
         const char *sets[] = {precisions[p], "training.global_batch_size=4", "parallel.tensor=2",
@@ -136,7 +131,6 @@ static void gathers_are_repeated(void **state) {
 }
 
 static void tensor_ranks_of_bf16(void **state) {
-    (void)state;
     const char *sets[] = {"training.precision=bf16", "training.global_batch_size=4",
             "parallel.tensor=4"};
     layout_run one = train_layout(1, sets, 2), four = train_layout(4, sets, 3);
@@ -147,7 +141,6 @@ static void tensor_ranks_of_bf16(void **state) {
 
 // Fresh weights are those of one rank, to the bit.
 static void a_split_model_begins_alike(void **state) {
-    (void)state;
     const char *still[] = {"training.precision=fp32", "optimizer.eps=1.0", "parallel.tensor=4"};
     layout_run one = train_layout(1, still, 2), four = train_layout(4, still, 3);
     assert_true(worst_difference(&four, &one) < 1e-5); // steps of eps 1 hardly move it
@@ -156,7 +149,6 @@ static void a_split_model_begins_alike(void **state) {
 }
 
 static void heads_that_do_not_divide_are_refused(void **state) {
-    (void)state;
     static const struct {
         const char *set, *text;
     } cases[] = {{"parallel.tensor=3", "3, expected a divisor of model.num_attention_heads 8"},
@@ -175,7 +167,6 @@ static void heads_that_do_not_divide_are_refused(void **state) {
 }
 
 static void ranks_that_do_not_fit_are_refused(void **state) {
-    (void)state;
     static const struct {
         int ranks;
         const char *set, *text;

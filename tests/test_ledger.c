@@ -215,7 +215,6 @@ static void history_free(history *run) {
 }
 
 static void parts_are_those_of_the_history(void **state) {
-    (void)state;
     for (uint64_t seed = 0; seed < 400; seed++) {
         arena *a = arena_new("test");
         history *run = simulate(seed, seed % 2);
@@ -235,7 +234,6 @@ static void parts_are_those_of_the_history(void **state) {
 
 // Whatever is missing: no class is below zero, and the sum stays exact.
 static void files_that_were_cut_still_add_up(void **state) {
-    (void)state;
     for (uint64_t seed = 0; seed < 400; seed++) {
         arena *a = arena_new("test");
         history *run = simulate(seed, true);
@@ -254,7 +252,6 @@ static void files_that_were_cut_still_add_up(void **state) {
 
 // By hand: one attempt of two steps on two ranks.
 static void a_small_run_by_hand(void **state) {
-    (void)state;
     static const char text[] =
             "{\"time\":100,\"mono\":5,\"attempt\":1,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"n\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
             "{\"time\":103,\"mono\":8,\"attempt\":1,\"event\":\"running\",\"step\":1}\n"
@@ -293,7 +290,6 @@ static void a_small_run_by_hand(void **state) {
 
 // An evaluation before the first step is no part of the start, and the killed attempt's is neither.
 static void an_evaluation_before_the_first_step_counts_once(void **state) {
-    (void)state;
     static const char text[] =
             "{\"time\":100,\"mono\":5,\"attempt\":1,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"n\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
             "{\"time\":107,\"mono\":12,\"attempt\":1,\"event\":\"evaluation\",\"step\":0,\"seconds\":4,\"val_loss\":5}\n"

@@ -15,7 +15,6 @@ typedef struct math_calls {
     { #name, offsetof(math_calls, name) }
 
 static void a_table_is_filled(void **state) {
-    (void)state;
     static const library_call calls[] = {CALL(hypot), CALL(cbrt)};
     math_calls math;
     library self = {.file = "libm.so.6", .calls = calls, .n_calls = 2, .table = &math};
@@ -26,7 +25,6 @@ static void a_table_is_filled(void **state) {
 }
 
 static void what_is_missing_is_named(void **state) {
-    (void)state;
     static const library_call calls[] = {CALL(cbrt), {"cube_of_nobody", 0}};
     static const struct {
         const char *file, *why;
@@ -40,7 +38,6 @@ static void what_is_missing_is_named(void **state) {
 }
 
 static void tried_again(void **state) {
-    (void)state;
     static const library_call calls[] = {CALL(cbrt)};
     math_calls math = {0};
     library self = {.file = "libnobody.so.7", .calls = calls, .n_calls = 1, .table = &math};

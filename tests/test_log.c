@@ -44,7 +44,6 @@ static void draw_and_end(int signal_number, char *sent, size_t size) {
 }
 
 static void ended_while_drawing(void **state) {
-    (void)state;
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char sent[256];

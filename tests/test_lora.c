@@ -81,7 +81,6 @@ static void compare(const char *what, const char *name, const double *got, const
 }
 
 static void logits_of_adapters(void **state) {
-    (void)state;
     for (int i = 0; i < N_CASES; i++) {
         arena *a = arena_new("golden");
         golden g;
@@ -105,7 +104,6 @@ static void logits_of_adapters(void **state) {
 
 // The branch would have to change the embedding too: refused, although the file has lm_head.weight.
 static void adapter_of_a_tied_head(void **state) {
-    (void)state;
     arena *a = arena_new("head");
     const char *base = golden_with_head(a, true, true), *folder = golden_path(a, "adapters/head");
     const char *sets[] = {arena_printf(a, "model.from=%s", base), "training.precision=fp32",
@@ -131,7 +129,6 @@ static void check_part(arena *a, const golden *g, test_run *r, const param *w, i
 }
 
 static void gradients_of_adapters(void **state) {
-    (void)state;
     for (int i = 0; i < N_WITH_GRADIENTS; i++) {
         arena *a = arena_new("golden");
         golden g;
@@ -190,7 +187,6 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int se
 }
 
 static void dropout_belongs_to_the_row(void **state) {
-    (void)state;
     const int64_t far = ((int64_t)5 << 32) + 7; // beyond 32 bits
     const double want = loss_of_rows(4, far, 0.3, 1);
     for (int64_t micro = 1; micro <= 2; micro++) {
@@ -211,7 +207,6 @@ typedef struct count_case {
 } count_case;
 
 static void published_counts(void **state) {
-    (void)state;
     static const count_case counts[] = {{"llama-3.1-8b", "[q_proj, v_proj]", 16, 6815744},
             {"llama-3.1-8b", "all-linear", 16, 41943040},
             {"llama-2-7b", "[q_proj, v_proj]", 8, 4194304},

@@ -32,19 +32,16 @@ static const char *const all_linear = "lora.target_modules=all-linear",
                          *const dropped = "lora.dropout=0.3", *const kept = "lora.dropout=0";
 
 static void all_branches_fp32(void **state) {
-    (void)state;
     const char *sets[] = {fp32, all_linear, tied, dropped};
     same_branches_on(meshes, N_MESHES, sets, 4);
 }
 
 static void all_branches_bf16(void **state) {
-    (void)state;
     const char *sets[] = {bf16, all_linear, untied, dropped};
     same_branches_on(meshes, N_MESHES, sets, 4);
 }
 
 static void query_and_value_alone(void **state) {
-    (void)state;
     const char *const sets[][5] = {{bf16, q_and_v, tied, kept, "model.qk_norm=true"},
             {fp32, q_and_v, untied, dropped, "model.qkv_bias=true"}};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
@@ -56,7 +53,6 @@ static void query_and_value_alone(void **state) {
 // A branch of one part in the middle of a fused product, and of what is summed alone; first layers
 // without any.
 static void some_branches(void **state) {
-    (void)state;
     const char *const sets[][4] = {{bf16, "lora.target_modules=[k_proj, down_proj]", tied, dropped},
             {bf16, "lora.target_modules=.*layers\\.(2|3)\\..*(o|up)_proj", untied, kept}};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
@@ -67,7 +63,6 @@ static void some_branches(void **state) {
 
 // Heads of 10 numbers, rows that are no multiple of a vector, several rows at a time.
 static void sizes_that_fill_nothing(void **state) {
-    (void)state;
     const char *const sets[][7] = {{fp32, all_linear, tied, dropped, "data.sequence_length=36",
                                            "model.head_dim=10", "model.intermediate_size=148"},
             {bf16, all_linear, untied, dropped, "data.sequence_length=44", "model.head_dim=10",
@@ -81,7 +76,6 @@ static void sizes_that_fill_nothing(void **state) {
 // 42 tokens in 4 reduction blocks, 20 (two rows of 10) and 4 in 8: lengths that differ by one, and
 // none.
 static void blocks_of_uneven_length(void **state) {
-    (void)state;
     const char *const sets[][7] = {{bf16, all_linear, dropped, "data.sequence_length=42"},
             {fp32, all_linear, dropped, "data.sequence_length=10", "training.micro_batch_size=2",
                     "model.num_key_value_heads=8", "model.intermediate_size=176"},
@@ -96,7 +90,6 @@ static void blocks_of_uneven_length(void **state) {
 }
 
 static void eight_ranks(void **state) {
-    (void)state;
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {8, 1, 1, 1, {SHARED}},
             {8, 1, 1, 1, {WHOLE}}};
     const char *const sets[][7] = {{bf16, all_linear, dropped, "model.num_key_value_heads=8",
@@ -111,7 +104,6 @@ static void eight_ranks(void **state) {
 
 // More tensor ranks than key-value heads: each has branches of its share of a head's columns.
 static void shared_heads(void **state) {
-    (void)state;
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}},
             {4, 1, 2, 1, {WHOLE}}};
     const char *const sets[][5] = {{fp32, all_linear, tied, dropped, "model.num_key_value_heads=2"},
@@ -124,7 +116,6 @@ static void shared_heads(void **state) {
 // Rows in four reduction blocks. Where tensor ranks share the tokens, those of a reduction block
 // may be on several.
 static void context_ranks_too(void **state) {
-    (void)state;
     static const bits_case some[] = {{1, 2, 1, 1, {NULL}},
             {1, 4, 1, 1, {"training.recompute=full"}}, {2, 1, 1, 1, {SHARED}},
             {4, 2, 1, 1, {SHARED}}, {4, 2, 1, 1, {WHOLE}}, {2, 4, 1, 1, {SHARED}},
@@ -143,7 +134,6 @@ static void context_ranks_too(void **state) {
 // Context ranks beside tensor ranks that share a key-value head, and beside those that have one or
 // both.
 static void context_ranks_and_shared_heads(void **state) {
-    (void)state;
     static const bits_case some[] = {{4, 2, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
             {2, 4, 1, 1, {SHARED}}, {8, 1, 1, 1, {SHARED, "training.recompute=full"}},
             {4, 1, 2, 1, {SHARED, ZERO0}}, {1, 4, 1, 2, {NULL}}};
@@ -161,7 +151,6 @@ static void context_ranks_and_shared_heads(void **state) {
 // The number of reduction blocks decides: with others the bits are others, so the cases above say
 // something.
 static void blocks_decide(void **state) {
-    (void)state;
     const char *sets[] = {fp32, q_and_v, "parallel.tensor_blocks=4", RANK};
     layout_run four = run_case(&alone, sets, 4);
     sets[2] = "parallel.tensor_blocks=1";

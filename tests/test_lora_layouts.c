@@ -31,7 +31,6 @@ static const pipeline_case pipelines[] = {
 };
 
 static void stages_have_the_bits_of_one_rank(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++) {
         const pipeline_case *c = &pipelines[i];
         const char *sets[] = {"lora.rank=4", dropped, c->targets, c->precision, c->recompute,
@@ -102,7 +101,6 @@ static void compare_with_one(const char *targets, const char *type, double bound
 }
 
 static void context_ranks_are_close_to_one(void **state) {
-    (void)state;
     compare_with_one(all_branches, "training.precision=fp32", 2e-6);
     compare_with_one("lora.target_modules=[q_proj, v_proj]", "training.precision=fp32", 2e-6);
     compare_with_one("lora.target_modules=[k_proj, down_proj]", "training.precision=bf16", 1e-3);
@@ -110,7 +108,6 @@ static void context_ranks_are_close_to_one(void **state) {
 
 // The mask is that of one rank: with another one the loss would differ by far more than rounding.
 static void dropout_matters(void **state) {
-    (void)state;
     const char *sets[] = {"lora.rank=4", dropped, all_branches, "training.precision=fp32"};
     layout_run with = train_layout(1, sets, 4);
     sets[1] = "lora.dropout=0";

@@ -33,7 +33,6 @@ static const char *write_steps(arena *a, int n_steps, int wide) {
 }
 
 static void any_step_is_found(void **state) {
-    (void)state;
     enum { STEPS = 9000 };
     arena *a = arena_new("test");
     const char *path = write_steps(a, STEPS, 40);
@@ -54,7 +53,6 @@ static void any_step_is_found(void **state) {
 }
 
 static void parts_join_without_gaps(void **state) {
-    (void)state;
     enum { STEPS = 2500 };
     arena *a = arena_new("test");
     const char *path = write_steps(a, STEPS, 3);
@@ -78,7 +76,6 @@ static void parts_join_without_gaps(void **state) {
 }
 
 static void what_is_no_record_is_left_out(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *path = path_join(a, temporary_dir(a), "metrics.jsonl");
     FILE *f = fopen(path, "w");
@@ -93,7 +90,6 @@ static void what_is_no_record_is_left_out(void **state) {
 }
 
 static void no_file_is_no_record(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     json_t *all = part_of(path_join(a, dir, "metrics.jsonl"), 7);
@@ -114,7 +110,6 @@ static int64_t newest_of(const char *path, const char *key) {
 }
 
 static void the_newest_is_found_from_the_end(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *path = write_steps(a, 9000, 40);
     assert_int_equal(newest_of(path, "loss"), 9000);

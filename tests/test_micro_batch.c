@@ -33,7 +33,6 @@ static void same_bits_with_any_rows(const rows_case *cases, size_t n_cases, cons
 #define N_OF(list) (sizeof(list) / sizeof *(list))
 
 static void on_one_rank(void **state) {
-    (void)state;
     static const rows_case cases[] = {{2, {1, 1, 1, 1, {ZERO1}}}, {4, {1, 1, 1, 1, {ZERO0}}},
             {4, {1, 1, 1, 1, {"training.recompute=full"}}},
             {2, {1, 1, 1, 1, {"training.recompute=selective"}}}};
@@ -46,7 +45,6 @@ static void on_one_rank(void **state) {
 
 // Partial sums longer than a chunk of logits and than a block of a product.
 static void long_rows(void **state) {
-    (void)state;
     static const rows_case cases[] = {{2, {1, 1, 1, 1, {0}}}, {4, {2, 1, 1, 1, {0}}}};
     static const char *const precisions[] = {FP32, BF16};
     for (size_t i = 0; i < N_OF(precisions); i++) {
@@ -59,7 +57,6 @@ static void long_rows(void **state) {
 // Tensor ranks that share tokens have whole partial sums, parts of one, or of two: odd rows of 40
 // tokens in 2 reduction blocks a row are on two ranks.
 static void in_layouts(void **state) {
-    (void)state;
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {2, 1, 1, 1, {SHARED}}},
             {4, {2, 1, 1, 1, {WHOLE}}}, {2, {1, 2, 1, 1, {ZERO1}}}, {4, {1, 4, 1, 1, {ZERO1}}},
             {4, {2, 2, 1, 1, {SHARED}}}, {2, {1, 1, 2, 1, {ZERO1}}}, {4, {1, 1, 2, 1, {ZERO0}}},
@@ -77,7 +74,6 @@ static void in_layouts(void **state) {
 // Runs of tokens whose number no rank's share is a multiple of; partial sums that are on two of
 // four ranks.
 static void tokens_that_do_not_divide(void **state) {
-    (void)state;
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {4, 1, 1, 1, {SHARED}}},
             {2, {4, 1, 1, 1, {SHARED}}}, {4, {2, 1, 2, 1, {SHARED}}}};
     static const char *const branches[] = {"lora.rank=0", "lora.rank=3"};
@@ -89,7 +85,6 @@ static void tokens_that_do_not_divide(void **state) {
 }
 
 static void low_rank_branches(void **state) {
-    (void)state;
     static const rows_case cases[] = {{2, {1, 1, 1, 1, {0}}}, {4, {1, 1, 1, 1, {0}}},
             {4, {2, 1, 1, 1, {SHARED}}}, {2, {2, 2, 1, 1, {SHARED}}}, {2, {1, 1, 2, 2, {0}}}};
     static const char *const precisions[] = {FP32, BF16};
@@ -102,7 +97,6 @@ static void low_rank_branches(void **state) {
 
 // Level 2 adds whole micro-batches: the others have its bits with partial sums of as many rows.
 static void partial_sums_of_two_rows(void **state) {
-    (void)state;
     static const rows_case cases[] = {{4, {1, 1, 1, 1, {0}}},
             {2, {1, 1, 2, 1, {"parallel.zero=2"}}}, {4, {1, 1, 2, 1, {ZERO1}}},
             {2, {1, 1, 1, 1, {"parallel.zero=2"}}}};
@@ -122,7 +116,6 @@ static void partial_sums_of_two_rows(void **state) {
 
 // What is sent is what was planned, where ranks tell each other runs.
 static void as_planned(void **state) {
-    (void)state;
     static const char *const branches[] = {"lora.rank=0", "lora.rank=4"};
     for (size_t i = 0; i < N_OF(branches); i++)
         for (int n_rows = 1; n_rows <= 4; n_rows *= 2) {
@@ -139,7 +132,6 @@ static void as_planned(void **state) {
 }
 
 static void what_cannot_be_is_refused(void **state) {
-    (void)state;
     static const struct {
         const char *sets[3], *text;
     } cases[] = {{{"parallel.partial_sum_rows=3"},
@@ -164,7 +156,6 @@ static void what_cannot_be_is_refused(void **state) {
 }
 
 static void what_auto_comes_to(void **state) {
-    (void)state;
     static const struct {
         const char *set;
         int64_t rows;

@@ -17,7 +17,6 @@ static drv_status read_text(arena *a, const char *text, model_config *out) {
     "\"original_max_position_embeddings\": 64"
 
 static void what_is_no_llama_is_refused(void **state) {
-    (void)state;
     static const struct {
         const char *json, *says[3];
     } cases[] = {{"[]", {"config.json", "expected a JSON object, found a list of 0"}},
@@ -78,7 +77,6 @@ static void what_is_no_llama_is_refused(void **state) {
 }
 
 static void defaults_are_those_of_transformers(void **state) {
-    (void)state;
     arena *a = arena_new("config.json");
     model_config m;
     OK(read_text(a,
@@ -100,7 +98,6 @@ static char *as_json(const model_config *m) {
 }
 
 static void a_family_has_its_own_defaults(void **state) {
-    (void)state;
     arena *a = arena_new("config.json");
     model_config m;
     OK(read_text(a,
@@ -121,7 +118,6 @@ static void a_family_has_its_own_defaults(void **state) {
 }
 
 static void the_family_says_what_is_added(void **state) {
-    (void)state;
     arena *a = arena_new("config.json");
     model_config m;
     OK(read_text(a, "{\"model_type\": \"qwen2\", \"num_key_value_heads\": 2, " SHAPE "}", &m));
@@ -141,7 +137,6 @@ static void the_family_says_what_is_added(void **state) {
 }
 
 static void layers_without_rope_are_read_as_transformers_does(void **state) {
-    (void)state;
     static const struct {
         const char *fields;
         int64_t interval; // of 7 layers; 0: all rotate
@@ -188,7 +183,6 @@ static void layers_without_rope_are_read_as_transformers_does(void **state) {
 }
 
 static void windows_are_read_as_transformers_does(void **state) {
-    (void)state;
     static const struct {
         const char *fields;
         int64_t window, from; // tokens, layer
@@ -238,7 +232,6 @@ static void windows_are_read_as_transformers_does(void **state) {
 }
 
 static void rope_is_read_from_any_version_of_transformers(void **state) {
-    (void)state;
     static const char *const cases[] =
             {"{" SHAPE
              ", \"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", " LLAMA3 "}}",
@@ -259,7 +252,6 @@ static void rope_is_read_from_any_version_of_transformers(void **state) {
 }
 
 static void written_and_read_back_is_the_same(void **state) {
-    (void)state;
     arena *a = arena_new("config.json");
     for (int i = 0; i < n_model_presets; i++) {
         model_config want, got;
@@ -283,7 +275,6 @@ static void written_and_read_back_is_the_same(void **state) {
 }
 
 static void differences_are_named(void **state) {
-    (void)state;
     arena *a = arena_new("difference");
     model_config m, other;
     assert_true(model_preset("tiny", &m));

@@ -76,7 +76,6 @@ static int check_converted(arena *a, const json_t *test, const char *path) {
 }
 
 static void ids_of_the_packages(void **state) {
-    (void)state;
     arena *a = arena_new("cases");
     char *rest;
     size_t n_file;
@@ -104,7 +103,6 @@ static void ids_of_the_packages(void **state) {
 }
 
 static void refused(void **state) {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t n;
@@ -149,7 +147,6 @@ static void refused(void **state) {
 
 // Whatever is left of a file that was cut, or has another byte: it opens, or one line says why not.
 static void harmed(void **state) {
-    (void)state;
     arena *a = arena_new("harmed");
     char *rest;
     size_t n_file;

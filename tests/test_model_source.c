@@ -11,7 +11,6 @@
 // --- numbers
 // Every f16 comes back; every value between two neighbours goes to the nearer one, ties to even.
 static void halves_round_to_nearest_even(void **state) {
-    (void)state;
     for (uint32_t h = 0; h < 0x7C00; h++) {
         const float low = f16_to_f32((uint16_t)h);
         assert_int_equal(f32_to_f16(low), h);
@@ -32,7 +31,6 @@ static void halves_round_to_nearest_even(void **state) {
 }
 
 static void what_a_type_cannot_hold(void **state) {
-    (void)state;
     uint16_t out[2];
     OK(tensor_round("w", ST_F16, (float[]){65519, -65519}, 2, out));
     FAILS(tensor_round("w", ST_F16, (float[]){1, 65520}, 2, out), DRV_E_DATA,
@@ -92,7 +90,6 @@ static void check_rows(const model_source *s, int t) {
 }
 
 static void shards_and_rows(void **state) {
-    (void)state;
     static const struct {
         int64_t limit;
         int n_files; // shards, and their index
@@ -119,7 +116,6 @@ static void shards_and_rows(void **state) {
 // A folder that others use: files of the same names are replaced, an earlier model goes with its
 // proof and figures, the rest stays.
 static void into_a_folder_in_use(void **state) {
-    (void)state;
     arena *a = arena_new("into");
     const char *dir = temporary_dir(a);
     static const char *const before[] = {"README.md", "model-00001-of-00009.safetensors",
@@ -147,7 +143,6 @@ static void into_a_folder_in_use(void **state) {
 
 // --- what is not read
 static void other_layouts_are_refused(void **state) {
-    (void)state;
     arena *a = arena_new("refused");
     static const struct {
         const char *file, *says;
@@ -189,7 +184,6 @@ static void a_run_is_no_model(void **state) {
 }
 
 static void a_file_that_is_shortened(void **state) {
-    (void)state;
     arena *a = arena_new("shortened");
     const char *path = path_join(a, temporary_dir(a), "out");
     OK(write_folder(a, path, 0));

@@ -152,7 +152,6 @@ static void expect_golden(const char *optimizer, const char *type, const char *k
 }
 
 static void twenty_steps_are_those_of_torch(void **state) {
-    (void)state;
     expect_golden("muon", "fp32", "f32", 2e-6); // measured: 5e-7
     // 4.4e-5: of 10,000 roundings a step a few fall otherwise.
     expect_golden("muon", "bf16", "bf16", 1e-4);
@@ -171,7 +170,6 @@ static const struct {
         {4, {"parallel.tensor=2", "parallel.context=2", "parallel.zero=0"}}};
 
 static void ranks_have_the_bits_of_one(void **state) {
-    (void)state;
     static const char *const types[][2] = {{"training.precision=fp32", "optimizer.type=normuon"},
             {"training.precision=bf16", "optimizer.type=muon"}};
     for (int k = 0; k < 2; k++) {
@@ -196,7 +194,6 @@ static void ranks_have_the_bits_of_one(void **state) {
 // Biases and norms of heads are AdamW's, on ranks as on one, where sums of gradients travel beside
 // the backward pass, or in shards after each micro-batch.
 static void other_families_have_the_bits_of_one(void **state) {
-    (void)state;
     static const char *const families[] = {"model.qkv_bias=true", "model.qk_norm=true"};
     for (int k = 0; k < 2; k++) {
         const char *sets[] = {"optimizer.type=normuon", families[k],
@@ -212,7 +209,6 @@ static void other_families_have_the_bits_of_one(void **state) {
 
 // What is sent is what was planned, and the state of a matrix is one moment beside its master.
 static void traffic_and_state_are_as_planned(void **state) {
-    (void)state;
     const char *sets[] = {"optimizer.type=muon", "parallel.tensor=2", "training.precision=bf16"};
     layout_run run = train_layout(4, sets, 3), one = train_layout(1, sets, 1);
     const char *adamw[] = {"optimizer.type=adamw"};

@@ -114,7 +114,6 @@ static const launcher_row rows_known[] = {
 };
 
 static void each_launcher_is_understood(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof rows_known / sizeof *rows_known; i++) {
         const launcher_row *row = &rows_known[i];
         arena *a = arena_new("test");
@@ -138,7 +137,6 @@ static void each_launcher_is_understood(void **state) {
 
 // Never N runs of one: who is one of several and has no MPI is refused.
 static void none_of_them_trains_alone(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof rows_known / sizeof *rows_known; i++) {
         const launcher_row *row = &rows_known[i];
         const drv_status status = nodes_check_alone(row->environment, "my run.yaml");
@@ -151,7 +149,6 @@ static void none_of_them_trains_alone(void **state) {
 }
 
 static void what_cannot_be_is_refused_by_name(void **state) {
-    (void)state;
     static const struct {
         const char *environment[MAX_VARIABLES], *text;
     } cases[] = {
@@ -199,7 +196,6 @@ static void what_cannot_be_is_refused_by_name(void **state) {
 }
 
 static void options_go_first(void **state) {
-    (void)state;
     static const char *const environment[] = {"PET_NNODES=4", "PET_NODE_RANK=1", NULL};
     arena *a = arena_new("test");
     node_placement w = {.nodes = {2, "--nodes"}, .node_rank = {0, "--node-rank"}};
@@ -210,7 +206,6 @@ static void options_go_first(void **state) {
 }
 
 static void the_first_host_of_a_list(void **state) {
-    (void)state;
     static const struct {
         const char *list, *first;
     } cases[] = {{"n1", "n1"}, {"n[1-4]", "n1"}, {"n[03-10,12],m1", "n03"}, {"a,b", "a"},

@@ -63,7 +63,6 @@ static void check_tokenizer(const char *path, const json_t *line) {
 }
 
 static void as_hugging_face(void **state) {
-    (void)state;
     arena *a = arena_new("odd tokenizers");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     FILE *f = fopen(golden_path(a, "tokenizers/odd.jsonl"), "r");

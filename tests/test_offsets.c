@@ -50,7 +50,6 @@ static void check_record(int number, const json_t *record, const tokenizer *tok)
 }
 
 static void begins_are_those_of_hugging_face(void **state) {
-    (void)state;
     arena *a = arena_new("offsets");
     char *file, *line;
     size_t n_file;
@@ -73,7 +72,6 @@ static void begins_are_those_of_hugging_face(void **state) {
 
 // What is put around a text begins at its ends.
 static void specials_begin_at_the_ends(void **state) {
-    (void)state;
     arena *a = arena_new("offsets");
     tokenizer *t;
     id_list ids = {0};

@@ -41,7 +41,6 @@ static const char *printed(arena *a, const run_config *cfg) {
 }
 
 static void both_spellings_mean_the_same(void **state) {
-    (void)state;
     for (int i = 0; i < N_RENAMED; i++) {
         arena *a = arena_new("old keys");
         run_config old, new, set;
@@ -65,7 +64,6 @@ static void both_spellings_mean_the_same(void **state) {
 }
 
 static void each_spelling_counts_as_the_key(void **state) {
-    (void)state;
     for (int i = 0; i < N_RENAMED; i++) {
         arena *a = arena_new("old keys");
         const char *yaml = arena_printf(a, TINY "parallel: {%s: 1,\n  %s: 2}\n", renamed[i].before,
@@ -80,7 +78,6 @@ static void each_spelling_counts_as_the_key(void **state) {
 }
 
 static void old_spellings_are_said(void **state) {
-    (void)state;
     arena *a = arena_new("old keys");
     const char *path = path_join(a, temporary_dir(a), "log.txt");
     OK(log_open_file(path));

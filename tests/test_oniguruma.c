@@ -90,7 +90,6 @@ static void check_patterns(const char *path) {
 static const char *file; // of the command line; NULL: the golden one
 
 static void as_hugging_face(void **state) {
-    (void)state;
     arena *a = arena_new("patterns");
     check_patterns(file ? file : golden_path(a, "tokenizers/patterns.jsonl"));
     arena_free(a);

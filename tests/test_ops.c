@@ -55,7 +55,6 @@ static void run_close(op_run *r) {
 }
 
 static void every_row_has_an_example(void **state) {
-    (void)state;
     for (int op = 0; op < N_OPS; op++)
         if (n_examples((op_kind)op) == 0) fail_msg("%s has no example", op_name(op));
 }
@@ -97,7 +96,6 @@ static void compare_with_reference(op_kind op, int which, dtype dt, const char *
 }
 
 static void examples_at_all_levels(void **state) {
-    (void)state;
     for (cpu_level level = CPU_REF; level <= cpu_detect(); level++)
         for (int op = 0; op < N_OPS; op++)
             for (int which = 0; which < n_examples((op_kind)op); which++) {
@@ -247,7 +245,6 @@ static int64_t check_gradient(op_kind op, int which, wanted w) {
 }
 
 static void gradients(void **state) {
-    (void)state;
     for (int op = 0; op < N_OPS; op++) {
         int64_t checked = 0;
         if (!op_rows[op]->grad) continue;

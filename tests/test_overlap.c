@@ -102,7 +102,6 @@ static void compare(arena *a, const overlap_group *of, int ranks, const char *ke
 }
 
 static void overlap_changes_no_bits(void **state) {
-    (void)state;
     for (const overlap_group *of = groups; of < groups + N_OF(groups); of++) {
         arena *a = arena_new("keys");
         layout_run one = {.weights = NULL};
@@ -235,7 +234,6 @@ static void look_at_rank(arena *a, size_t i, int rank, found *sums, const op_att
 }
 
 static void each_sum_follows_what_adds_last(void **state) {
-    (void)state;
     for (size_t i = 0; i < N_OF(graphs); i++) {
         const op_attrs want = {.mesh = {.ranks = graphs[i].of_sum, .whole = graphs[i].whole},
                 .sum = {.data_ranks = 2, .in_accum_group = graphs[i].n_micro}};
@@ -258,7 +256,6 @@ static void each_sum_follows_what_adds_last(void **state) {
 
 // No model has a weight that two nodes add to: here is one that is multiplied by three times.
 static void several_nodes_add(void **state) {
-    (void)state;
     arena *a = arena_new("several");
     found *sums = ARENA_NEW(a, found);
     graph *built = graph_new(a, "several");
@@ -305,7 +302,6 @@ static memory_plan memory_of(int ranks, const char *keys, const char *overlap) {
 // Sums go through a bucket, which is not part of the arena; of what is left, overlapped gathers of
 // weights and sums that are there already take nothing.
 static void memory_counts_the_bucket(void **state) {
-    (void)state;
     static const struct {
         int ranks;
         const char *zero;
@@ -553,7 +549,6 @@ static drv_status play_scene(comm *self, void *ctx) {
 }
 
 static void whoever_touches_it_waits(void **state) {
-    (void)state;
     for (int what = 0; what < N_COLLECTIVES; what++)
         for (int who = 0; who < N_TOUCHERS; who++) {
             scene of = {.what = (collective)what, .who = who, .late = GATE_INIT};
@@ -585,7 +580,6 @@ static drv_status gives_up(comm *self, void *ctx) {
 }
 
 static void who_waits_hears_of_a_failure(void **state) {
-    (void)state;
     bool heard = false;
     FAILS(comm_run_threads(RANKS, 1, NULL, gives_up, &heard), DRV_E_DATA, "bad row 17");
     assert_true(heard);

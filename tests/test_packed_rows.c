@@ -60,7 +60,6 @@ static const char *const talks[] = {"..L", ".....aa..L", "...", ".aaaaaaaaaaa", 
         "........L", "........."};
 
 static void rows_of_examples(void **state) {
-    (void)state;
     arena *a = arena_new("pack");
     const char *prefix = write_set(a, talks, 8, true);
     static const struct {
@@ -91,7 +90,6 @@ static void rows_of_examples(void **state) {
 // Cut rows of a set with roles count answers alone too, and sets without roles are refused where
 // answers are to count.
 static void loss_without_packing(void **state) {
-    (void)state;
     arena *a = arena_new("pack");
     rows *r = open_set(a, write_set(a, talks, 2, true), (rows_opts){.packing = PACKING_DOCUMENTS});
     str text = {0};
@@ -110,7 +108,6 @@ static void loss_without_packing(void **state) {
 }
 
 static void sets_without_an_answer(void **state) {
-    (void)state;
     arena *a = arena_new("pack");
     static const char *const silent[] = {"....", ".........L"};
     rows *r;
@@ -124,7 +121,6 @@ static void sets_without_an_answer(void **state) {
 
 // A first token is never predicted, so an answer that is only that leaves nothing to learn.
 static void answers_of_a_first_token(void **state) {
-    (void)state;
     arena *a = arena_new("pack");
     static const char *const first[] = {"L..", "..L", "L.L"};
     rows *r = open_set(a, write_set(a, first, 3, true), (rows_opts){0});
@@ -138,7 +134,6 @@ static void answers_of_a_first_token(void **state) {
 
 // Every piece once, none cut, each row filled; the same whatever was packed before.
 static void packing_of_random_lengths(void **state) {
-    (void)state;
     const rng_key key = {11, RNG_TEST, 0};
     enum { N = 5000, T = 200 };
     piece_list list = {0};
@@ -175,7 +170,6 @@ static void packing_of_random_lengths(void **state) {
 // Against the definition in lm-evaluation-harness, lm_eval/utils.py: get_rolling_token_windows,
 // whose prefix is our first token.
 static void windows_predict_each_token_once(void **state) {
-    (void)state;
     for (int64_t n = 0; n < 40; n++)
         for (int64_t stride = 1; stride <= WIDTH; stride++) {
             piece_list list = {0};
@@ -197,7 +191,6 @@ static void windows_predict_each_token_once(void **state) {
 
 // Windows of documents in rows: what fits stays whole.
 static void rows_of_windows(void **state) {
-    (void)state;
     arena *a = arena_new("pack");
     static const char *const texts[] = {"....", "...........", ".....", "."};
     rows *r = open_set(a, write_set(a, texts, 4, false),
@@ -212,7 +205,6 @@ static void rows_of_windows(void **state) {
 }
 
 static void damaged_roles(void **state) {
-    (void)state;
     arena *a = arena_new("pack");
     dataset *set;
     const char *prefix = write_set(a, talks, 2, true), *path = arena_printf(a, "%s.roles", prefix);

@@ -28,7 +28,6 @@ static int status_of(page_request request) {
 }
 
 static void every_path_is_found(void **state) {
-    (void)state;
     for (int i = 0; i < N_PAGE_PATHS; i++) {
         const page_request request = request_of(page_path_name((page_path)i));
         const page_answer answer = page_request_check(&request, &keys);
@@ -42,7 +41,6 @@ static void every_path_is_found(void **state) {
 }
 
 static void only_health_is_open(void **state) {
-    (void)state;
     for (int i = 0; i < N_PAGE_PATHS; i++) {
         page_request request = request_of(page_path_name((page_path)i));
         request.authorization = NULL;
@@ -56,7 +54,6 @@ static void only_health_is_open(void **state) {
 
 // RFC 7617, section 2: "Aladdin:open sesame"; and lengths that leave one and two bytes over.
 static void a_password_opens_it(void **state) {
-    (void)state;
     static const struct {
         const char *password, *given;
         bool opens;
@@ -86,7 +83,6 @@ static void a_password_opens_it(void **state) {
 }
 
 static void a_password_may_be_long(void **state) {
-    (void)state;
     static char longest[TOKEN_MAX * 2] = "Basic ";
     const page_keys with = {.password = "open sesame"};
     page_request request = request_of("/");
@@ -96,7 +92,6 @@ static void a_password_may_be_long(void **state) {
 }
 
 static void tokens_are_compared_whole(void **state) {
-    (void)state;
     static const char *const wrong[] = {"", "Bearer", "Bearer ", "Bearer " COOKIE, "Bearer " CODE,
             "Basic " TOKEN, TOKEN, "Bearer 0123456789abcdef0123456789abcde", "Bearer " TOKEN "0",
             "Bearer " TOKEN TOKEN, "Bearer " TOKEN " x", "Bearer " METRICS};
@@ -111,7 +106,6 @@ static void tokens_are_compared_whole(void **state) {
 }
 
 static void metrics_have_a_token_of_their_own(void **state) {
-    (void)state;
     page_request request = request_of("/metrics");
     page_keys none = keys;
     request.authorization = "Bearer " METRICS;
@@ -123,7 +117,6 @@ static void metrics_have_a_token_of_their_own(void **state) {
 }
 
 static void cookies_are_found_among_others(void **state) {
-    (void)state;
     static const struct {
         const char *text;
         int status;
@@ -141,7 +134,6 @@ static void cookies_are_found_among_others(void **state) {
 }
 
 static void the_code_is_of_the_page_alone(void **state) {
-    (void)state;
     page_request request = request_of("/?code=" CODE);
     page_keys used = keys;
     request.authorization = NULL;
@@ -157,7 +149,6 @@ static void the_code_is_of_the_page_alone(void **state) {
 }
 
 static void other_hosts_and_origins_are_refused(void **state) {
-    (void)state;
     static const char *const ours[] = {"127.0.0.1:8080", "10.0.0.7", "[::1]:9", "localhost:1",
             "LOCALHOST", "run.example.org:8080", "node-7"};
     static const char *const others[] = {NULL, "", "evil.example", "127.0.0.1.evil.example:8080",
@@ -182,7 +173,6 @@ static void other_hosts_and_origins_are_refused(void **state) {
 }
 
 static void methods_bodies_and_odd_targets_are_refused(void **state) {
-    (void)state;
     static const char *const methods[] = {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT",
             "get", "", "GETT"};
     static const char *const targets[] = {"", "x", "*", "http://127.0.0.1/", "/../etc/passwd",
@@ -213,7 +203,6 @@ static void methods_bodies_and_odd_targets_are_refused(void **state) {
 }
 
 static void queries_are_read(void **state) {
-    (void)state;
     const page_request request = request_of("/api/metrics?from=9007199254740993");
     assert_int_equal(page_request_check(&request, &keys).from, 9007199254740993);
     const page_request none = request_of("/api/metrics");

@@ -150,7 +150,6 @@ static const char as_they_are[] = "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
                                      "|a b* X* X* b*<1-4> Y*<1-4> Y*<1-4> |.\n";
 
 static void prompts_stand_there_once(void **state) {
-    (void)state;
     arena *a = arena_new("pairs");
     const char *prefix = write_set(a, NO_MARKS);
     expect_rows(a, prefix, false, as_they_are);
@@ -170,7 +169,6 @@ static drv_status verify(arena *a, const char *prefix) {
 
 // Rows are made of the marks that a build keeps, where they are those that it kept.
 static void marks_stand_for_the_tokens(void **state) {
-    (void)state;
     arena *a = arena_new("pairs");
     const char *prefix = write_set(a, MARKS), *path = arena_printf(a, "%s.pairs", prefix);
     char *bytes;
@@ -196,7 +194,6 @@ static void marks_stand_for_the_tokens(void **state) {
 }
 
 static void tokens_know_their_pairs(void **state) {
-    (void)state;
     arena *a = arena_new("pairs");
     rows *r = open_set(a, write_set(a, MARKS), false);
     const double references[N_DOCUMENTS] = {-1, -2, -3, -4, -5, -6};
@@ -276,7 +273,6 @@ static const char **kept_by_rows(arena *a, const char *prefix, int width) {
 
 // Both responses lose as much; those that are alike once they are cut are in no row, at any length.
 static void both_are_cut_alike(void **state) {
-    (void)state;
     arena *a = arena_new("pairs");
     const char **documents = ARENA_ARRAY(a, const char *, N_DRAWN);
     int n = 0;

@@ -51,7 +51,6 @@ static void check_loop(team *t, int n_threads, int64_t n) {
 }
 
 static void every_chunk_once(void **state) {
-    (void)state;
     static const int threads[] = {1, 2, 3, 16}; // 16: more than there are cores
     static const int64_t chunks[] = {0, 1, 2, 3, 17, 1000, 100000};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
@@ -70,7 +69,6 @@ static void tiny_chunk(void *arg, int64_t i, int thread) {
 }
 
 static void thousands_of_tiny_loops(void **state) {
-    (void)state;
     team *t = team_new(4);
     for (int i = 0; i < 30000; i++) {
         const int n = 2 + i % 7;
@@ -113,7 +111,6 @@ static void nested_outer(void *arg, int64_t i, int thread) {
 }
 
 static void loops_inside_loops(void **state) {
-    (void)state;
     team *a = team_new(3), *b = team_new(2);
     const struct { team *outer, *inner; } cases[] = {{a, a}, {a, b}, {b, a}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
@@ -164,7 +161,6 @@ static void run_ranks(rank *ranks, int n) {
 }
 
 static void a_team_for_each_rank(void **state) {
-    (void)state;
     rank ranks[4] = {0};
     for (int i = 0; i < 4; i++)
         ranks[i] = (rank){.team = team_new(i + 1), .n_threads = i + 1};
@@ -172,7 +168,6 @@ static void a_team_for_each_rank(void **state) {
 }
 
 static void callers_that_share_a_team(void **state) {
-    (void)state;
     par_set_threads(3);
     rank ranks[3] = {0};
     run_ranks(ranks, 3);
@@ -217,7 +212,6 @@ static void count_others(void *arg, int64_t i, int thread) {
 }
 
 static void late_thread_holds_nobody_up(void **state) {
-    (void)state;
     // SIGSEGV is one of the few signals that members take; here it stands for a core that is lost.
     struct sigaction before, stop = {.sa_handler = hold_thread};
     sigaction(SIGSEGV, &stop, &before);
@@ -277,7 +271,6 @@ static void pester(pest *p, pid_t thread) {
 }
 
 static void stopped_at_any_moment(void **state) {
-    (void)state;
     struct sigaction before, stop = {.sa_sigaction = short_stop, .sa_flags = SA_SIGINFO};
     sigaction(SIGSEGV, &stop, &before);
     team *t = team_new(2);
@@ -318,7 +311,6 @@ static void slow_first(void *arg, int64_t i, int thread) {
 }
 
 static void others_go_on_beside_a_slow_chunk(void **state) {
-    (void)state;
     team *t = team_new(2);
     for (int repeat = 0; repeat < 20; repeat++) {
         slow_chunk s = {0};
@@ -337,7 +329,6 @@ static void *busy_loop(void *arg) {
 }
 
 static void under_load(void **state) {
-    (void)state;
     enum { N_BUSY = 4 };
     _Atomic bool stop = false;
     pthread_t busy[N_BUSY];
@@ -357,7 +348,6 @@ static void under_load(void **state) {
 
 // --- processes and settings
 static void child_of_a_fork(void **state) {
-    (void)state;
     par_set_threads(3);
     _Atomic int64_t sum = 0;
     par_for(100, add_square, &sum); // the parent's threads are there
@@ -381,7 +371,6 @@ static void child_of_a_fork(void **state) {
 }
 
 static void numbers_of_threads(void **state) {
-    (void)state;
     const struct {
         const char *drover, *omp;
         int asked, want; // 0: not looked at, but at least one

@@ -12,15 +12,17 @@ static const char *const fields[] = {"messages", "system", "tools", "instruction
         "output", NULL};
 
 static drv_status rows_of(const char *path, const char *const *names, json_t **out) {
-    parquet_rows *r;
+    const reader_opts opts = {.fields = names};
+    record_source source;
+    record row;
     *out = json_array();
-    DRV_TRY(parquet_rows_open(path, names, &r));
+    DRV_TRY(parquet_rows_open(&(source_job){.path = path, .o = &opts}, &source));
     str text = {0};
     drv_status status = DRV_OK;
-    for (bool row = true; status == DRV_OK && row;) {
+    for (bool done = false; status == DRV_OK && !done;) {
         str_clear(&text);
-        status = parquet_rows_next(r, &text, &row);
-        if (status != DRV_OK || !row) continue;
+        status = record_source_next(&source, &text, &row, &done);
+        if (status != DRV_OK || done) continue;
         str clean = {0}; // a broken file may hold any bytes in its strings
         utf8_sanitize(text.p, text.n, &clean);
         json_t *o = json_loadb(clean.p, clean.n, JSON_ALLOW_NUL, NULL);
@@ -29,12 +31,11 @@ static drv_status rows_of(const char *path, const char *const *names, json_t **o
         json_array_append_new(*out, o);
     }
     str_free(&text);
-    parquet_rows_close(r);
+    record_source_close(&source);
     return status;
 }
 
 static void as_pyarrow_was_given(void **state) {
-    (void)state;
     arena *a = arena_new("rows");
     static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
     char *text;
@@ -59,7 +60,6 @@ static void as_pyarrow_was_given(void **state) {
 }
 
 static void chosen_fields(void **state) {
-    (void)state;
     arena *a = arena_new("fields");
     const char *dir = golden_path(a, "parquet");
     static const char *const few[] = {"tools", NULL}, *const none[] = {"id", "chat", NULL};
@@ -77,7 +77,6 @@ static void chosen_fields(void **state) {
 
 // Any file cut short or with a wrong byte is refused or read, never more.
 static void broken(void **state) {
-    (void)state;
     arena *a = arena_new("broken");
     const char *path = path_join(a, temporary_dir(a), "x.parquet");
     static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
@@ -121,7 +120,6 @@ static void add_element(str *s, int repetition, const char *name, int children, 
 
 // The forms of LogicalTypes.md, "Lists", and a list without any mark.
 static void schemas(void **state) {
-    (void)state;
     enum { REQUIRED, OPTIONAL, REPEATED };
     arena *a = arena_new("schema");
     const parquet_file file = {"x.parquet", -1, 100};

@@ -227,7 +227,6 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 static const int64_t lengths[] = {1, 5, 37, 129, 600, 1601};
 
 static void each_partial_sum_is_a_call(void **state) {
-    (void)state;
     static const struct {
         int row_blocks, partial_sums, blocks;
     } sums[] = {{0, 2, 0}, {0, 5, 0}, {2, 3, 0}, {0, 4, 4}, {2, 2, 3}};
@@ -250,7 +249,6 @@ static void each_partial_sum_is_a_call(void **state) {
 // A vocabulary in reduction blocks, and short chunks with a rest: one, two or three partial sums in
 // each.
 static void chunks_of_the_loss(void **state) {
-    (void)state;
     for (int dt = DT_F32; dt <= DT_BF16; dt++)
         for (int most = 16; most <= 130; most += 38)
             for (int blocks = 0; blocks <= 4; blocks += 4) {
@@ -267,7 +265,6 @@ static void chunks_of_the_loss(void **state) {
 
 // What is frozen.
 static void parts_of_the_loss(void **state) {
-    (void)state;
     partial_sums_case c = loss_case(DT_F32);
     c.attrs.vocabulary.skip_dx = 1;
     c.attrs.sum.partial_sums = 3;
@@ -280,7 +277,6 @@ static void parts_of_the_loss(void **state) {
 // --- against double
 // acc + sum over all tokens of dy^T x.
 static void the_sum_is_right(void **state) {
-    (void)state;
     for (int dt = DT_F32; dt <= DT_BF16; dt++) {
         partial_sums_case c = matmul_case((dtype)dt);
         c.attrs.sum.partial_sums = 3;
@@ -316,7 +312,6 @@ static const char *refusal(op_kind op, int n_in, tensor *const *in, op_attrs att
 }
 
 static void what_does_not_divide(void **state) {
-    (void)state;
     for (int i = 0; i < N_CASES; i++) {
         partial_sums_case c = cases[i](DT_F32);
         arena *a = arena_new("refused");
@@ -334,7 +329,6 @@ static void what_does_not_divide(void **state) {
 }
 
 static void chunks_that_cut_partial_sums(void **state) {
-    (void)state;
     partial_sums_case c = loss_case(DT_F32);
     arena *a = arena_new("refused");
     graph *g = graph_new(a, "refused");

@@ -153,7 +153,6 @@ static void compare_weight(const small_run *run, const frozen_case *test, const 
 }
 
 static void frozen_weights(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof frozen_cases / sizeof *frozen_cases; i++) {
         const frozen_case *c = &frozen_cases[i];
         small_run r = run_open(c->tied, c->trained, KEEP_ALL);
@@ -198,7 +197,6 @@ static double flops_of(const graph *g) {
 // Only what leads to a trained weight: the head alone needs one product and no backward pass; one
 // projection of the last layer needs what follows it and nothing of the layer before.
 static void nothing_is_computed_in_vain(void **state) {
-    (void)state;
     small_run r = run_open(false, head_alone, KEEP_ALL);
     assert_int_equal(count(r.step, OP_matmul, false, false), 0);
     assert_int_equal(count(r.step, OP_rmsnorm_grad, false, false), 0);
@@ -230,7 +228,6 @@ static void expect_same_gradients(small_run *got, small_run *want) {
 }
 
 static void recomputation_keeps_the_bits(void **state) {
-    (void)state;
     static const choice choices[] = {all, norms_alone, first_mlp};
     for (int i = 0; i < 3; i++) {
         small_run want = run_open(true, choices[i], KEEP_ALL);
@@ -321,7 +318,6 @@ static bool is_unguarded(const tensor *t) {
 
 // A layer whose first node reads state alone: its copy must not look like the original.
 static void copies_are_guarded(void **state) {
-    (void)state;
     arena *a = arena_new("guard");
     graph *built = graph_new(a, "g");
     built->layer = 0;
@@ -373,7 +369,6 @@ static int next_layer(const graph *g, int i) {
 // that reads it: no earlier, so that two layers' weights are whole at most, and no later, so that
 // it runs beside the layer before.
 static void gathers_wait_for_a_layer(void **state) {
-    (void)state;
     arena *a = arena_new("gathers");
     graph *g = shared_step(a, 4, DT_F64);
     int gathers = 0;

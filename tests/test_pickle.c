@@ -17,7 +17,6 @@ typedef struct bytes {
 } bytes;
 
 static void names_that_tensors_do_not_need(void **state) {
-    (void)state;
     static const struct {
         bytes pickle;
         const char *says;
@@ -40,7 +39,6 @@ static void names_that_tensors_do_not_need(void **state) {
 }
 
 static void opcodes_that_do_not_fit(void **state) {
-    (void)state;
     static const struct {
         bytes pickle;
         const char *says;
@@ -90,7 +88,6 @@ static void opcodes_that_do_not_fit(void **state) {
 
 // A list in a list and so on. 99 of them can be read, 101 cannot; a million cost no stack.
 static void deep_values(void **state) {
-    (void)state;
     static const int depths[] = {99, 101, 1000000};
     for (int i = 0; i < 3; i++) {
         arena *a = arena_new("deep");
@@ -112,7 +109,6 @@ static void deep_values(void **state) {
 
 // Each list has the one before it twice: 2^90 paths, 91 values. The same deeper than is allowed.
 static void lists_that_double(void **state) {
-    (void)state;
     for (int depth = 90; depth <= 120; depth += 30) {
         arena *a = arena_new("double");
         str s = {0};
@@ -136,7 +132,6 @@ static void lists_that_double(void **state) {
 }
 
 static void more_values_than_are_allowed(void **state) {
-    (void)state;
     arena *a = arena_new("many");
     const pickle_opts opts = {.names = torch_names, .max_values = 1000};
     static const char *const fillers[] = {"N", "K\1", "(", "]", "2"};

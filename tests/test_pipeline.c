@@ -40,7 +40,6 @@ static int peak_of_rank(const pipeline_shape *s, int rank) {
 }
 
 static void published_formulas(void **state) {
-    (void)state;
     static const pipeline_shape shapes[] = {
             {PIPELINE_GPIPE, 4, 1, 8, 0, false},
             {PIPELINE_GPIPE, 3, 1, 2, 0, false},
@@ -77,7 +76,6 @@ static void published_formulas(void **state) {
 
 // What is in flight has slots of its own: no two at a time the same, and no more than the peak says.
 static void slots_are_of_one_micro_batch(void **state) {
-    (void)state;
     static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, 4, 1, 8, 0, false},
             {PIPELINE_1F1B, 4, 1, 8, 0, false}, {PIPELINE_INTERLEAVED, 4, 3, 8, 0, false},
             {PIPELINE_ZB_H1, 4, 1, 8, 0, false}};
@@ -189,7 +187,6 @@ static void check_pool(const pool_case *from, int rank) {
 }
 
 static void micro_batches_share_a_pool(void **state) {
-    (void)state;
     static const pool_case cases[] = {{{PIPELINE_GPIPE, 4, 1, 6, 0, false}, {2}},
             {{PIPELINE_1F1B, 4, 1, 8, 0, false}, {3}},
             {{PIPELINE_INTERLEAVED, 4, 3, 8, 0, false}, {1, 2, 3}},
@@ -203,7 +200,6 @@ static void micro_batches_share_a_pool(void **state) {
 // Llama 3.1 405B on 8 stages of 8 chunks: the first rank has 71 forwards before their backwards,
 // where slots of each chunk apart would be 96.
 static void chunks_share_a_pool(void **state) {
-    (void)state;
     const pipeline_shape shape = {PIPELINE_INTERLEAVED, 8, 8, 64, 0, false};
     arena *a = arena_new("test");
     pipeline_schedule schedule;
@@ -223,7 +219,6 @@ static void chunks_share_a_pool(void **state) {
 // A group larger than the number of ranks (arXiv:2407.21783, section 3.3.2): 10 micro-batches on 4
 // ranks in groups of 5 have the formula's bubble.
 static void free_group(void **state) {
-    (void)state;
     const pipeline_shape shape = {PIPELINE_INTERLEAVED, 4, 2, 10, 5, false};
     arena *a = arena_new("test");
     pipeline_schedule schedule;
@@ -237,7 +232,6 @@ static void free_group(void **state) {
 // Of random shapes each rank does every task once, and all tables end; a stage that takes long
 // and a transfer make them slower, never shorter than the work of the slowest rank.
 static void random_shapes(void **state) {
-    (void)state;
     for (uint64_t seed = 0; seed < 400; seed++) {
         const rng_key key = {seed, RNG_TEST, 0};
         const int ranks = 1 + (int)(rng_u64(&key, 0) % 8), chunks = 1 + (int)(rng_u64(&key, 1) % 4);
@@ -263,7 +257,6 @@ static void random_shapes(void **state) {
 
 // A table that a person or a bug could write: rank 1 of two, with two tasks exchanged.
 static void refuses_broken_tables(void **state) {
-    (void)state;
     static const struct {
         int rank, first, second;
         const char *says;
@@ -290,7 +283,6 @@ static void refuses_broken_tables(void **state) {
 // Rank 1 gives gradients back at once, rank 0 takes the first after all forwards: soon each has a
 // send under way that the other does not take.
 static void refuses_sends_that_wait_for_each_other(void **state) {
-    (void)state;
     const pipeline_shape shape = {PIPELINE_GPIPE, 2, 1, 8, 0, false};
     arena *a = arena_new("test");
     pipeline_schedule s;
@@ -305,7 +297,6 @@ static void refuses_sends_that_wait_for_each_other(void **state) {
 }
 
 static void refuses_shapes_that_do_not_exist(void **state) {
-    (void)state;
     static const struct {
         pipeline_shape shape;
         const char *says;

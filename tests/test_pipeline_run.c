@@ -95,7 +95,6 @@ static drv_status run_rank(comm *c, void *ctx) {
 }
 
 static void the_bubble_is_that_of_the_table(void **state) {
-    (void)state;
     static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, RANKS, 1, 8, 0, false},
             {PIPELINE_1F1B, RANKS, 1, 8, 0, false}, {PIPELINE_INTERLEAVED, RANKS, 2, 8, 0, false},
             {PIPELINE_ZB_H1, RANKS, 1, 8, 0, false}};
@@ -145,7 +144,6 @@ static drv_status run_failing(comm *c, void *ctx) {
 }
 
 static void a_rank_that_fails_ends_all(void **state) {
-    (void)state;
     const pipeline_shape shape = {PIPELINE_1F1B, RANKS, 1, 8, 0, false};
     arena *a = arena_new("test");
     pipeline_schedule schedule;
@@ -193,7 +191,6 @@ static drv_status run_until_stopped(comm *self, void *ctx) {
 }
 
 static void all_ranks_may_stop_after_the_same_round(void **state) {
-    (void)state;
     static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, RANKS, 1, 5, 0, false},
             {PIPELINE_1F1B, RANKS, 1, 6, 0, false}, {PIPELINE_1F1B, RANKS, 1, 1, 0, false},
             {PIPELINE_INTERLEAVED, RANKS, 2, 8, 0, false}, {PIPELINE_ZB_H1, RANKS, 1, 6, 0, false}};

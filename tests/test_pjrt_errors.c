@@ -39,7 +39,6 @@ static pjrt_api *fake_api(arena *a) {
 }
 
 static void failing_device_may_work_again(void **state) {
-    (void)state;
     enum { CANCELLED = 1, UNKNOWN = 2, FAILED_PRECONDITION = 9, UNAVAILABLE = 14, DATA_LOSS = 15 };
     static const struct {
         pjrt_slot slot;
@@ -105,7 +104,6 @@ static void set_slot(pjrt_api *api, pjrt_slot slot, pjrt_error *(*function)(void
 // An event that has not come in time: the device has failed, and nothing is given to it or waited
 // for any more, but for what is there already. An event that comes after all harms nobody.
 static void silent_device_is_given_up(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     pjrt_api *api = fake_api(a);
     device_health health = {0};

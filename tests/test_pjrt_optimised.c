@@ -107,7 +107,6 @@ static const char asked[] =
         "custom_call __cudnn$fmhaSoftmax\n custom_call __cudnn$fmhaSoftmaxBackward\n __cudnn$fmhaSoftmax";
 
 static void each_kind_is_counted(void **state) {
-    (void)state;
     program_facts f;
     str hlo = planted();
     assert_true(optimised_read(hlo.p, hlo.n, asked, strlen(asked), &f));
@@ -173,7 +172,6 @@ static void kernels_of_the_update_are_counted(void **state) {
 }
 
 static void damaged_modules_are_refused(void **state) {
-    (void)state;
     program_facts f;
     str hlo = planted();
     for (size_t n = 0; n < hlo.n; n++) {
@@ -235,7 +233,6 @@ static program_facts compiled(const device_client *c, const char *text, const ch
 }
 
 static void plugin_says_what_it_made(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     pjrt_plugin *plugin;
     device_client *client;

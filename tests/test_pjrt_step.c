@@ -112,7 +112,6 @@ static void steps_are_those_of_the_cpu(void **state) {
         double bound;
     } cases[] = {{4, false, 1e-5}, {2, false, 1e-5}, {1, false, 1e-5}, {4, true, 2e-3},
             {1, true, 2e-3}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         step_run *got = open_run("pjrt", cases[i].micro_batch, cases[i].bf16),
                  *want = open_run("cpu", cases[i].micro_batch, cases[i].bf16);
@@ -132,7 +131,6 @@ static void steps_are_those_of_the_cpu(void **state) {
 
 // Both sets of numbers are given; the state says which holds.
 static void a_skipped_step_counts_no_update(void **state) {
-    (void)state;
     for (int skipped = 0; skipped < 2; skipped++) {
         const double norm2 = skipped ? HUGE_VAL : 1;
         step_run *got = open_run("pjrt", 2, false), *want = open_run("cpu", 2, false);
@@ -152,7 +150,6 @@ static void a_skipped_step_counts_no_update(void **state) {
 
 // A NaN in a weight: nothing is updated, and the next step knows it without the host.
 static void a_step_without_a_finite_norm_changes_nothing(void **state) {
-    (void)state;
     step_run *run = open_run("pjrt", 2, false);
     const char *name = run->p.held.params.p[0].name;
     const float nan = NAN;
@@ -178,7 +175,6 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
 
 // The next step is under way when the numbers of this one are read.
 static void numbers_may_be_read_a_step_later(void **state) {
-    (void)state;
     step_run *one = open_run("pjrt", 2, false), *ahead = open_run("pjrt", 2, false);
     step_values now[STEPS], later[STEPS];
     for (int i = 0; i < STEPS; i++) {
@@ -196,7 +192,6 @@ static void numbers_may_be_read_a_step_later(void **state) {
 
 // What is updated takes the memory of what it was: nothing else of any size is a result.
 static void weights_and_moments_are_updated_in_place(void **state) {
-    (void)state;
     step_run *r = open_run("pjrt", 2, false);
     backend_memory m;
     assert_true(backend_program_memory(r->p.held.b, r->p.whole_step, &m));
@@ -210,7 +205,6 @@ static void weights_and_moments_are_updated_in_place(void **state) {
 
 // Text says of no operation where it is from, but one that the plugin refuses is named by its node.
 static void a_refused_operation_is_named_by_its_node(void **state) {
-    (void)state;
     step_run *small = open_run("cpu", ROWS, false);
     const backend_opts opts = {.plugin = "cpu", .cache_dir = "none"};
     const graph *eval = small->p.eval_graph;

@@ -68,7 +68,6 @@ static preset_run *build(const char *const *sets, int n) {
 }
 
 static void plans_hold(void **state) {
-    (void)state;
     static const char *const modes[] = {"training.recompute=none", "training.recompute=selective",
             "training.recompute=full"};
     int64_t arena_bytes[3];
@@ -106,7 +105,6 @@ static int64_t lowest_gap(const place_item *items, int n, const place_item *x) {
 }
 
 static void placing_is_greedy(void **state) {
-    (void)state;
     enum { MAX_ITEMS = 160 };
     place_item items[MAX_ITEMS];
     for (uint64_t seed = 0; seed < 300; seed++) {
@@ -137,7 +135,6 @@ static void placing_is_greedy(void **state) {
 // --- storage
 // An output must not take over the storage of an input that the node reads by another name as well.
 static void storage_is_not_read_twice(void **state) {
-    (void)state;
     arena *a = arena_new("twice");
     graph *g = graph_new(a, "g");
     tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){4, 8});
@@ -189,7 +186,6 @@ static void offloaded_values_need_no_device(void **state) {
 
 // --- the plan and what is held
 static void the_back_end_holds_the_plan(void **state) {
-    (void)state;
     static const char *const extra[] = {"training.precision=bf16", "training.precision=fp32",
             "training.recompute=full", "model.tie_word_embeddings=false", "model.hidden_size=72",
             "data.sequence_length=37"};
@@ -231,7 +227,6 @@ static double flops_of_training(const model_config *m, int64_t seq) {
 
 // Parameters of the published models, in millions.
 static void presets(void **state) {
-    (void)state;
     static const double millions[] = {6738.415616, 13015.86432, 68976.648192, 8030.261248,
             70553.706496, 8030.261248, 70553.706496, 405853.388800, 1235.814400,
             3212.749824,              // llama
@@ -272,7 +267,6 @@ static void presets(void **state) {
 }
 
 static void the_text_is_stable(void **state) {
-    (void)state;
     str text[2] = {{0}, {0}};
     for (int i = 0; i < 2; i++) {
         arena *a = arena_new("text");

@@ -39,7 +39,6 @@ static plan_cost cost_of(int n_layers, const char *recompute) {
 // From 128 to 1,024 layers a linear program does 8 times the work, a quadratic one up to 64 times.
 // What placing looks at for an item grows by 10/7 (logarithms of the nodes), not by 8.
 static void planning_is_not_quadratic(void **state) {
-    (void)state;
     static const char *const modes[] = {"training.recompute=none", "training.recompute=selective",
             "training.recompute=full"};
     for (int i = 0; i < 3; i++) {

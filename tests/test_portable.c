@@ -273,7 +273,6 @@ static void every_level_gives_the_recorded_bits(void **state) {
             100, 129, 150, 200, 335, 600};
     const int top = (int)(cpu_detect() < CPU_AVX512 ? cpu_detect() : CPU_AVX512);
     int n_bad = 0;
-    (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (int i = 0; i < 2 * (top - (int)CPU_PLAIN + 1); i++) {
             const dtype dt = i % 2 ? DT_BF16 : DT_F32;
@@ -293,7 +292,6 @@ static void every_level_gives_the_recorded_bits(void **state) {
 
 // A level whose table lacks a new kernel would end a run.
 static void every_level_has_every_kernel(void **state) {
-    (void)state;
     for (int level = CPU_REF; level <= (int)CPU_AVX512_BF16; level++) {
         const kernels *k = kernels_for((cpu_level)level);
         void (*members[sizeof *k / sizeof(void (*)(void))])(void);

@@ -218,7 +218,6 @@ static void check_loss(golden *from, const char *which, form how) {
 }
 
 static void loss_and_gradients_are_those_of_trl(void **state) {
-    (void)state;
     golden from = golden_open("");
     for (form how = APART; how < N_FORMS; how++)
         check_loss(&from, "plain", how);
@@ -256,7 +255,6 @@ static const char *write_set(golden *from, int64_t n_vocab) {
 
 // TRL cuts each response off at a max_length that leaves of both what a row has.
 static void pairs_that_are_cut_are_those_of_trl(void **state) {
-    (void)state;
     golden from = golden_open("cut.");
     const int64_t row_tokens = (int64_t)*golden_values(&from, "cut.row", NULL);
     test_run *run = open_run(&from, "cut", row_tokens);
@@ -295,7 +293,6 @@ static void pairs_that_are_cut_are_those_of_trl(void **state) {
 
 // Where the exponential of the margin overflows a double, or vanishes beside one.
 static void losses_of_large_margins_are_finite(void **state) {
-    (void)state;
     assert_true(pair_loss(1e4, 0) == 0 && pair_pull(1e4, 0) == 0);
     assert_true(pair_loss(-1e4, 0) == 1e4 && pair_pull(-1e4, 0) == 1);
     assert_true(fabs(pair_loss(0, 0.25) - log(2)) < 1e-15 && pair_pull(0, 0.25) == 0.25);
@@ -357,7 +354,6 @@ static void expect_exact_sum(int n_losses, const double *losses) {
 
 // A chain of doubles loses what a token adds to 1e16, or does not, as the order has it.
 static void sums_of_a_response_are_exact_in_any_order(void **state) {
-    (void)state;
     double losses[MOST_LOSSES];
     expect_exact_sum(3, (const double[]){1e16, 1, 1});
     for (int i = 0; i < MOST_LOSSES; i++) // numbers of 53 bits at one of 60 places
@@ -374,7 +370,6 @@ static void refuse(const char *line, bool texts, const char *why) {
 }
 
 static void records_without_a_pair_are_refused(void **state) {
-    (void)state;
     refuse("{\"prompt\": \"a\", \"chosen\": \"b\"}", false, "no \"rejected\"");
     refuse("{\"prompt\": \"a\", \"rejected\": \"b\"}", false, "no \"chosen\"");
     refuse("{\"prompt\": \"a\", \"chosen\": null, \"rejected\": \"b\"}", false, "no \"chosen\"");
@@ -402,7 +397,6 @@ static const char *content(const json_t *messages, size_t i) {
 }
 
 static void prompts_stand_apart_or_within(void **state) {
-    (void)state;
     static const char *const lines[] = {
             "{\"system\": \"s\", \"prompt\": \"q\", \"chosen\": \"a\", \"rejected\": \"b\"}",
             "{\"system\": \"s\", \"question\": \"q\", \"chosen\": {\"from\": \"gpt\", \"value\": \"a\"}, \"rejected\": "
@@ -433,7 +427,6 @@ static void prompts_stand_apart_or_within(void **state) {
 
 // --- the reference's log-probabilities
 static void a_file_of_references_is_whole_or_refused(void **state) {
-    (void)state;
     arena *a = arena_new("references");
     const char *key = "{\"model\":\"0123\"}",
                *path = reference_file_path(a, path_join(a, temporary_dir(a), "pairs"), key);

@@ -41,7 +41,6 @@ static void same_bits(const char *const *model, int n_model, const layout_case *
 }
 
 static void ranks_of_every_kind(void **state) {
-    (void)state;
     const char *const model[] = {"training.precision=fp32", "model.vocab_size=509"};
     const layout_case cases[] = {{2, {"parallel.data=2"}, 1}, {2, {"parallel.context=2"}, 1},
             {2, {"parallel.tensor=2"}, 1}, {2, {"parallel.pipeline=2"}, 1},
@@ -60,7 +59,6 @@ static void ranks_of_every_kind(void **state) {
 
 // Across what is hidden from a rejected response, and over the ends of chunks of the row.
 static void in_a_window(void **state) {
-    (void)state;
     const char *const model[] = {"training.precision=fp32", "model.sliding_window=4"};
     const layout_case cases[] = {{2, {"parallel.context=2"}, 1}};
     same_bits(model, 2, cases, 1);
@@ -70,7 +68,6 @@ static void in_a_window(void **state) {
 // numbers; also where the first token of a chunk, by its window, sees less of the row than later
 // ones, with which a rejected response begins.
 static void blocks_of_rows(void **state) {
-    (void)state;
     const char *const model[] = {"training.precision=fp32", "model.sliding_window=4"};
     for (int n = 1; n <= 2; n++) {
         const layout_case blocks = {.ranks = 1}, whole = {1, {"parallel.context_blocks=1"}, 1};
@@ -82,7 +79,6 @@ static void blocks_of_rows(void **state) {
 }
 
 static void branches_in_bf16(void **state) {
-    (void)state;
     const char *const model[] = {"training.precision=bf16", "lora.rank=4", "lora.dropout=0.1"};
     const layout_case cases[] = {{4, {"parallel.context=2", "parallel.tensor=2"}, 2},
             {2, {"parallel.pipeline=2"}, 1}};

@@ -38,7 +38,6 @@ static void expect_named(arena *a, const node_result *results, int n, const int 
 }
 
 static void nodes_that_stand_out(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     node_result results[NODES];
     static const int third[] = {3}, fifth_and_third[] = {5, 3};
@@ -70,7 +69,6 @@ static void nodes_that_stand_out(void **state) {
 }
 
 static void results_read_back(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     node_result results[NODES], *again;
     preflight judged;
@@ -111,7 +109,6 @@ static void results_read_back(void **state) {
 // Who meets whom: each other, nobody twice, nobody himself; of an odd number one pauses in each
 // round.
 static void rounds_meet(void **state) {
-    (void)state;
     static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 64, 65};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const int n = sizes[k], rounds = node_rounds(n);
@@ -137,7 +134,6 @@ static void rounds_meet(void **state) {
 // A node that has its host alone takes all, many on one host together half of what is there at most
 // (copies go from one buffer to another).
 static void many_on_a_host_share_it(void **state) {
-    (void)state;
     const int64_t mib = (int64_t)1 << 20, gib = mib << 10, most = 256 * mib;
     assert_int_equal(node_share(most, mib, gib, 1), most);
     assert_int_equal(node_share(most, mib, INT64_MAX, 64), most);

@@ -29,7 +29,6 @@ static rank_row row_of(int rank) {
 }
 
 static void a_line_is_what_the_format_says(void **state) {
-    (void)state;
     char p[3 * RANK_LINE + 1] = "";
     rank_row row = row_of(7);
     rank_table_format(&row, 1, 12.5, p);
@@ -48,7 +47,6 @@ static void a_line_is_what_the_format_says(void **state) {
 }
 
 static void what_is_written_is_read(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     rank_table_writer *writer;
@@ -87,7 +85,6 @@ static void what_is_written_is_read(void **state) {
 }
 
 static void a_torn_line_is_told(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     enum { N = 3, BYTES = (N + 2) * RANK_LINE };
     char p[BYTES];
@@ -113,7 +110,6 @@ static void a_torn_line_is_told(void **state) {
 }
 
 static void what_is_no_table_is_refused(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a), *path = arena_printf(a, "%s/ranks/status", dir);
     char p[3 * RANK_LINE];
@@ -138,7 +134,6 @@ static void what_is_no_table_is_refused(void **state) {
 }
 
 static void it_may_lie_on_a_disk_of_its_own(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a), *local = arena_printf(a, "%s/local", temporary_dir(a));
     rank_table_writer *writer;
@@ -170,7 +165,6 @@ static double processor_s(void) {
 
 // Once a second: below 200 kB, and below 1 % of a core (sanitizers take longer).
 static void a_thousand_ranks_cost_little(void **state) {
-    (void)state;
     enum { N = 1024, TRIES = 30 };
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
@@ -212,7 +206,6 @@ static drv_status tell(comm *self, void *ctx) {
 }
 
 static void ranks_of_a_process_see_each_other(void **state) {
-    (void)state;
     OK(comm_run_threads(4, 1, NULL, tell, NULL));
 }
 

@@ -4,7 +4,6 @@
 #include "record/rank_times.h"
 
 static void the_slowest_rank_and_its_reason(void **state) {
-    (void)state;
     static const struct {
         const char *what;
         rank_time of[3]; // compute, data, save, wait, sent
@@ -86,12 +85,10 @@ static drv_status share_recent(comm *self, void *ctx) {
 }
 
 static void all_ranks_know_each_step(void **state) {
-    (void)state;
     OK(comm_run_threads(3, 1, NULL, share_recent, NULL));
 }
 
 static void all_ranks_know_the_means_of_all(void **state) {
-    (void)state;
     OK(comm_run_threads(4, 1, NULL, share, NULL));
 }
 
@@ -110,7 +107,6 @@ static drv_status waits(comm *self, void *ctx) {
 }
 
 static void waiting_for_messages_is_counted(void **state) {
-    (void)state;
     OK(comm_run_threads(2, 1, NULL, waits, NULL));
 }
 

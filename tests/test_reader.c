@@ -14,21 +14,24 @@
 #include "tok/train_words.h"
 
 static drv_status column(const char *path, const char *name, json_t **out) {
-    parquet_reader *r;
+    const reader_opts opts = {.key = name};
+    record_source source;
     *out = json_array();
-    DRV_TRY(parquet_open(path, name, &r));
+    DRV_TRY(parquet_open(&(source_job){.path = path, .o = &opts}, &source));
     str value = {0};
-    bool null, row = true;
+    bool done = false;
     drv_status s = DRV_OK;
-    while (s == DRV_OK && row) {
+    while (s == DRV_OK && !done) {
+        record row = {0};
         str_clear(&value);
-        s = parquet_next(r, &value, &null, &row);
-        if (s == DRV_OK && row)
+        s = record_source_next(&source, &value, &row, &done);
+        if (s == DRV_OK && !done)
             json_array_append_new(*out,
-                    null ? json_null() : json_stringn_nocheck(value.p ? value.p : "", value.n));
+                    row.broken ? json_null()
+                               : json_stringn_nocheck(value.p ? value.p : "", value.n));
     }
     str_free(&value);
-    parquet_close(r);
+    record_source_close(&source);
     return s;
 }
 
@@ -46,7 +49,6 @@ static json_t *golden_rows(arena *a) {
 }
 
 static void parquet_rows(void **state) {
-    (void)state;
     arena *a = arena_new("parquet");
     json_t *want = golden_rows(a), *got;
     const char *dir = golden_path(a, "parquet");
@@ -89,7 +91,6 @@ static void parquet_rows(void **state) {
 
 // Any file cut short or with a wrong byte is refused or read, never more.
 static void parquet_broken(void **state) {
-    (void)state;
     arena *a = arena_new("broken");
     static const char *const files[] = {"none_dict_v1", "zstd_DELTA_BYTE_ARRAY_v2", "nested"};
     const char *path = path_join(a, temporary_dir(a), "x.parquet");
@@ -117,7 +118,6 @@ static void parquet_broken(void **state) {
 
 // The files of ../shared, by the digests that their makers gave.
 static void parquet_of_others(void **state) {
-    (void)state;
     arena *a = arena_new("others");
     const char *dir = outside_path(TEST_DIR "/../../shared/data/parquet/made");
     json_t *list;
@@ -183,7 +183,6 @@ static texts read_all(arena *a, const char *const *inputs, int n_records, const 
 }
 
 static void json_lines(void **state) {
-    (void)state;
     arena *a = arena_new("json");
     static const char *const lines[] = {"{\"text\": \"a\"}",
             "{\"text\":\"\\u00e9\\ud83d\\ude00\\n\"}",
@@ -220,7 +219,6 @@ static void json_lines(void **state) {
 
 // A long document comes in pieces that are the whole; separators are found at any place.
 static void pieces(void **state) {
-    (void)state;
     arena *a = arena_new("pieces");
     const char *dir = temporary_dir(a), *path = path_join(a, dir, "x.txt"), *inputs[] = {path};
     str text = {0}, want = {0};
@@ -252,7 +250,6 @@ static void pieces(void **state) {
 }
 
 static void packed_and_globbed(void **state) {
-    (void)state;
     arena *a = arena_new("packed");
     const char *dir = temporary_dir(a);
     const char *text = "one\xFF two";
@@ -357,7 +354,6 @@ static char **counts(arena *a, int64_t memory, int64_t a_word, word_counts *w) {
 }
 
 static void counts_spill(void **state) {
-    (void)state;
     arena *a = arena_new("counts");
     word_counts all, spilled, few;
     char **x = counts(a, 1 << 30, 0, &all), **y = counts(a, 100000, 0, &spilled);
@@ -397,7 +393,6 @@ static void check_pieces(const str *line, const str *whole, int64_t bad, size_t 
 
 // The pieces of a string, of any size and with any escapes, are what jc_string reads of the whole.
 static void long_json_pieces(void **state) {
-    (void)state;
     static const char *const parts[] = {" ", " ", "a", "bc ", "Z z", "\\n", "\\\"", "\\\\",
             "\\u00fc", "\\ud83d\\ude00", "\\ud83d", "\xc3\xbc", "\xff", "  x", "\\u0020y"};
     enum { N_PARTS = sizeof parts / sizeof *parts, N_CASES = 600 };

@@ -34,7 +34,6 @@ static void write_tokenizer(const char *path, const char *settings) {
 }
 
 static void refused_by_name(void **state) {
-    (void)state;
     static const struct {
         const char *settings, *said; // NULL: taken
     } cases[] = {
@@ -95,7 +94,6 @@ static void check_one(encoder *e, const char *text, int32_t first, int32_t secon
 // Loading 30,000 took 7 s where time grew by the square of them. The longest is
 // found, and what is only the beginning of one is not.
 static void many_added_tokens(void **state) {
-    (void)state;
     enum { N = 30000 };
     arena *a = arena_new("many");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");

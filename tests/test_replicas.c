@@ -95,7 +95,6 @@ static drv_status all_harms(comm *self, void *ctx) {
 }
 
 static void what_is_wrong_on_one_rank_is_found(void **state) {
-    (void)state;
     OK(comm_run_threads(RANKS, 1, NULL, all_harms, NULL));
     for (size_t i = 0; i < sizeof harms / sizeof *harms; i++)
         if (n_told[i] != harms[i].told)
@@ -105,7 +104,6 @@ static void what_is_wrong_on_one_rank_is_found(void **state) {
 
 // --- weights that are no numbers
 static void a_weight_that_is_no_number_is_named(void **state) {
-    (void)state;
     static const struct {
         const char *state;
         int64_t element; // -1: the last one

@@ -66,7 +66,6 @@ static bool is_free(const char *field) {
 }
 
 static void every_field_of_the_model_is_compared(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const model_config saved = some_model();
     const char *dir = write_config(a, &saved);
@@ -87,7 +86,6 @@ static void every_field_of_the_model_is_compared(void **state) {
 }
 
 static void which_layers_have_a_window(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     model_config saved = some_model();
     saved.qk_norm = true;
@@ -102,7 +100,6 @@ static void which_layers_have_a_window(void **state) {
 
 // A field that one of the two does not have is a difference as well, whichever it is.
 static void a_field_of_one_alone(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const model_config scaled = some_model();
     model_config plain = scaled;
@@ -153,7 +150,6 @@ static void check_moments(const test_run *run, const moments *want) {
 }
 
 static void moments_are_not_trusted(void **state) {
-    (void)state;
 #define FIRST  "exp_avg.model.layers.0.mlp.down_proj.weight"
 #define SECOND "exp_avg_sq.model.layers.0.mlp.down_proj.weight"
     static const moments cases[] = {{FIRST, -1, ST_F32, NULL, NULL},
@@ -219,7 +215,6 @@ static const char *replaced(arena *a, const char *text, const char *from, const 
 }
 
 static void what_changed_is_said_in_one_line(void **state) {
-    (void)state;
     static const struct {
         const char *from, *to; // in the config, or in what is said of its data
         const char *says;
@@ -263,7 +258,6 @@ static void what_changed_is_said_in_one_line(void **state) {
 }
 
 static void another_arithmetic_is_said(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     json_t *before = about(CONFIG, SOURCE, "fp32"), *now = about(CONFIG, SOURCE, "AMX"),
            *old = json_pack("{s:i, s:i}", "seed", 1, "sequence_length", 64),
@@ -287,7 +281,6 @@ static void another_arithmetic_is_said(void **state) {
 
 // Earlier versions recorded the size of a micro-batch, all of which was a partial sum.
 static void partial_sums_of_an_earlier_version(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     json_t *before = about(CONFIG, SOURCE, "fp32"), *now = about(CONFIG, SOURCE, "fp32"),
            *config = json_object_get(before, "config");
@@ -311,7 +304,6 @@ static void partial_sums_of_an_earlier_version(void **state) {
 }
 
 static void other_files_that_are_carried_are_said(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     const ckpt_carried carried[] = {{.name = "tokenizer.json", .bytes = "{}", .n = 2},
@@ -332,7 +324,6 @@ static void other_files_that_are_carried_are_said(void **state) {
 
 // --- config.yaml
 static void configs_of_earlier_parts_stay(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a), *set = arena_printf(a, "run_dir=%s", dir);
     static const struct {
@@ -403,7 +394,6 @@ static char *file_of(arena *a, const char *run_dir, const char *name, size_t *n)
 }
 
 static void damage_of_the_newest_leaves_the_older_ones(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *run_dir = path_join(a, temporary_dir(a), "run"), *weights = "model.safetensors",
                *newest = path_join(a, run_dir, "checkpoints/step-000003");

@@ -29,7 +29,6 @@ static const char *sum_of(char (*text)[512], int n, int first, int step) {
 }
 
 static void a_tree_does_not_depend_on_the_order(void **state) {
-    (void)state;
     static char text[RING_TREE_SLOTS][512];
     char want[512];
     assert_string_equal(sum_of(text, 6, 2, -1), "(((0+1)+(2+3))+(4+5))"); // as comm/join.h
@@ -259,7 +258,6 @@ static void expect_near(const ring_run *got, const ring_run *want, double bound)
 }
 
 static void ranks_find_what_one_finds_in_double(void **state) {
-    (void)state;
     for (int i = 0; i < N_CASES; i++) {
         ring_run want = run_ring(&cases[i], DT_F64, 1, 1);
         for (int ranks = 2; ranks <= 8; ranks += ranks == 2 ? 1 : 5) // 2, 3, 8
@@ -288,7 +286,6 @@ static void expect_bits(const ring_run *want, ring_run got) {
 }
 
 static void blocks_decide_the_bits(void **state) {
-    (void)state;
     static const int layouts[][2] = {{1, 8}, {2, 4}, {4, 2}};
     for (int i = 0; i < N_CASES; i++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
@@ -304,7 +301,6 @@ static void blocks_decide_the_bits(void **state) {
 // So do those of the heads of a group, whichever tensor ranks have them: every degree of both axes.
 // Reduction blocks of one head, of two and of three; the last rank has one.
 static void blocks_of_heads_decide_the_bits(void **state) {
-    (void)state;
     static const struct {
         ring_case of;
         int blocks;

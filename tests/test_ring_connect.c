@@ -88,7 +88,6 @@ static drv_status meet_late(comm *self, void *ctx) {
 }
 
 static void strangers_hold_up_nobody(void **state) {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         stranger s = {0};
         meeting m = {.around = &s};

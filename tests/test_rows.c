@@ -40,7 +40,6 @@ static rows *open_rows(arena *a, const row_source_spec *s, int n, rows_opts o) {
 // predicted once but for the first ones of documents; a second epoch gives the same again; any seek
 // goes on with the same.
 static void evaluation_sees_every_token_once(void **state) {
-    (void)state;
     arena *a = arena_new("rows");
     const row_source_spec spec[] = {{write_set(a, "one", (int[]){13, 1, 40, 0, 7}, 5, 100, VOCAB),
                                             0.1},
@@ -84,7 +83,6 @@ static void evaluation_sees_every_token_once(void **state) {
 
 // --- splits
 static void one_document_is_split_by_tokens(void **state) {
-    (void)state;
     arena *a = arena_new("rows");
     const row_source_spec spec = {write_set(a, "one", (int[]){1000}, 1, 0, VOCAB), 1},
                           pair = {write_set(a, "pair", (int[]){700, 300}, 2, 0, VOCAB), 1};
@@ -122,7 +120,6 @@ static void one_document_is_split_by_tokens(void **state) {
 }
 
 static void nothing_to_predict_is_refused(void **state) {
-    (void)state;
     arena *a = arena_new("rows");
     const row_source_spec lone = {write_set(a, "lone", (int[]){1, 1, 0, 1, 1}, 5, 0, VOCAB), 1},
                           empty = {write_set(a, "empty", (int[]){0}, 0, 0, VOCAB), 1},
@@ -175,7 +172,6 @@ static const dataset_about said = {.drover = "1.2",
         .largest_at = 6};
 
 static void what_is_said_comes_back(void **state) {
-    (void)state;
     arena *a = arena_new("about");
     const char *prefix = write_set(a, "set", (int[]){3, 4}, 2, 10, VOCAB);
     dataset *d;
@@ -198,7 +194,6 @@ static void what_is_said_comes_back(void **state) {
 
 // What is wrong is named and not believed.
 static void what_is_wrong_is_not_believed(void **state) {
-    (void)state;
     static const struct {
         const char *from, *to, *says;
     } cases[] = {{"{", "[", "not valid JSON"},
@@ -233,7 +228,6 @@ static void what_is_wrong_is_not_believed(void **state) {
 
 // --- the vocabulary
 static void tokens_outside_are_found(void **state) {
-    (void)state;
     arena *a = arena_new("vocab");
     // 3 MB of u16 and i32: more than a piece of the reader; the bad token is the last one.
     static int sizes[3];
@@ -262,7 +256,6 @@ static void tokens_outside_are_found(void **state) {
 
 // What is said of other tokens than those that lie there is not believed.
 static void a_wrong_largest_id_is_not_believed(void **state) {
-    (void)state;
     arena *a = arena_new("vocab");
     const char *prefix = write_set(a, "set", (int[]){9}, 1, 100, VOCAB);
     about(prefix, &(dataset_about){.eod = -1, .largest_id = 50, .largest_at = 3});
@@ -276,7 +269,6 @@ static void a_wrong_largest_id_is_not_believed(void **state) {
 }
 
 static void checked_beside_the_caller(void **state) {
-    (void)state;
     arena *a = arena_new("vocab");
     const row_source_spec spec[] = {{write_set(a, "good", (int[]){500}, 1, 0, VOCAB), 1},
             {write_set(a, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
@@ -315,7 +307,6 @@ static void checked_beside_the_caller(void **state) {
 
 // --- the fingerprint
 static void fingerprints_tell_rows_apart(void **state) {
-    (void)state;
     arena *a = arena_new("print");
     const row_source_spec spec[] = {{write_set(a, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
             {write_set(a, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
@@ -385,7 +376,6 @@ static int64_t most_begun(rows *r) {
 // Random lengths, also of nothing and of several rows: no row has more than is told, and one has as
 // many where no document is empty.
 static void documents_of_a_row_are_bounded(void **state) {
-    (void)state;
     static const rows_packing packings[] = {PACKING_DOCUMENTS, PACKING_STREAM, PACKING_EXAMPLES};
     for (uint64_t seed = 0; seed < 20; seed++) {
         arena *a = arena_new("bound");

@@ -30,7 +30,6 @@ static json_t *start_fields(void) {
 }
 
 static void each_start_is_an_attempt(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     for (int attempt = 1; attempt <= 3; attempt++) {
@@ -56,7 +55,6 @@ static void each_start_is_an_attempt(void **state) {
 }
 
 static void torn_line_is_ended(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     run_events *events;
@@ -81,7 +79,6 @@ static void torn_line_is_ended(void **state) {
 // A limit on the size of files stands for a full disk: the journal opens, and what it did not take
 // comes when there is room.
 static void torn_line_on_a_full_disk(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     run_events *events;
@@ -107,7 +104,6 @@ static void torn_line_on_a_full_disk(void **state) {
 }
 
 static void lines_of_others_are_counted(void **state) {
-    (void)state;
     static const struct {
         const char *line;
         int n, broken, unknown;
@@ -148,7 +144,6 @@ static void lines_of_others_are_counted(void **state) {
 }
 
 static void journal_must_be_a_file(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     run_events *events;
@@ -163,7 +158,6 @@ static void journal_must_be_a_file(void **state) {
 
 // What is added goes to the folder that it was opened in, wherever that is now.
 static void journal_moves_with_its_folder(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = path_join(a, temporary_dir(a), "run"),
                *moved = arena_printf(a, "%s.old", dir);
@@ -206,7 +200,6 @@ static run_status some_status(void) {
 }
 
 static void status_is_read_again(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     const run_status s = some_status();
@@ -230,7 +223,6 @@ static void status_is_read_again(void **state) {
 }
 
 static void foreign_status_is_refused(void **state) {
-    (void)state;
     static const char whole[] =
             "{\"version\": 1, \"state\": \"running\", \"time\": 1.5, \"step\": 1, \"steps\": 2, "
             "\"loss\": null, \"attempt\": 1, \"ranks\": 1, \"nodes\": 1%s}";

@@ -70,7 +70,6 @@ static void put_stranger(arena *a, const char *dir) {
 }
 
 static void locked_directory_names_its_owner(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = run_folder(a);
     run_owner *first, *second;
@@ -90,7 +89,6 @@ static void locked_directory_names_its_owner(void **state) {
 }
 
 static void without_locks_a_heartbeat_keeps_others_away(void **state) {
-    (void)state;
     static const int refusals[] = {ENOSYS, ENOTSUP, ENOLCK};
     for (size_t i = 0; i < 3; i++) {
         arena *a = arena_new("test");
@@ -109,7 +107,6 @@ static void without_locks_a_heartbeat_keeps_others_away(void **state) {
 }
 
 static void other_errors_of_locks_are_told(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     run_owner *owner;
     refused_with = EIO;
@@ -120,7 +117,6 @@ static void other_errors_of_locks_are_told(void **state) {
 
 // Its heartbeat stands still, so it is gone; that its clock is ahead makes it no younger.
 static void stale_owner_is_taken_over(void **state) {
-    (void)state;
     static const int refusals[] = {0, ENOSYS};
     for (size_t i = 0; i < 2; i++) {
         arena *a = arena_new("test");
@@ -138,7 +134,6 @@ static void stale_owner_is_taken_over(void **state) {
 }
 
 static void heart_beats(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = run_folder(a);
     run_owner *owner;
@@ -153,7 +148,6 @@ static void heart_beats(void **state) {
 }
 
 static void lost_directory_is_noticed(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = run_folder(a), *moved = arena_printf(a, "%s.moved", dir);
     run_owner *owner, *other;
@@ -182,7 +176,6 @@ static void lost_directory_is_noticed(void **state) {
 static const char starts[] = START("1") START("2");
 
 static void stolen_directory_is_noticed(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = run_folder(a), *path = path_join(a, dir, "owner.json");
     run_owner *owner;
@@ -209,7 +202,6 @@ static void stolen_directory_is_noticed(void **state) {
 }
 
 static void attempt_that_has_come_and_gone_is_noticed(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = run_folder(a);
     run_owner *owner;

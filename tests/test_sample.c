@@ -24,7 +24,6 @@ typedef struct sample_case {
 } sample_case;
 
 static void frequencies(void **state) {
-    (void)state;
     const sample_case cases[] = {
             {"all", {1, 1, 0, 1}, {0.4, 0.3, 0.15, 0.1, 0.05, 0}, {0}, 0},
             {"half the temperature: squares", {0.5, 1, 0, 1},
@@ -65,7 +64,6 @@ static void frequencies(void **state) {
 }
 
 static void a_positive_logit_is_divided(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     sampler *s = sampler_new(a,
             &(sample_opts){.temperature = 0, .top_p = 1, .repetition_penalty = 2}, 2);
@@ -76,7 +74,6 @@ static void a_positive_logit_is_divided(void **state) {
 }
 
 static void nan_is_refused(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     sampler *s = sampler_new(a,
             &(sample_opts){.temperature = 1, .top_p = 1, .repetition_penalty = 1}, 2);

@@ -55,7 +55,6 @@ static void check_text(uint64_t seed, split_kind kind, cpu_level level, const un
 }
 
 static void blocks_find_the_same_words(void **state) {
-    (void)state;
     static const split_kind kinds[] = {SPLIT_GPT2, SPLIT_DIGITS_GPT2, SPLIT_LLAMA3};
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
         unsigned char text[MAX_TEXT];
@@ -72,7 +71,6 @@ static void blocks_find_the_same_words(void **state) {
 
 // Blocks are used at all: a plain text is cut by them but for its last bytes.
 static void blocks_go_far(void **state) {
-    (void)state;
     if (cpu_detect() < CPU_AVX2) skip();
     unsigned char text[MAX_TEXT];
     for (int i = 0; i < MAX_TEXT; i++)

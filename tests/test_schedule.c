@@ -6,7 +6,6 @@
 #include "train/schedule.h"
 
 static void rates(void **state) {
-    (void)state;
     const double half = 0.5 * (1 + cos(3.14159265358979323846 / 2));
     const struct {
         schedule_type type;
@@ -56,7 +55,6 @@ static void rates(void **state) {
 // The formulas of their sources: nemo/core/optim/lr_scheduler.py (CosineAnnealing), and
 // get_linear_schedule_with_warmup of transformers, which count steps s from 0.
 static void warmups_of_other_trainers(void **state) {
-    (void)state;
     enum { WARMUP = 20, STEPS = 100 };
     const double pi = 3.14159265358979323846;
     run_config nemo = {.lr = 3,
@@ -81,7 +79,6 @@ static void warmups_of_other_trainers(void **state) {
 }
 
 static void no_step_is_wasted(void **state) {
-    (void)state;
     for (int type = SCHEDULE_COSINE; type <= (int)SCHEDULE_CONSTANT; type++)
         for (int64_t steps = 1; steps < 40; steps++) {
             run_config cfg = {.lr = 1, .schedule = (schedule_type)type, .steps = steps};
@@ -105,7 +102,6 @@ static run_config loaded(arena *a, const char *const *sets, int n) {
 // (TrainingArguments.get_warmup_steps: math.ceil(steps * ratio)); 0.07 x 100 is 7.000000000000001
 // in floating point and still 7.
 static void warmups(void **state) {
-    (void)state;
     static const struct {
         const char *steps, *warmup;
         int64_t expected;
@@ -135,7 +131,6 @@ static void warmups(void **state) {
 }
 
 static void epochs_are_steps(void **state) {
-    (void)state;
     static const struct {
         const char *epochs;
         int64_t rows, expected;

@@ -111,7 +111,6 @@ static void close_scores(harness_scores *h) {
 }
 
 static void each_text_alone(void **state) {
-    (void)state;
     model_of m = open_model();
     harness_scores h = open_scores(&m);
     for (int64_t i = 0; i < h.with.n * N_LINES; i++) {
@@ -144,7 +143,6 @@ static expected sum_of(const harness_scores *h, int setting) {
 
 // The same texts in rows that they share, none of which sees another.
 static void all_texts_together(void **state) {
-    (void)state;
     model_of m = open_model();
     harness_scores h = open_scores(&m);
     for (int setting = 0; setting < N_LINES; setting++) {
@@ -164,7 +162,6 @@ static void all_texts_together(void **state) {
 
 // As documents of a data set that begin with the prefix.
 static void a_data_set(void **state) {
-    (void)state;
     model_of model = open_model();
     harness_scores harness = open_scores(&model);
     run_config cfg;

@@ -162,14 +162,12 @@ static void one_run(uint64_t seed) {
 }
 
 static void each_set_goes_on(void **state) {
-    (void)state;
     for (uint64_t seed = 0; seed < 300; seed++)
         one_run(seed);
 }
 
 // Stopped anywhere, with nothing changed: the rows of a run that went through.
 static void nothing_changed(void **state) {
-    (void)state;
     for (int stop = 1; stop < 60; stop += 7) {
         arena *a = arena_new("parts");
         const part p = {{0.3, 0.6, 0.1}, {true, true, true}, widths[0], 0};
@@ -191,7 +189,6 @@ static void nothing_changed(void **state) {
 
 // A checkpoint of an earlier version says how many rows were taken, and with which weights.
 static void of_an_earlier_version(void **state) {
-    (void)state;
     for (int changed = 0; changed < 2; changed++) {
         arena *a = arena_new("parts");
         const part even = {{0.5, 0.25, 0}, {true, true, false}, widths[0], 0},
@@ -219,7 +216,6 @@ static void of_an_earlier_version(void **state) {
 
 // The same tokens in another place are the same set; others in the same place count by what was seen.
 static void moved_and_grown(void **state) {
-    (void)state;
     arena *a = arena_new("parts");
     const row_source_spec set = {write_set(a, "here", 400, 10), 1},
                           moved = {write_set(a, "there", 400, 10), 1},
@@ -312,7 +308,6 @@ static void rows_of_a_step_after_another_batch(void **state) {
 }
 
 static void nothing_is_believed(void **state) {
-    (void)state;
     static const struct {
         const char *text, *says;
     } cases[] = {{"{}", "\"sets\" is not an array"}, {"[1]", "\"sets\"[0] is not an object"},

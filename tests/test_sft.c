@@ -64,7 +64,6 @@ static void check_golden(setting *s, int number, const json_t *o) {
 }
 
 static void same_as_transformers(void **state) {
-    (void)state;
     setting s = open_setting();
     char *file;
     size_t n_file;
@@ -105,7 +104,6 @@ static void check_documents(setting *setup, const json_t *test) {
 }
 
 static void turn_by_turn(void **state) {
-    (void)state;
     setting s = open_setting();
     char *rest;
     size_t n;
@@ -121,7 +119,6 @@ static void turn_by_turn(void **state) {
 // Messages that a record says are not learned, under templates with and without marks: 1 is an
 // answer, 2 the last one, of the three that are there.
 static void messages_left_out(void **state) {
-    (void)state;
     static const struct {
         const char *first, *second, *third;
         char roles[3];
@@ -164,7 +161,6 @@ static void messages_left_out(void **state) {
 
 // Forms that give the same conversation: ShareGPT's speakers among messages, content in parts.
 static void forms_of_messages(void **state) {
-    (void)state;
     static const char plain[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi there\"}, "
                                 "{\"role\": \"assistant\", \"content\": \"x\"}]}";
     static const char *const same[] = {
@@ -193,7 +189,6 @@ static void forms_of_messages(void **state) {
 }
 
 static void broken_records(void **state) {
-    (void)state;
     setting setup = open_setting();
     const sft_format *format = format_of(&setup, "chatml.jinja");
     static const struct {
@@ -237,7 +232,6 @@ static void broken_records(void **state) {
 
 // A template whose text of a few messages is not how the text of more begins, and that has no marks.
 static void templates_that_look_ahead(void **state) {
-    (void)state;
     setting s = open_setting();
     const char *path = path_join(s.a, temporary_dir(s.a), "ahead.jinja");
     static const char source[] =
@@ -255,7 +249,6 @@ static void templates_that_look_ahead(void **state) {
 }
 
 static void unknown_templates(void **state) {
-    (void)state;
     setting s = open_setting();
     const sft_format *f;
     FAILS(sft_format_open(s.a, s.t, s.folder, NULL, "2026-01-01", &f), DRV_E_USAGE,
@@ -267,7 +260,6 @@ static void unknown_templates(void **state) {
 
 // The end of an answer that a conversation goes on after, too, as an added token.
 static void ends_of_turns(void **state) {
-    (void)state;
 #define LOOP(text) "{% for m in messages %}{{ " text " }}{% endfor %}"
     static const struct {
         const char *template, *token; // NULL: none
@@ -324,7 +316,6 @@ static void assert_text(const setting *s, const sft_format *f, const char *line,
 // and with one goes through: transformers' apply_chat_template of the same folders (5.23). NULL: it
 // fails.
 static void templates_for_tools(void **state) {
-    (void)state;
     static const char list[] = "[{\"name\":\"default\",\"template\":\"cd\"},"
                                "{\"name\":\"tool_use\",\"template\":\"ct\"}]";
     static const struct {
@@ -370,7 +361,6 @@ static void templates_for_tools(void **state) {
 
 // Templates that write what the tokenizer does not know are warned of, once.
 static void words_that_are_no_tokens(void **state) {
-    (void)state;
     static const struct {
         const char *template, *config, *says; // NULL: nothing
     } cases[] = {
@@ -404,7 +394,6 @@ static void words_that_are_no_tokens(void **state) {
 
 // A text that begins with what the tokenizer puts in front has it once.
 static void begins_once(void **state) {
-    (void)state;
     static const struct {
         const char *text, *same;
         bool dropped;

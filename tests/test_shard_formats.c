@@ -83,7 +83,6 @@ static void compare(const char *file, const char *want_file, const reader_opts *
 }
 
 static void bins_are_cut_before_a_token(void **state) {
-    (void)state;
     compare("gpt2.bin", "gpt2.jsonl",
             &(reader_opts){.ids = {.taken = true, .bin = {CUT_BEFORE, 50256}}});
     compare("llama3.bin", "llama3.jsonl",
@@ -91,7 +90,6 @@ static void bins_are_cut_before_a_token(void **state) {
 }
 
 static void arrays_are_cut_after_a_token(void **state) {
-    (void)state;
     static const char *const with_type[] = {"olmo_u16.npy", "numpy_u16.npy", "numpy_i64.npy",
             "numpy_v2.npy"};
     reader_opts opts = {.ids = {.taken = true, .n_vocab = 50280, .npy = {CUT_AFTER, 50279}}};
@@ -105,7 +103,6 @@ static void arrays_are_cut_after_a_token(void **state) {
 }
 
 static void samples_of_mosaic(void **state) {
-    (void)state;
     static const char *const names[] = {"mds_i32", "mds_any", "mds_shape", "mds_bytes", "mds_text",
             "mds_zstd", "mds_gz"};
     arena *a = arena_new("mosaic");
@@ -117,7 +114,6 @@ static void samples_of_mosaic(void **state) {
 }
 
 static void samples_of_webdataset(void **state) {
-    (void)state;
     static const char *const names[] = {"wds_txt", "wds_json", "wds_json_gz", "wds_ids", "wds_gnu",
             "wds_pax", "wds_ustar"};
     arena *a = arena_new("tars");
@@ -129,7 +125,6 @@ static void samples_of_webdataset(void **state) {
 
 // Rows of ids are one stream when a token is named that cuts them; documents go over rows.
 static void rows_are_joined_and_cut(void **state) {
-    (void)state;
     arena *a = arena_new("joined");
     json_t *rows = json_array(), *cut = json_array(), *one;
     const char *path = golden_file(a, "mds_i32");
@@ -175,7 +170,6 @@ static void refused(const char *path, const reader_opts *opts, const char *why) 
 }
 
 static void headers_of_bins(void **state) {
-    (void)state;
     arena *a = arena_new("bins");
     int32_t header[256 + 1] = {20240520, 1, 2};
     const size_t n = sizeof header;
@@ -201,7 +195,6 @@ static void headers_of_bins(void **state) {
 }
 
 static void headers_of_arrays(void **state) {
-    (void)state;
     arena *a = arena_new("arrays");
     static const struct {
         const char *dict, *why;
@@ -254,7 +247,6 @@ static const char *folder_of(arena *a, const char *file) {
 }
 
 static void indexes_of_mosaic(void **state) {
-    (void)state;
     arena *a = arena_new("indexes");
     static const struct {
         const char *from, *to, *why;
@@ -300,7 +292,6 @@ static uint32_t *u32s(arena *a, const char *name, size_t *n) {
 
 // Counts and offsets that lie, as they are and packed, where no size of a file warns.
 static void shards_that_lie(void **state) {
-    (void)state;
     arena *a = arena_new("lies");
     size_t n_bytes;
     uint32_t *shard = u32s(a, "mds_text/shard.00000.mds", &n_bytes);
@@ -338,7 +329,6 @@ static unsigned tar_sum(const char *header) {
 }
 
 static void odd_archives(void **state) {
-    (void)state;
     arena *a = arena_new("archives");
     char *tar;
     size_t n;
@@ -362,7 +352,6 @@ static void odd_archives(void **state) {
 // Any file cut short or with wrong bytes is refused by its name or read, never more. What has its
 // counts in front is refused at every length.
 static void broken(void **state) {
-    (void)state;
     static const struct {
         const char *name;
         bool counts;

@@ -195,7 +195,6 @@ static void expect_same_file(arena *a, const char *one, const char *two, const c
 }
 
 static void files_are_those_of_one_rank(void **state) {
-    (void)state;
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
             "manifest.json"};
     static const st_type types[] = {ST_F32, ST_BF16};
@@ -256,7 +255,6 @@ static drv_status load_rank(comm *c, void *ctx) {
 }
 
 static void any_layout_reads_what_any_wrote(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     for (int i = 0; i < N_MESHES; i++) {
         job j = {.mesh = meshes[i], .dir = temporary_dir(a), .fails = -1};
@@ -271,7 +269,6 @@ static void any_layout_reads_what_any_wrote(void **state) {
 
 // --- what goes wrong
 static void one_rank_fails_for_all(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     for (int who = 0; who < 4; who++) {
         job j = {.mesh = mesh_of(1, 2, 2),
@@ -301,7 +298,6 @@ static drv_status refuse_rank(comm *c, void *ctx) {
 
 // Whoever has the block with the flipped bit, all see it.
 static void all_see_a_flipped_bit(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     job j = {.mesh = mesh_of(1, 1, 4), .dir = temporary_dir(a), .fails = -1};
     run_job(&j, save_rank);
@@ -342,7 +338,6 @@ drv_status __wrap_comm_all_to_all(comm_group *g, const void *in, const int64_t *
 }
 
 static void rubbish_from_a_rank_is_refused(void **state) {
-    (void)state;
     static const struct {
         bool sizes;
         uint32_t number[2];
@@ -380,7 +375,6 @@ static void rubbish_from_a_rank_is_refused(void **state) {
 
 // Manifests of version 1 hashed each file as a whole.
 static void manifests_of_version_1_are_read(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     const char *dir = path_join(a, temporary_dir(a), "step-000007");
     static const char *const texts[][2] = {{"model.safetensors", "abc"}, {"config.json", ""},

@@ -49,7 +49,6 @@ static void has_line(const str *text, const char *line) {
 
 // --- Prometheus
 static void metrics_have_their_values(void **state) {
-    (void)state;
     watched_run run = run_with("");
     static const double lengths[] = {0.005, 0.5, 0.5, 0.7, 5000};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -75,7 +74,6 @@ static void metrics_have_their_values(void **state) {
 }
 
 static void no_number_is_told_as_nan(void **state) {
-    (void)state;
     watched_run run = run_with("");
     run.last.loss = (double)NAN;
     str text = metrics_of(&run, &(prometheus_opts){0});
@@ -90,7 +88,6 @@ static void no_number_is_told_as_nan(void **state) {
     "{\"time\": 1000.25, \"mono\": 2, \"attempt\": 1, \"event\": \"" kind "\"" more "}\n"
 
 static void saves_are_told(void **state) {
-    (void)state;
     watched_run run =
             run_with(EVENT("save", ", \"step\": 30, \"seconds\": 1, \"blocked_s\": 0, \"bytes\": 1")
                             EVENT("running", ", \"step\": 31"));
@@ -103,7 +100,6 @@ static void saves_are_told(void **state) {
 }
 
 static void ranks_are_told_when_asked(void **state) {
-    (void)state;
     rank_row rows[3] = {{.known = true, .wait_s = 0.25}, {.known = false},
             {.known = true, .wait_s = 2}};
     watched_run run = run_with("");
@@ -120,7 +116,6 @@ static const char hostile[] =
         "<script>alert('1')</script>\"} 1\ndrover_loss 0\n\\\x1b[2J\x07\xff\xc3(&amp;\r";
 
 static void labels_are_escaped(void **state) {
-    (void)state;
     watched_run run = run_with("");
     run.dir = run.status.host = hostile;
     str text = metrics_of(&run, &(prometheus_opts){0});
@@ -137,7 +132,6 @@ static void labels_are_escaped(void **state) {
 }
 
 static void pages_and_terminals_are_left_whole(void **state) {
-    (void)state;
     watched_run run = run_with("");
     rank_row row = {.known = true};
     memcpy(row.host, "<b>\x1b\"&", 7);
@@ -199,7 +193,6 @@ static json_t *progress_of(const watched_run *run) {
 }
 
 static void bodies_are_what_the_server_takes(void **state) {
-    (void)state;
     watched_run run = run_with("");
     json_t *status = progress_of(&run), *metrics = json_object_get(status, "metrics"), *metric;
     assert_int_equal(json_integer_value(json_object_get(status, "progressPercentage")), 20);
@@ -229,7 +222,6 @@ static int64_t percent_of(watched_run *run, int64_t step, run_end end) {
 }
 
 static void only_what_is_done_has_all_of_it(void **state) {
-    (void)state;
     watched_run run = run_with("");
     assert_int_equal(percent_of(&run, -1, RUN_GOES_ON), 0);
     assert_int_equal(percent_of(&run, 199, RUN_GOES_ON), 99);

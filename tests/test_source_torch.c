@@ -49,13 +49,12 @@ static void is_the_model(arena *a, const model_source *s, float sign) {
 }
 
 static void a_folder_with_an_index(void **state) {
-    (void)state;
     arena *a = arena_new("index");
     model_source s;
     json_t *config;
     OK(model_source_open(a, folder(a, "index"), &s));
     is_the_model(a, &s, 1);
-    OK(s.reader->config(&s, &config));
+    OK(model_source_config(&s, &config));
     assert_int_equal(json_integer_value(json_object_get(config, "vocab_size")), 48);
     json_decref(config);
     model_source_close(&s);
@@ -63,7 +62,6 @@ static void a_folder_with_an_index(void **state) {
 }
 
 static void checkpoints_of_trainers(void **state) {
-    (void)state;
     arena *a = arena_new("trainers");
     const char *two = folder(a, "trainer/two.pt");
     model_source s;
@@ -84,7 +82,6 @@ static void checkpoints_of_trainers(void **state) {
 }
 
 static void an_adapter(void **state) {
-    (void)state;
     arena *a = arena_new("adapter");
     adapter ours, theirs;
     OK(adapter_open(a, folder(a, "adapter"), &ours));
@@ -128,7 +125,6 @@ static const char *with_index(arena *a, const char *key, const char *value) {
 }
 
 static void an_index_that_lies(void **state) {
-    (void)state;
     arena *a = arena_new("lies");
     static const struct {
         const char *key, *value, *says;
@@ -149,7 +145,6 @@ static void an_index_that_lies(void **state) {
 
 // Shards by columns of the table, by rows with heads of keys in several, and one file alone.
 static void files_of_meta(void **state) {
-    (void)state;
     static const struct {
         const char *name;
         int64_t kv_heads;
@@ -163,7 +158,7 @@ static void files_of_meta(void **state) {
         json_t *config;
         OK(model_source_open(a, path, &s));
         is_model(a, &s, path_join(a, path, "truth.safetensors"), 1);
-        OK(s.reader->config(&s, &config));
+        OK(model_source_config(&s, &config));
         assert_int_equal(json_integer_value(json_object_get(config, "num_key_value_heads")),
                 cases[i].kv_heads);
         assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 48);
@@ -202,7 +197,6 @@ static void loads(arena *a, const char *from, const char *tokenizer, run_config 
 
 // A run begins with them: its sizes are the model's, and so is its tokenizer, which lies beside.
 static void models_that_a_run_begins_with(void **state) {
-    (void)state;
     arena *a = arena_new("model.from");
     const char *trainer = temporary_dir(a), *meta = golden_path(a, "meta/rows");
     const char *checkpoint = path_join(a, trainer, "last.ckpt");
@@ -224,7 +218,6 @@ static void models_that_a_run_begins_with(void **state) {
 
 // An adapter names its base by the file.
 static void a_base_that_is_a_file(void **state) {
-    (void)state;
     arena *a = arena_new("base");
     const char *dir = temporary_dir(a), *trainer = temporary_dir(a);
     const char *base = path_join(a, trainer, "last.ckpt");
@@ -247,7 +240,6 @@ static void a_base_that_is_a_file(void **state) {
 
 // Verbs that use a model take these files as they are: a folder is made for them.
 static void models_that_are_used_as_they_are(void **state) {
-    (void)state;
     arena *a = arena_new("views");
     const char *meta = temporary_dir(a), *trainer = temporary_dir(a);
     const char *checkpoint = path_join(a, trainer, "last.ckpt");
@@ -279,7 +271,6 @@ static void models_that_are_used_as_they_are(void **state) {
 }
 
 static void files_of_meta_that_do_not_fit(void **state) {
-    (void)state;
     static const struct {
         const char *params, *second, *says;
     } cases[] = {{"{}", "columns/consolidated.01.pth", "params.json: \"dim\" is missing"},
@@ -314,7 +305,6 @@ static void files_of_meta_that_do_not_fit(void **state) {
 
 // Of four files the last one is missing, or one in the middle.
 static void files_of_meta_of_which_one_is_missing(void **state) {
-    (void)state;
     for (int missing = 2; missing < 4; missing++) {
         arena *a = arena_new("meta");
         const char *dir = temporary_dir(a);

@@ -44,7 +44,6 @@ static void all_schedules(stages_case c, int first_pipeline, int last_pipeline) 
 }
 
 static void a_pipeline_has_the_bits_of_one_rank(void **state) {
-    (void)state;
     static const stages_case cases[] = {{{"model.tie_word_embeddings=true",
                                                  "training.precision=bf16"},
                                                 2, 0, 1, 1},
@@ -61,7 +60,6 @@ static void a_pipeline_has_the_bits_of_one_rank(void **state) {
 
 // Two data ranks have one accumulation group each, or each several; one rank has them all.
 static void beside_data_ranks(void **state) {
-    (void)state;
     static const stages_case cases[] = {{{"parallel.accumulation_groups=2",
                                                  "model.tie_word_embeddings=true"},
                                                 2, 0, 2, 1},
@@ -72,7 +70,6 @@ static void beside_data_ranks(void **state) {
 }
 
 static void beside_tensor_ranks(void **state) {
-    (void)state;
     static const stages_case cases[] = {{{"parallel.tensor=2", "model.tie_word_embeddings=true"}, 2,
                                                 0, 1, 2},
             {{"parallel.tensor=2", "parallel.sequence=false", "model.tie_word_embeddings=false"}, 3,

@@ -8,7 +8,6 @@
 enum { LONG = 10000 };
 
 static void stays_one_line(void **state) {
-    (void)state;
     assert_int_equal(drv_fail(DRV_E_USAGE, "--n is \"%s\", expected 1", "a\nb\033[2Jc\177"),
             DRV_E_USAGE);
     assert_string_equal(drv_message(), "--n is \"a?b?[2Jc?\", expected 1");
@@ -18,7 +17,6 @@ static void stays_one_line(void **state) {
 
 // What was expected stands at the end: the middle of a long value goes, and no character is cut.
 static void keeps_both_ends(void **state) {
-    (void)state;
     static const char *const letters[] = {"x", "ü", "語", "😀"};
     for (size_t k = 0; k < sizeof letters / sizeof *letters; k++)
         for (size_t shift = 0; shift < 4; shift++) {
@@ -39,7 +37,6 @@ static void keeps_both_ends(void **state) {
 }
 
 static void context_stands_in_front(void **state) {
-    (void)state;
     drv_fail(DRV_E_DATA, "%s", "bad");
     assert_int_equal(drv_context(DRV_E_DATA, "line %d", 7), DRV_E_DATA);
     assert_string_equal(drv_message(), "line 7: bad");

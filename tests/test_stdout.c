@@ -20,7 +20,6 @@ static _Noreturn void flush_after_close(void) {
 }
 
 static void a_later_flush_finds_it_alive(void **state) {
-    (void)state;
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) flush_after_close();

@@ -56,7 +56,6 @@ static const double layer_weights = 4.0 * 288 * 288 + 3.0 * 288 * 768, tokens = 
             "training.micro_batch_size=2", "data.pack=stream"
 
 static void one_rank(void **state) {
-    (void)state;
     arena *a = arena_new("cost");
     const char *sets[] = {SHAPE, "training.precision=bf16"},
                *fp8[] = {SHAPE, "training.precision=fp8"};
@@ -90,7 +89,6 @@ static void one_rank(void **state) {
 
 // A product of M x N x K takes 1 + s (1/M + 1/N + 1/K) as long.
 static void small_products(void **state) {
-    (void)state;
     arena *a = arena_new("cost");
     const char *sets[] = {SHAPE};
     run_config cfg = config_of(a, sets, 5, 1);
@@ -108,7 +106,6 @@ static void small_products(void **state) {
 
 // Four data ranks, two to a host: each sums fp32 gradients of all weights and gathers bf16 ones.
 static void data_ranks(void **state) {
-    (void)state;
     arena *a = arena_new("cost");
     const char *sets[] = {SHAPE, "model.tie_word_embeddings=false"};
     run_config cfg = config_of(a, sets, 6, 4);
@@ -124,7 +121,6 @@ static void data_ranks(void **state) {
 
 // Two stages of alike work and M micro-batches: one of M + 1 turns is spent waiting.
 static void a_pipeline(void **state) {
-    (void)state;
     arena *a = arena_new("cost");
     const char *sets[] = {"model.preset=llama-15m", "model.vocab_size=48",
             "data.sequence_length=256", "training.global_batch_size=8",

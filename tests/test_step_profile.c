@@ -89,7 +89,6 @@ static void check_profile(const profiled *step, const char *name) {
 }
 
 static void rows_are_the_step(void **state) {
-    (void)state;
     static const struct {
         const char *more, *other;
         op_kind update, again; // ops of the optimizer, and of what is made again (N_OPS: nothing)
@@ -110,7 +109,6 @@ static void rows_are_the_step(void **state) {
 }
 
 static void nothing_is_timed_unasked(void **state) {
-    (void)state;
     profiled x;
     open_step(&x, "training.threads=1", "training.precision=fp32");
     int64_t n_runs;
@@ -124,7 +122,6 @@ static void nothing_is_timed_unasked(void **state) {
 
 // Of an op with a table: the rows that are looked up.
 static void bytes_are_what_is_touched(void **state) {
-    (void)state;
     profiled x;
     open_step(&x, "training.threads=1", "training.precision=fp32");
     const int64_t tokens = 2 * 64, width = x.cfg->model.hidden_size;
@@ -139,7 +136,6 @@ static void bytes_are_what_is_touched(void **state) {
 }
 
 static void the_bound_is_the_higher_one(void **state) {
-    (void)state;
     static const struct {
         double flops, bytes;
         machine_roof roof;
@@ -156,7 +152,6 @@ static void the_bound_is_the_higher_one(void **state) {
 }
 
 static void memory_has_a_rate(void **state) {
-    (void)state;
     profiled x;
     open_step(&x, "training.threads=1", "training.precision=fp32");
     double rate;

@@ -48,7 +48,6 @@ static void check(bool told, bool early) {
 }
 
 static void who_watches_is_told(void **state) {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         check(true, false);
         check(true, true);
@@ -58,7 +57,6 @@ static void who_watches_is_told(void **state) {
 }
 
 static void nobody_is_told_afterwards(void **state) {
-    (void)state;
     int unused = -1;
     OK(stop_tell_end(tell, &unused));
     stop_ends_process(true);
@@ -99,7 +97,6 @@ harmed_below(void) {
 }
 
 static void handlers_leave_the_stack_alone(void **state) {
-    (void)state;
     pthread_t sender, self = pthread_self();
     signal_stack_give();
     stop_listen();
@@ -137,7 +134,6 @@ static int status_after(int apart_ms) {
 }
 
 static void two_presses_end_at_once(void **state) {
-    (void)state;
     for (int apart_ms = 0; apart_ms <= 200; apart_ms += 50) {
         const int status = status_after(apart_ms);
         if (apart_ms <= 100)

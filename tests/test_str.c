@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 static void durations_in_words(void **state) {
-    (void)state;
     const struct {
         double seconds;
         const char *says;
@@ -26,7 +25,6 @@ static void durations_in_words(void **state) {
 }
 
 static void escapes(void **state) {
-    (void)state;
     const struct {
         const char *from, *to; // to NULL: refused
     } cases[] = {{"", ""}, {"a b", "a b"}, {"\\n\\n", "\n\n"}, {"x\\ty\\r", "x\ty\r"},
@@ -60,7 +58,6 @@ static void names_for_a_shell(void **state) {
 
 // Another process holds it: refused by name; when that process dies it is free, whatever it left.
 static void locks(void **state) {
-    (void)state;
     arena *a = arena_new("lock");
     const char *path = path_join(a, temporary_dir(a), "x.lock");
     file_lock mine, other;

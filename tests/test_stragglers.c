@@ -65,7 +65,6 @@ static void shut(cluster *w) {
 }
 
 static void a_slow_rank_is_named_and_its_end(void **state) {
-    (void)state;
     for (int rank = 0; rank < 4; rank++) {
         cluster w = make(4, 1, 2);
         open_cluster(&w);
@@ -90,7 +89,6 @@ static void a_slow_rank_is_named_and_its_end(void **state) {
 }
 
 static void the_reason_is_what_it_has_more_of(void **state) {
-    (void)state;
     for (int save = 0; save < 2; save++) {
         cluster w = make(4, 1, 4);
         open_cluster(&w);
@@ -103,7 +101,6 @@ static void the_reason_is_what_it_has_more_of(void **state) {
 }
 
 static void noise_that_all_have_names_nobody(void **state) {
-    (void)state;
     for (int n = 2; n <= 8; n *= 2) {
         cluster w = make(n, 1, n);
         open_cluster(&w);
@@ -119,7 +116,6 @@ static void noise_that_all_have_names_nobody(void **state) {
 }
 
 static void a_slow_host_is_named_as_the_host(void **state) {
-    (void)state;
     cluster w = make(8, 2, 2); // hosts 0 and 1 are stage 0, hosts 2 and 3 stage 1
     open_cluster(&w);
     steps(&w, 30);
@@ -138,7 +134,6 @@ static void a_slow_host_is_named_as_the_host(void **state) {
 }
 
 static void what_is_not_reported(void **state) {
-    (void)state;
     cluster w = make(4, 4, 1); // each rank alone in its stage: the stages differ by design
     open_cluster(&w);
     steps(&w, 200);

@@ -41,7 +41,6 @@ static const policy_case policy[] = {
 };
 
 static void each_cause_has_its_rule(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof policy / sizeof *policy; i++) {
         const policy_case *p = &policy[i];
@@ -59,7 +58,6 @@ static void each_cause_has_its_rule(void **state) {
 }
 
 static void waits_double_for_repeated_causes_alone(void **state) {
-    (void)state;
     static const double full[] = {30, 60, 120, 240, 480, 600, 600};
     const supervisor_rules many = {.max_restarts = 100, .window_s = 3600, .min_nodes = 1};
     arena *a = arena_new("test");
@@ -81,7 +79,6 @@ static void waits_double_for_repeated_causes_alone(void **state) {
 }
 
 static void restarts_are_counted_in_the_window(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     attempt_end ends[12];
     for (int i = 0; i < 6; i++)
@@ -103,7 +100,6 @@ static void restarts_are_counted_in_the_window(void **state) {
 }
 
 static void a_host_is_excluded_the_second_time(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     attempt_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 2, 1, 0),
             end_of(END_HANG, EXIT_TRY_AGAIN, 1, 2, 10),
@@ -127,7 +123,6 @@ static void a_host_is_excluded_the_second_time(void **state) {
 }
 
 static void a_step_that_fails_everywhere_ends_the_job(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     attempt_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 1, 41, 0),
             end_of(END_LOST, EXIT_TRY_AGAIN, 2, 41, 10),
@@ -149,7 +144,6 @@ static void a_step_that_fails_everywhere_ends_the_job(void **state) {
 }
 
 static void the_table_names_every_cause(void **state) {
-    (void)state;
     str text = {0};
     int n_lines = 0;
     supervisor_explain(&rules, &text);
@@ -199,7 +193,6 @@ static const cause_case causes[] = {
 };
 
 static void each_end_has_its_cause(void **state) {
-    (void)state;
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         const cause_case *c = &causes[i];
         run_status said = run_status_new();
@@ -224,7 +217,6 @@ static void write_file(const char *root, const char *path, const char *text) {
 }
 
 static void kills_for_memory_are_counted(void **state) {
-    (void)state;
     char root[] = "/tmp/drover-kills-XXXXXX";
     assert_non_null(mkdtemp(root));
     assert_int_equal(memory_kills_read(root), -1);

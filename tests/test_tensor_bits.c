@@ -10,13 +10,11 @@ static const bits_case meshes[] = {{2, 1, 1, 1, {WHOLE, ZERO1}}, {2, 1, 1, 1, {S
 enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 static void every_mesh_fp32(void **state) {
-    (void)state;
     const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=true"};
     same_bits_on(meshes, N_MESHES, sets, 2);
 }
 
 static void every_mesh_bf16(void **state) {
-    (void)state;
     const char *sets[] = {"training.precision=bf16", "model.tie_word_embeddings=false"};
     same_bits_on(meshes, N_MESHES, sets, 2);
 }
@@ -24,7 +22,6 @@ static void every_mesh_bf16(void **state) {
 // 509 rows are three parts of 128 and one of 125; heads of 10 numbers, reduction blocks of odd
 // length.
 static void sizes_that_fill_nothing(void **state) {
-    (void)state;
     static const char *const models[][6] = {{"training.precision=fp32", "model.vocab_size=509",
                                                     "model.tie_word_embeddings=true",
                                                     "model.head_dim=10",
@@ -40,7 +37,6 @@ static void sizes_that_fill_nothing(void **state) {
 
 // Stochastic rounding draws for elements of the model, not of a rank.
 static void state_and_gradients_in_bf16(void **state) {
-    (void)state;
     const char *sets[] = {"optimizer.state_dtype=bf16", "training.grad_dtype=bf16",
             "training.precision=bf16", "optimizer.master_dtype=bf16"};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED, ZERO1}}, {2, 1, 2, 1, {WHOLE, ZERO1}},
@@ -51,7 +47,6 @@ static void state_and_gradients_in_bf16(void **state) {
 
 // The whole chain of degrees; products longer than a block of the inner dimension.
 static void eight_ranks(void **state) {
-    (void)state;
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED, ZERO1}}, {8, 1, 1, 1, {SHARED, ZERO1}},
             {8, 1, 1, 1, {WHOLE, ZERO1}}};
     static const char *const models[][6] = {{"training.precision=bf16",
@@ -69,7 +64,6 @@ static void eight_ranks(void **state) {
 
 // The number of reduction blocks decides, not the ranks: with others the bits are others.
 static void blocks_decide(void **state) {
-    (void)state;
     const char *sets[] = {"training.precision=fp32", "parallel.tensor_blocks=2"};
     const bits_case two = {2, 1, 1, 1, {SHARED, ZERO1}};
     layout_run one = run_case(&alone, sets, 2), several = run_case(&two, sets, 2);
@@ -81,7 +75,6 @@ static void blocks_decide(void **state) {
 }
 
 static void blocks_that_do_not_divide_are_refused(void **state) {
-    (void)state;
     static const struct {
         const char *set, *text;
     } cases[] = {{"parallel.tensor_blocks=3", "3, expected parallel.tensor 2 x 1, 2, 4"},

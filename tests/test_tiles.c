@@ -69,7 +69,6 @@ static void run_cases(const golden_case *cases, int n_cases) {
 }
 
 static void as_the_manual_says(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     golden_case cases[TILE_SIDE];
     int n = 0, all = 0;
@@ -89,7 +88,6 @@ static void as_the_manual_says(void **state) {
 
 // The plain C ends a program whose use of registers would fault.
 static void registers_that_are_not_there(void **state) {
-    (void)state;
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -224,7 +222,6 @@ static void expect_order(const gemm_shape *s, const float *sums) {
 }
 
 static void in_the_order_that_is_stated(void **state) {
-    (void)state;
     for (int i = 0; i < N_SIZES; i++) {
         const int64_t m = sizes[i][0], n = sizes[i][1];
         float *sums = mem_alloc(sizeof *sums * (size_t)(m * n));
@@ -248,7 +245,6 @@ static bool same_number(const gemm_shape *s, const void *x, const void *y, int64
 
 // Of ordinary numbers, and of all bit patterns: denormal and infinite numbers and NaN among them.
 static void by_the_instructions(void **state) {
-    (void)state;
     const tile_kernels *amx = gemm_amx(cpu_detect());
     if (!amx) {
         print_message("skipped: no AMX here\n");
@@ -271,7 +267,6 @@ static void by_the_instructions(void **state) {
 // A result of half a megabyte, whose rows begin on cache lines, is written past the caches where b
 // lies as weights do. It is that of its parts, which are not.
 static void past_the_caches(void **state) {
-    (void)state;
     enum { M = 530, N = 548, LD = 576, K = 40, PART = 137 };
     const tile_kernels *const all[] = {&tiles_amx_emulated, gemm_amx(cpu_detect())};
     uint16_t *rows = operand_of(1, M, K, true, false), *columns = operand_of(2, N, K, true, false);
@@ -300,7 +295,6 @@ static void past_the_caches(void **state) {
 }
 
 static void what_may_be_asked_for(void **state) {
-    (void)state;
     arena *a = arena_new("test");
     gemm_machine *machine;
     cpu_level level;

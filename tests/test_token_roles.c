@@ -56,7 +56,6 @@ static const struct {
 };
 
 static void roles_by_file_template_and_name(void **state) {
-    (void)state;
     arena *a = arena_new("roles");
     const char *dir = temporary_dir(a);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -76,7 +75,6 @@ static void roles_by_file_template_and_name(void **state) {
 }
 
 static void broken_files_are_named(void **state) {
-    (void)state;
     static const struct {
         const char *config, *says;
     } broken[] = {{"{\"eos_token\": 3}", "tokenizer_config.json: \"eos_token\" is neither a text"},
@@ -99,7 +97,6 @@ static void broken_files_are_named(void **state) {
 }
 
 static void tokens_in_messages(void **state) {
-    (void)state;
     arena *a = arena_new("texts");
     const char *dir = temporary_dir(a);
     tokenizer *t;

@@ -84,7 +84,6 @@ static void check_line(void *ctx, int64_t number, const json_t *line) {
 }
 
 static void same_as_hugging_face(void **state) {
-    (void)state;
     static const char *const names[] = {"gpt2", "llama3", "qwen2", "other", "digits",
             "sentencepiece", "metaspace_first", "metaspace_split", "metaspace_never"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -170,7 +169,6 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
 
 // The tokenizers and texts of ../shared (tools/golden_shared_tokenizers.py).
 static void real_tokenizers(void **state) {
-    (void)state;
     arena *a = arena_new("shared");
     const char *data = outside_path(TEST_DIR "/../../shared/data"), *name, *file;
     json_t *golden, *row, *want;
@@ -202,7 +200,6 @@ static void real_tokenizers(void **state) {
 
 // What Hugging Face tokenizers 0.23.3 gives for each.
 static void small_tokenizers(void **state) {
-    (void)state;
     static const struct {
         const char *story, *json, *text;
         int32_t ids[8]; // up to -1
@@ -300,7 +297,6 @@ static void check_same_model(const char *name, const json_t *ours, const json_t 
 }
 
 static void trains_the_same_merges(void **state) {
-    (void)state;
     const struct {
         const char *name, *pattern;
     } cases[] = {{"gpt2", NULL}, {"llama3", split_pattern_llama3}};
@@ -322,7 +318,6 @@ static void trains_the_same_merges(void **state) {
     "{\"model\": {\"type\": \"Unigram\", \"vocab\": [" pieces "], \"unk_id\": " unknown "}"
 
 static void refused_by_name(void **state) {
-    (void)state;
     arena *a = arena_new("refused");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     const struct {
@@ -397,7 +392,6 @@ static tokenizer *open_with_pattern(arena *a, const char *path, const char *name
 // A long text may be cut only where every rule and every merge allows it. The golden vocabulary of
 // the sentencepiece style has entries with a space after a letter.
 static void cuts(void **state) {
-    (void)state;
     arena *a = arena_new("cuts");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     static const struct {
@@ -417,7 +411,6 @@ static void cuts(void **state) {
 }
 
 static void invalid_utf8(void **state) {
-    (void)state;
     // Each maximal ill-formed part is one U+FFFD, as Python's and Rust's lossy decoders do.
     const struct {
         const char *in, *out;

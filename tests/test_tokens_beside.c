@@ -56,7 +56,6 @@ static void check_roles(const tokenizer *t, const json_t *want, int number) {
 }
 
 static void as_auto_tokenizer(void **state) {
-    (void)state;
     arena *a = arena_new("cases");
     char *rest;
     size_t n_file;

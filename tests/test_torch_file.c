@@ -36,7 +36,6 @@ static void same_tensor(arena *a, torch_file *f, const st_file *expected, const 
 }
 
 static void tensors_are_those_of_torch(void **state) {
-    (void)state;
     for (int i = 0; i < N_FORMS; i++) {
         arena *a = arena_new("torch");
         torch_file f;
@@ -54,7 +53,6 @@ static void tensors_are_those_of_torch(void **state) {
 
 // Legend: f the file.
 static void keys_lead_to_parts(void **state) {
-    (void)state;
     for (int i = 0; i < N_FORMS - 1; i++) {
         arena *a = arena_new("torch");
         torch_file f;

@@ -34,7 +34,6 @@ static void same_bits(const char *extra, const char *type) {
 }
 
 static void recompute(void **state) {
-    (void)state;
     same_bits("training.recompute=selective", "training.precision=bf16");
     same_bits("training.recompute=full", "training.precision=bf16");
     same_bits("training.recompute=selective", "training.precision=fp32");
@@ -42,7 +41,6 @@ static void recompute(void **state) {
 }
 
 static void threads(void **state) {
-    (void)state;
     const int counts[] = {1, 2, 4, 3};
     float *first = NULL;
     int64_t n = 0;
@@ -68,7 +66,6 @@ static void threads(void **state) {
 
 // The logits of the second document, to the bit, whatever stands in the first.
 static void documents_are_apart(void **state) {
-    (void)state;
     for (int n_threads = 0; n_threads < 2; n_threads++) {
         const char *sets[] = {"model.preset=tiny", "data.sequence_length=90",
                 n_threads ? "training.precision=bf16" : "training.precision=fp32"};
@@ -100,7 +97,6 @@ static void documents_are_apart(void **state) {
 }
 
 static void micro_batches_add_up(void **state) {
-    (void)state;
     const char *big[] = {"model.preset=tiny", "data.sequence_length=64",
             "training.micro_batch_size=4", "training.global_batch_size=4",
             "training.precision=fp32"};
@@ -132,7 +128,6 @@ static void micro_batches_add_up(void **state) {
 
 // ln V + sigma^2 H / 2: an untied head of standard deviation sigma on normalised input.
 static void first_loss(void **state) {
-    (void)state;
     const char *sets[] = {"model.preset=llama-15m", "model.tie_word_embeddings=false",
             "model.num_hidden_layers=2", "data.sequence_length=512"};
     test_run *r = test_run_open(sets, 4);
@@ -143,7 +138,6 @@ static void first_loss(void **state) {
 }
 
 static void nan_is_skipped(void **state) {
-    (void)state;
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
             "training.precision=bf16"};
     test_run *r = test_run_open(sets, 3);
@@ -165,7 +159,6 @@ static void nan_is_skipped(void **state) {
 
 // Every level of kernels trains alike; bf16 GEMMs too when they are computed in fp32, or as by AMX.
 static void levels_agree(void **state) {
-    (void)state;
     double losses[7];
     int n = 0;
     for (int l = CPU_REF; l <= (int)cpu_detect(); l++) {

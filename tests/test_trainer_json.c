@@ -46,7 +46,6 @@ static void check_case(const json_case *test, const char *without) {
 }
 
 static void nothing_is_believed(void **state) {
-    (void)state;
     static const json_case cases[] = {
             {"", "", NULL},
             {"evaluated", "", NULL}, // of an earlier version
@@ -84,7 +83,6 @@ static void nothing_is_believed(void **state) {
 
 // What an earlier version wrote says neither batch nor length: ranges alone hold.
 static void without_a_batch_size(void **state) {
-    (void)state;
     static const json_case cases[] = {{"", "", NULL}, {"rows_taken", "320", NULL},
             {"tokens", "-1", "\"tokens\" is -1"},
             {"rows_taken", "39", "\"rows_taken\" is 39, expected 40"},
@@ -94,7 +92,6 @@ static void without_a_batch_size(void **state) {
 }
 
 static void a_renamed_folder(void **state) {
-    (void)state;
     arena *a = arena_new("trainer.json");
     const char *dir = write_json(a, "", "", ""), *other = arena_printf(a, "%s1", dir);
     run_state read;
@@ -107,7 +104,6 @@ static void a_renamed_folder(void **state) {
 }
 
 static void written_and_read(void **state) {
-    (void)state;
     arena *a = arena_new("trainer.json");
     const char *dir = path_join(a, temporary_dir(a), "step-000003");
     const run_state written = {3, 2, 24, 100, 1, 3, 1, 8, 40, (double)NAN, 1.25};

@@ -72,7 +72,6 @@ static drv_status run_case(arena *a, const char *dir, const json_t *partial, str
 }
 
 static void each_is_what_its_framework_makes_of_it(void **state) {
-    (void)state;
     arena *all = arena_new("cases");
     const char *dir = temporary_dir(all);
     FILE *file = fopen(golden_path(all, "translate_cases.jsonl"), "r");

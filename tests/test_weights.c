@@ -57,7 +57,6 @@ static const char *difference_of(arena *mem, const char *a, const char *b, bool 
 
 // Of each type, in both orders: names a place exactly where there is harm.
 static void one_harmed_place(void **state) {
-    (void)state;
     static const struct {
         harm harmed;
         const char *said;
@@ -95,7 +94,6 @@ static void one_harmed_place(void **state) {
 
 // Two copies of one model rounded to unlike types.
 static void rounded_twice(void **state) {
-    (void)state;
     arena *a = arena_new("weights");
     model from;
     const char *folders[2];
@@ -115,7 +113,6 @@ static void rounded_twice(void **state) {
 
 // One bit of every weight: sums in fp32 then differ by more than that bit, as those of two merges.
 static void a_bit_of_every_weight(void **state) {
-    (void)state;
     arena *a = arena_new("weights");
     const char *base = golden_path(a, "untied_llama3"),
                *made = path_join(a, temporary_dir(a), "made");
@@ -134,7 +131,6 @@ static void a_bit_of_every_weight(void **state) {
 
 // What an adapter changes is not the base's: a merge differs only there.
 static void beside_an_adapter(void **state) {
-    (void)state;
     arena *a = arena_new("weights");
     const char *base = golden_path(a, "tied"), *merged = path_join(a, temporary_dir(a), "merged"),
                *folder = golden_path(a, "adapters/plain"), *difference;

@@ -41,7 +41,6 @@ static bool add_word(word_table *t, uint64_t word) {
 enum { N_WORDS = 50000 };
 
 static void words_are_found_until_all_is_forgotten(void **state) {
-    (void)state;
     word_table t;
     int32_t ids[WORD_MANY_IDS];
     const word_key last = key_of(N_WORDS);
@@ -56,7 +55,6 @@ static void words_are_found_until_all_is_forgotten(void **state) {
 }
 
 static void a_full_set_says_so(void **state) {
-    (void)state;
     word_table t;
     assert_true(word_table_open(&t));
     const word_key one = key_of(1);
@@ -81,7 +79,6 @@ static void add_some(void *arg, int64_t chunk, int thread) {
 }
 
 static void threads_add_at_once(void **state) {
-    (void)state;
     word_table t;
     assert_true(word_table_open(&t));
     par_for(16, add_some, &t);

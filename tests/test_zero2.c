@@ -5,7 +5,6 @@
 
 // A single accumulation group, as on one rank, and several, which ranks share however they divide.
 static void accum_groups_on_any_ranks(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {0}}, {8, {0}}};
     static const char *const accum_groups[] = {"parallel.accumulation_groups=auto",
             "parallel.accumulation_groups=2", "parallel.accumulation_groups=4",
@@ -20,7 +19,6 @@ static void accum_groups_on_any_ranks(void **state) {
 // Three accumulation groups leave a tree that is not full, three ranks shards of other lengths, and
 // accumulation groups that end while a rank's turn goes on.
 static void what_does_not_divide(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}, {3, {0}}, {4, {0}}, {6, {0}}};
     static const char *const accum_groups[] = {"parallel.accumulation_groups=3",
             "parallel.accumulation_groups=4", "parallel.accumulation_groups=6"};
@@ -33,7 +31,6 @@ static void what_does_not_divide(void **state) {
 // Micro-batches of more tokens than a block of a product or a chunk of logits: whatever adds
 // several times to a gradient adds up apart first.
 static void large_micro_batches(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}};
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (size_t i = 0; i < N_OF(precisions); i++) {
@@ -46,7 +43,6 @@ static void large_micro_batches(void **state) {
 }
 
 static void beside_other_axes(void **state) {
-    (void)state;
     static const zero_case cases[] = {{4, {"parallel.tensor=2"}},
             {4, {"parallel.tensor=2", "parallel.sequence=false"}}, {4, {"parallel.pipeline=2"}},
             {4, {"parallel.pipeline=2", "parallel.schedule=gpipe"}},
@@ -64,7 +60,6 @@ static void beside_other_axes(void **state) {
 
 // Reduction blocks of the row: a sum for each, wherever they are.
 static void beside_context_ranks(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}},
             {4, {"parallel.context=4"}}, {2, {0}}, {8, {"parallel.context=4"}}};
     const char *sets[] = {"parallel.context_blocks=4", "parallel.accumulation_groups=2", NULL};
@@ -72,7 +67,6 @@ static void beside_context_ranks(void **state) {
 }
 
 static void low_rank_branches(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}},
             {4, {"parallel.pipeline=2"}}};
     const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.accumulation_groups=1",
@@ -82,7 +76,6 @@ static void low_rank_branches(void **state) {
 
 // Recomputation and state in bf16 change nothing of it.
 static void with_other_keys(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {0}}};
     const char *sets[] = {"training.recompute=full", "optimizer.state_dtype=bf16",
             "optimizer.master_dtype=fp32", "training.precision=bf16",
@@ -92,7 +85,6 @@ static void with_other_keys(void **state) {
 
 // --- as planned
 static void memory_and_wire(void **state) {
-    (void)state;
     static const struct {
         int ranks;
         const char *accum_groups;
@@ -122,7 +114,6 @@ static void memory_and_wire(void **state) {
 }
 
 static void what_cannot_be_is_refused(void **state) {
-    (void)state;
     static const struct {
         const char *sets[2], *text;
     } cases[] = {{{"training.grad_dtype=bf16", NULL}, "expected zero 0 or 1, or grad_dtype fp32"},

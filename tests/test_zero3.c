@@ -5,7 +5,6 @@
 
 // Three and six ranks have shards of other lengths, of which some are empty.
 static void on_any_ranks(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}, {3, {0}}, {6, {"parallel.overlap=false"}}};
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (size_t i = 0; i < N_OF(precisions); i++) {
@@ -15,7 +14,6 @@ static void on_any_ranks(void **state) {
 }
 
 static void with_recomputation(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}};
     static const char *const modes[] = {"training.recompute=selective", "training.recompute=full"};
     for (size_t i = 0; i < N_OF(modes); i++) {
@@ -26,7 +24,6 @@ static void with_recomputation(void **state) {
 }
 
 static void beside_other_axes(void **state) {
-    (void)state;
     static const zero_case cases[] = {{4, {"parallel.tensor=2"}}, {4, {"parallel.pipeline=2"}},
             {4, {"parallel.pipeline=2", "parallel.schedule=zb-h1"}},
             {8, {"parallel.pipeline=2", "parallel.schedule=interleaved",
@@ -41,7 +38,6 @@ static void beside_other_axes(void **state) {
 }
 
 static void beside_context_ranks(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}}};
     const char *sets[] = {"parallel.context_blocks=2", "training.global_batch_size=4",
             "parallel.accumulation_groups=2", NULL};
@@ -49,7 +45,6 @@ static void beside_context_ranks(void **state) {
 }
 
 static void low_rank_branches(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}},
             {4, {"parallel.pipeline=2"}}};
     const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.accumulation_groups=1",
@@ -58,7 +53,6 @@ static void low_rank_branches(void **state) {
 }
 
 static void with_muon(void **state) {
-    (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}}};
     static const char *const types[] = {"optimizer.type=muon", "optimizer.type=normuon"};
     for (size_t i = 0; i < N_OF(types); i++) {
@@ -70,7 +64,6 @@ static void with_muon(void **state) {
 
 // --- groups of neighbours that share weights (docs/adr/0048)
 static void in_groups(void **state) {
-    (void)state;
     static const zero_case cases[] = {{4, {"parallel.zero_group=2"}},
             {2, {"parallel.zero_group=1", "training.recompute=full"}},
             {4, {"parallel.zero_group=2", "parallel.overlap=false"}},
@@ -86,7 +79,6 @@ static void in_groups(void **state) {
 
 // Sums over the row's reduction blocks, of which several lie on a rank, wait for all groups.
 static void in_groups_beside_context_ranks(void **state) {
-    (void)state;
     static const zero_case cases[] = {{4, {"parallel.zero_group=1", "parallel.context=2"}},
             {8, {"parallel.zero_group=2", "parallel.context=2"}}};
     const char *sets[] = {"parallel.context_blocks=4", "training.global_batch_size=8",
@@ -95,7 +87,6 @@ static void in_groups_beside_context_ranks(void **state) {
 }
 
 static void in_groups_with_muon(void **state) {
-    (void)state;
     static const zero_case cases[] = {{4, {"parallel.zero_group=2"}}};
     static const char *const types[] = {"optimizer.type=muon", "lora.rank=4"};
     for (size_t i = 0; i < N_OF(types); i++) {
@@ -107,7 +98,6 @@ static void in_groups_with_muon(void **state) {
 
 // --- as planned
 static void memory_and_wire(void **state) {
-    (void)state;
     static const int ranks[] = {2, 4, 4}, groups[] = {1, 1, 2};
     for (size_t i = 0; i < N_OF(ranks); i++) {
         const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=false", NULL},
@@ -167,7 +157,6 @@ static drv_status waiting_rank(comm *self, void *ctx) {
 // The operation in which a rank waits has the name of the weights that the others owe it; the
 // record of its last operations says the layers.
 static void waits_name_what_is_waited_for(void **state) {
-    (void)state;
     arena *a = arena_new("record");
     const char *dir = temporary_dir(a);
     char *text;

@@ -69,6 +69,8 @@ typedef struct load_request {
     bool from_cache;
 } load_request;
 
+// A back end that computes nothing leaves out join, prepare, run, write, held_bytes, describe and
+// close.
 typedef struct backend_vtable {
     const char *name;
     // Returns the scratch that a node needs while it runs on n_threads threads. Works without an
@@ -124,10 +126,10 @@ typedef struct backend_vtable {
     // settings.
     const char *(*arithmetic)(backend *b);
     // Measures the highest FLOP/s of products of a type in its own arithmetic; more `tries` measure
-    // more sizes (2: some 40 ms on two cores). 0: unknown.
+    // more sizes (2: some 40 ms on two cores). 0, NULL: unknown.
     drv_status (*peak)(backend *b, dtype dt, int tries, double *flops_per_s);
     // Measures the memory bandwidth of all threads beyond caches, reading or reading and writing,
-    // in bytes/s: the highest of `tries`. 0: unknown.
+    // in bytes/s: the highest of `tries`. 0, NULL: unknown.
     drv_status (*memory_rate)(backend *b, int tries, double *bytes_per_s);
     // Measures the best FLOP/s of `tries` runs of one product; *by names the way in which a run
     // multiplies it. NULL: the back end cannot time products alone.
@@ -146,7 +148,7 @@ struct backend {
 
 // The calls of the vtable.
 static inline void backend_join(backend *b, comm *c, const mesh *m) {
-    b->v->join(b, c, m);
+    if (b->v->join) b->v->join(b, c, m);
 }
 static inline const char *backend_name(const backend *b) { // its name in a config
     return b->v->name;
@@ -155,17 +157,17 @@ static inline bool backend_has_steps(const backend *b) { // whether it loads ste
     return b->v->load_all != NULL;
 }
 static inline drv_status backend_prepare(backend *b) {
-    return b->v->prepare(b);
+    return b->v->prepare ? b->v->prepare(b) : DRV_OK;
 }
 static inline drv_status backend_run(backend *b, executable *e) {
-    return b->v->run(b, e);
+    return b->v->run ? b->v->run(b, e) : DRV_OK;
 }
 static inline void backend_use_slot(backend *b, int slot, const int64_t *spans) {
     b->v->use_slot(b, slot, spans);
 }
 static inline drv_status backend_write(backend *b, const char *name, int64_t offset, int64_t bytes,
         const void *src) {
-    return b->v->write(b, name, offset, bytes, src);
+    return b->v->write ? b->v->write(b, name, offset, bytes, src) : DRV_OK;
 }
 static inline drv_status backend_read(backend *b, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
@@ -178,7 +180,7 @@ static inline drv_status backend_arrive(backend *b, int n_oldest) {
     return b->v->arrive ? b->v->arrive(b, n_oldest) : DRV_OK;
 }
 static inline int64_t backend_held_bytes(backend *b) {
-    return b->v->held_bytes(b);
+    return b->v->held_bytes ? b->v->held_bytes(b) : 0;
 }
 static inline bool backend_program_memory(backend *b, const executable *e, backend_memory *out) {
     return b->v->memory && b->v->memory(b, e, out);
@@ -211,18 +213,25 @@ static inline const char *backend_device(backend *b) {
     return b->v->device(b);
 }
 static inline backend_info backend_describe(backend *b) {
-    backend_info info;
-    b->v->describe(b, &info);
+    backend_info info = {.kernels = "",
+            .best_kernels = "",
+            .features = "",
+            .bf16_by = "",
+            .bf16_peak = DT_BF16,
+            .other_way = ""};
+    if (b->v->describe) b->v->describe(b, &info);
     return info;
 }
 static inline const char *backend_arithmetic(backend *b) {
     return b->v->arithmetic(b);
 }
 static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *flops_per_s) {
-    return b->v->peak(b, dt, tries, flops_per_s);
+    *flops_per_s = 0;
+    return b->v->peak ? b->v->peak(b, dt, tries, flops_per_s) : DRV_OK;
 }
 static inline drv_status backend_memory_rate(backend *b, int tries, double *bytes_per_s) {
-    return b->v->memory_rate(b, tries, bytes_per_s);
+    *bytes_per_s = 0;
+    return b->v->memory_rate ? b->v->memory_rate(b, tries, bytes_per_s) : DRV_OK;
 }
 static inline bool backend_times_products(const backend *b) {
     return b->v->time_product != NULL;
@@ -232,7 +241,7 @@ static inline drv_status backend_time_product(backend *b, const backend_product 
     return b->v->time_product(b, p, tries, flops_per_s, by);
 }
 static inline void backend_close(backend *b) {
-    b->v->close(b);
+    if (b->v->close) b->v->close(b);
 }
 
 // Measures the peak FLOP/s of this rank, the base of MFU: DROVER_PEAK_FLOPS if it is set, else the

@@ -1,6 +1,5 @@
 // The time that templates see: the one given, that of the environment, or now.
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "chat/chat_template.h"

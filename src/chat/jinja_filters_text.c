@@ -1,6 +1,4 @@
 // Filters of text: case, spaces, replacing, formats, JSON.
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chat/jinja_filters_internal.h"

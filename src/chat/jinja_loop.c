@@ -1,6 +1,5 @@
 // Runs {% for %}: its iterations, the variable `loop`, and its condition, which chooses items as
 // late as in Jinja, since it may depend on what earlier iterations have set.
-#include <string.h>
 
 #include "chat/jinja_eval_internal.h"
 

@@ -1,5 +1,4 @@
 // The methods of Python's strings that chat templates use.
-#include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 

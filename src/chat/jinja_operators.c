@@ -1,6 +1,5 @@
 // Arithmetic and comparison as Python does them, on 64-bit whole numbers and doubles.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chat/jinja_eval_internal.h"

@@ -1,5 +1,4 @@
 // Parses statements: tags and the text between them, by recursive descent.
-#include <stdlib.h>
 #include <string.h>
 
 #include "chat/jinja_parse_internal.h"

@@ -1,7 +1,6 @@
 // Parses expressions. Precedence is that of Jinja 2's own parser (jinja2/parser.py), loose to
 // tight: if-else, or, and, not, comparison, + -, ~, * / // %, **, unary, postfix, filters and
 // tests.
-#include <stdlib.h>
 #include <string.h>
 
 #include "chat/jinja_parse_internal.h"
@@ -361,28 +360,26 @@ static drv_status parse_not(parser *p, expr **out) {
     return DRV_OK;
 }
 
-static drv_status parse_and(parser *p, expr **out) {
-    DRV_TRY(parse_not(p, out));
-    while (parser_accept_word(p, "and")) {
+// Operands that `word` is between, from the left.
+static drv_status parse_joined(parser *p, const char *word, expr_kind kind,
+        drv_status (*operand)(parser *p, expr **out), expr **out) {
+    DRV_TRY(operand(p, out));
+    while (parser_accept_word(p, word)) {
         expr *e;
-        DRV_TRY(parser_new_expr(p, EXPR_AND, &e));
+        DRV_TRY(parser_new_expr(p, kind, &e));
         e->a = *out;
-        DRV_TRY(parse_not(p, &e->b));
+        DRV_TRY(operand(p, &e->b));
         *out = e;
     }
     return DRV_OK;
 }
 
+static drv_status parse_and(parser *p, expr **out) {
+    return parse_joined(p, "and", EXPR_AND, parse_not, out);
+}
+
 static drv_status parse_or(parser *p, expr **out) {
-    DRV_TRY(parse_and(p, out));
-    while (parser_accept_word(p, "or")) {
-        expr *e;
-        DRV_TRY(parser_new_expr(p, EXPR_OR, &e));
-        e->a = *out;
-        DRV_TRY(parse_and(p, &e->b));
-        *out = e;
-    }
-    return DRV_OK;
+    return parse_joined(p, "or", EXPR_OR, parse_and, out);
 }
 
 drv_status jinja_parse_expr(parser *p, expr **out) {

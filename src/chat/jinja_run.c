@@ -1,6 +1,4 @@
 // Runs the statements of a template in order, with the scopes of its names.
-#include <stdlib.h>
-#include <string.h>
 
 #include "chat/jinja_eval_internal.h"
 

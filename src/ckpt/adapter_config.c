@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/python_re.h"
-#include "base/str.h"
 
 // --- keys that hold no number that a reader needs
 typedef enum key_rule {

@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "ckpt/megatron_args.h"
-#include "ckpt/tensor_writer.h"
 #include "gguf/llama_names.h"
 #include "pickle/pickle_writer.h"
 #include "pickle/torch_writer.h"
@@ -352,7 +351,7 @@ drv_status dcp_write(arena *a, const model_source *s, const st_entry *list, int 
     dcp job = {.a = a, .source = s, .names = opts->dcp, .opts = opts};
     json_t *config;
     str metadata = {0};
-    DRV_TRY(s->reader->config(s, &config));
+    DRV_TRY(model_source_config(s, &config));
     drv_status status = foreign_sizes_read(s->path, config, &job.sizes);
     if (status == DRV_OK && opts->dcp->stacked) status = put_megatron(&job, config, o);
     json_decref(config);

@@ -88,32 +88,10 @@ static drv_status read_raw(const model_source *s, const source_tensor *t, int64_
     return DRV_OK;
 }
 
-static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        float *out) {
-    if (t->type == ST_F32) return read_raw(s, t, row, n, out);
-    if (t->type == ST_F16 || t->type == ST_BF16) {
-        char *halves = (char *)out + 2 * n * t->cols;
-        DRV_TRY(read_raw(s, t, row, n, halves));
-        st_widen(t->type, halves, n * t->cols, out);
-        return DRV_OK;
-    }
-    double *wide = mem_alloc(sizeof *wide * (size_t)(n * t->cols) + 1);
-    const drv_status status = read_raw(s, t, row, n, wide);
-    for (int64_t i = 0; i < n * t->cols && status == DRV_OK; i++)
-        out[i] = (float)wide[i];
-    free(wide);
-    return status;
-}
-
 static drv_status read_config(const model_source *s, json_t **out) {
     const foreign_model *m = s->state;
     *out = json_incref(m->config);
     return DRV_OK;
-}
-
-static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
-    const foreign_model *m = s->state;
-    return model_folder_files(a, m->folder, list, n);
 }
 
 void foreign_model_close(foreign_model *m) {
@@ -264,15 +242,17 @@ static drv_status add_tensor(foreign_model *m, const foreign_tensor *t, model_so
 
 drv_status foreign_source(foreign_model *m, model_source *out) {
     static const source_reader plain = {.read_raw = read_raw,
-            .read_f32 = read_f32,
             .config = read_config,
-            .files = read_files,
             .close = close_source};
     source_reader *reader = ARENA_NEW(m->a, source_reader);
     int64_t most = 1;
     *reader = plain;
     reader->format = m->format;
-    *out = (model_source){.path = m->path, .reader = reader, .by_name = {.a = m->a}, .state = m};
+    *out = (model_source){.path = m->path,
+            .folder = m->folder,
+            .reader = reader,
+            .by_name = {.a = m->a},
+            .state = m};
     for (int i = 0; i < m->n; i++)
         most += MAX_FOREIGN_PARTS * (m->tensors[i].layers ? m->tensors[i].layers : 1);
     out->tensors = ARENA_ARRAY(m->a, source_tensor, most);

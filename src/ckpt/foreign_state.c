@@ -3,7 +3,6 @@
 #include "ckpt/foreign_state.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "ckpt/rank_files.h"

@@ -171,7 +171,7 @@ static drv_status put_tokenizer(writing *out) {
     const ckpt_carried *files = out->opts->files;
     int n_rows = out->opts->n_files;
     if (!files) {
-        DRV_TRY(source->reader->files(out->a, source, &own, &n_rows));
+        DRV_TRY(model_source_files(out->a, source, &own, &n_rows));
         files = own;
     }
     const ckpt_carried *json = carried(files, n_rows, "tokenizer.json"),
@@ -373,7 +373,7 @@ static drv_status compare_configs(const writing *w, const json_t *config) {
 
 static drv_status compare_with_source(const writing *w) {
     json_t *config;
-    DRV_TRY(w->source->reader->config(w->source, &config));
+    DRV_TRY(model_source_config(w->source, &config));
     const drv_status status = compare_configs(w, config);
     json_decref(config);
     return status;

@@ -1,8 +1,6 @@
 // Names and defaults are those of megatron/training/arguments.py.
 #include "ckpt/megatron_args.h"
 
-#include <string.h>
-
 #include "pickle/pickle_writer.h"
 
 // Classes other than tensors: Megatron's arguments have enumerations, Lightning's hyperparameters

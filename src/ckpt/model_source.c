@@ -206,6 +206,43 @@ typedef struct joined_tensor {
     const source_tensor *tensor;
 } joined_tensor;
 
+// Reads rows as fp32, unchecked; those of 16 bits come into the second half of `out` first.
+static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        float *out) {
+    const int64_t count = n * t->cols;
+    if (s->reader->read_f32) return s->reader->read_f32(s, t, row, n, out);
+    if (t->type == ST_F32) return s->reader->read_raw(s, t, row, n, out);
+    if (t->type == ST_OTHER)
+        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64",
+                t->file, t->name, t->type_name);
+    if (t->type != ST_F64) {
+        char *halves = (char *)out + 2 * count;
+        DRV_TRY(s->reader->read_raw(s, t, row, n, halves));
+        st_widen(t->type, halves, count, out);
+        return DRV_OK;
+    }
+    double *wide = mem_alloc(sizeof *wide * (size_t)count + 1);
+    const drv_status status = s->reader->read_raw(s, t, row, n, wide);
+    for (int64_t i = 0; i < count && status == DRV_OK; i++)
+        out[i] = (float)wide[i];
+    free(wide);
+    return status;
+}
+
+drv_status model_source_config(const model_source *s, json_t **out) {
+    str path = {0};
+    if (s->reader->config) return s->reader->config(s, out);
+    str_printf(&path, "%s/config.json", s->folder);
+    const drv_status status = json_read_python(path.p, out);
+    str_free(&path);
+    return status;
+}
+
+drv_status model_source_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
+    if (s->reader->files) return s->reader->files(a, s, list, n);
+    return model_folder_files(a, s->folder, list, n);
+}
+
 static drv_status read_joined_raw(const model_source *s, const source_tensor *t, int64_t row,
         int64_t n, void *out) {
     const joined_tensor *from = t->origin;
@@ -217,17 +254,15 @@ static drv_status read_joined_f32(const model_source *s, const source_tensor *t,
         int64_t n, float *out) {
     const joined_tensor *from = t->origin;
     (void)s;
-    return from->source->reader->read_f32(from->source, from->tensor, row, n, out);
+    return read_f32(from->source, from->tensor, row, n, out);
 }
 
 static drv_status read_joined_config(const model_source *s, json_t **out) {
-    const joined *both = s->state;
-    return both->part[1].reader->config(&both->part[1], out);
+    return model_source_config(&((const joined *)s->state)->part[1], out);
 }
 
 static drv_status read_joined_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
-    const joined *both = s->state;
-    return both->part[1].reader->files(a, &both->part[1], list, n);
+    return model_source_files(a, &((const joined *)s->state)->part[1], list, n);
 }
 
 static void close_joined(model_source *s) {
@@ -359,7 +394,7 @@ static drv_status check_16(const source_tensor *t, int64_t row, int64_t n, const
 drv_status source_read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
         float *out) {
     check_range(t, row, n);
-    DRV_TRY(s->reader->read_f32(s, t, row, n, out));
+    DRV_TRY(read_f32(s, t, row, n, out));
     return check_32(t, row, n, out);
 }
 

@@ -39,17 +39,17 @@ typedef struct source_reader {
     // Reads rows [row, row + n) as stored, n * row_bytes bytes.
     drv_status (*read_raw)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
             void *out);
+    // NULL: what read_raw reads, widened.
     drv_status (*read_f32)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
             float *out);
-    // config.json in transformers' field names; the caller owns the value.
+    // See model_source_config and model_source_files. NULL: those of the source's folder.
     drv_status (*config)(const model_source *s, json_t **out);
-    // Lists the files of ckpt_carried_names that exist, in `a`.
     drv_status (*files)(arena *a, const model_source *s, ckpt_carried **list, int *n);
     void (*close)(model_source *s); // frees resources that are not in the arena
 } source_reader;
 
 struct model_source {
-    const char *path;
+    const char *path, *folder; // folder: where config.json and a tokenizer lie; NULL: nowhere
     const source_reader *reader;
     source_tensor *tensors; // in the order of the data
     int n;
@@ -83,16 +83,15 @@ DRV_CHECKED drv_status model_source_open_torch(arena *a, const char *path, const
 // Opens Meta's own files in a folder: consolidated.NN.pth and params.json.
 DRV_CHECKED drv_status model_source_open_meta(arena *a, const char *path, model_source *out);
 bool model_source_is_meta_folder(arena *a, const char *path);
-// For readers of torch's files: convert a type to that of safetensors; read rows as stored by
-// `read` and convert them to fp32.
+// Returns the type of a tensor of torch's files as safetensors have it.
 typedef struct torch_type torch_type;
 st_type source_torch_type(const torch_type *type);
-DRV_CHECKED drv_status source_widen(const model_source *s, const source_tensor *t, int64_t row,
-        int64_t n,
-        drv_status (*read)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-                void *out),
-        float *out);
-// Lists the files of ckpt_carried_names in a folder, in `a`.
+// Reads config.json, in transformers' field names; the caller owns the value.
+DRV_CHECKED drv_status model_source_config(const model_source *s, json_t **out);
+// Lists the files of ckpt_carried_names that a model has, in `a`.
+DRV_CHECKED drv_status model_source_files(arena *a, const model_source *s, ckpt_carried **list,
+        int *n);
+// Lists the files of ckpt_carried_names that a folder has, in `a`.
 DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
 // Adds the tensors of `more` whose names `first` does not have. The result has the config and files
 // of `more`; closing `first` closes both.

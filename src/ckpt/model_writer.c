@@ -130,7 +130,7 @@ const char *model_torch_type(st_type type) {
 // transformers 5 calls it "dtype", earlier ones "torch_dtype".
 static drv_status write_config(const model_source *s, out_folder *o, st_type type) {
     json_t *config;
-    DRV_TRY(s->reader->config(s, &config));
+    DRV_TRY(model_source_config(s, &config));
     const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
     if (json_object_get(config, "dtype")) json_object_del(config, "torch_dtype");
     json_object_set_new(config, key, json_string(model_torch_type(type)));
@@ -147,7 +147,7 @@ static drv_status write_files(arena *a, const model_source *s, const model_write
     int n = opts->n_files;
     const ckpt_carried *files = opts->files;
     if (!files) {
-        DRV_TRY(s->reader->files(a, s, &own, &n));
+        DRV_TRY(model_source_files(a, s, &own, &n));
         files = own;
     }
     const source_tensor *embedding = model_source_find(s, "model.embed_tokens.weight");

@@ -134,11 +134,6 @@ static drv_status read_f32(const model_source *s, const source_tensor *t, int64_
     return st_read_f32(from->file, from->tensor, row * t->cols, n * t->cols, out);
 }
 
-static drv_status read_config(const model_source *s, json_t **out) {
-    const folder *f = s->state;
-    return json_read_python(path_join(f->a, s->path, "config.json"), out);
-}
-
 drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n) {
     *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names);
     *n = 0;
@@ -152,10 +147,6 @@ drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, i
     return DRV_OK;
 }
 
-static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
-    return model_folder_files(a, s->path, list, n);
-}
-
 static void close_folder(model_source *s) {
     folder *f = s->state;
     for (int i = 0; i < f->n; i++)
@@ -165,8 +156,6 @@ static void close_folder(model_source *s) {
 static const source_reader folder_reader = {.format = "a Hugging Face folder",
         .read_raw = read_raw,
         .read_f32 = read_f32,
-        .config = read_config,
-        .files = read_files,
         .close = close_folder};
 
 drv_status model_source_open_folder(arena *a, const char *path, const char *which,
@@ -174,6 +163,7 @@ drv_status model_source_open_folder(arena *a, const char *path, const char *whic
     folder *files = ARENA_NEW(a, folder);
     *files = (folder){.a = a, .path = arena_strdup(a, path), .by_path = {.a = a}};
     *out = (model_source){.path = files->path,
+            .folder = files->path,
             .reader = &folder_reader,
             .by_name = {.a = a},
             .state = files};

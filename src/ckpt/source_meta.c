@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_python.h"
 #include "base/str.h"
 #include "ckpt/model_source.h"
 #include "gguf/llama_names.h"
@@ -158,10 +157,6 @@ static drv_status read_config(const model_source *s, json_t **out) {
     return DRV_OK;
 }
 
-static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
-    return model_folder_files(a, ((const meta_source *)s->state)->folder, list, n);
-}
-
 // --- rows
 static int64_t rows_of(const torch_tensor *t) {
     return t->dim[0];
@@ -216,11 +211,6 @@ static drv_status read_raw(const model_source *s, const source_tensor *t, int64_
     return DRV_OK;
 }
 
-static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        float *out) {
-    return source_widen(s, t, row, n, read_raw, out);
-}
-
 static void close_meta(model_source *s) {
     meta_source *m = s->state;
     for (int i = 0; i < m->n; i++)
@@ -229,9 +219,7 @@ static void close_meta(model_source *s) {
 
 static const source_reader meta_reader = {.format = "Meta's own files",
         .read_raw = read_raw,
-        .read_f32 = read_f32,
         .config = read_config,
-        .files = read_files,
         .close = close_meta};
 
 // --- opening
@@ -362,6 +350,7 @@ drv_status model_source_open_meta(arena *a, const char *path, model_source *out)
     meta_source *m = ARENA_NEW(a, meta_source);
     *m = (meta_source){.a = a, .folder = arena_strdup(a, path)};
     *out = (model_source){.path = m->folder,
+            .folder = m->folder,
             .reader = &meta_reader,
             .by_name = {.a = a},
             .state = m};

@@ -30,40 +30,6 @@ static drv_status read_raw(const model_source *s, const source_tensor *t, int64_
     return torch_read(from->file, from->tensor, row * t->cols, n * t->cols, out);
 }
 
-drv_status source_widen(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        drv_status (*read)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-                void *out),
-        float *out) {
-    if (t->type == ST_F32) return read(s, t, row, n, out);
-    if (t->type == ST_OTHER)
-        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64",
-                t->file, t->name, t->type_name);
-    unsigned char *raw = mem_alloc((size_t)(n * t->row_bytes) + 1);
-    const drv_status status = read(s, t, row, n, raw);
-    if (status == DRV_OK && t->type != ST_F64) st_widen(t->type, raw, n * t->cols, out);
-    for (int64_t i = 0; status == DRV_OK && t->type == ST_F64 && i < n * t->cols; i++) {
-        double wide;
-        memcpy(&wide, raw + 8 * i, 8);
-        out[i] = (float)wide;
-    }
-    free(raw);
-    return status;
-}
-
-static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        float *out) {
-    return source_widen(s, t, row, n, read_raw, out);
-}
-
-static drv_status read_config(const model_source *s, json_t **out) {
-    const torch_source *torch = s->state;
-    return json_read_python(path_join(torch->a, torch->folder, "config.json"), out);
-}
-
-static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
-    return model_folder_files(a, ((const torch_source *)s->state)->folder, list, n);
-}
-
 static void close_torch(model_source *s) {
     torch_source *torch = s->state;
     for (int i = 0; i < torch->n; i++)
@@ -72,9 +38,6 @@ static void close_torch(model_source *s) {
 
 static const source_reader torch_reader = {.format = "a file of torch.save",
         .read_raw = read_raw,
-        .read_f32 = read_f32,
-        .config = read_config,
-        .files = read_files,
         .close = close_torch};
 
 // --- tensors
@@ -140,6 +103,7 @@ static torch_source *begin(arena *a, const char *path, const char *folder, model
     torch_source *torch = ARENA_NEW(a, torch_source);
     *torch = (torch_source){.a = a, .folder = folder};
     *out = (model_source){.path = arena_strdup(a, path),
+            .folder = folder,
             .reader = &torch_reader,
             .by_name = {.a = a},
             .state = torch};

@@ -2,7 +2,6 @@
 // held back.
 #include "ckpt/tensor_writer.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -17,6 +17,13 @@ static double or_default(double given, double otherwise) {
     return given > 0 ? given : otherwise;
 }
 
+static void open_all_ranks(comm *c) {
+    int *all = ARENA_ARRAY(c->a, int, c->size);
+    for (int i = 0; i < c->size; i++)
+        all[i] = i;
+    c->all_ranks = comm_ranks(c, "all ranks", all, c->size);
+}
+
 comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int size,
         const comm_opts *opts, comm_failure *failure) {
     comm *c = ARENA_NEW(a, comm);
@@ -32,10 +39,7 @@ comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int siz
             .failure = failure,
             .began_s = clock_s()};
     pthread_mutex_init(&c->lock, NULL);
-    int *all = ARENA_ARRAY(a, int, size);
-    for (int i = 0; i < size; i++)
-        all[i] = i;
-    c->all_ranks = comm_ranks(c, "all ranks", all, size);
+    open_all_ranks(c);
     return c;
 }
 
@@ -89,7 +93,6 @@ enum { N_TAGS = 1920, MAX_DUPLICATES = 16 };
 comm *comm_duplicate(comm *c) {
     arena *a = arena_new("a second thread of a rank");
     comm *duplicate = ARENA_NEW(a, comm);
-    int *all = ARENA_ARRAY(a, int, c->size);
     DRV_ASSERT(++c->n_duplicates <= MAX_DUPLICATES, "%d threads of a rank", c->n_duplicates);
     *duplicate = (comm){.a = a,
             .v = c->v,
@@ -102,9 +105,7 @@ comm *comm_duplicate(comm *c) {
             .first_tag = N_TAGS * c->n_duplicates,
             .began_s = clock_s()};
     pthread_mutex_init(&duplicate->lock, NULL);
-    for (int i = 0; i < c->size; i++)
-        all[i] = i;
-    duplicate->all_ranks = comm_ranks(duplicate, "all ranks", all, c->size);
+    open_all_ranks(duplicate);
     return duplicate;
 }
 

@@ -2,7 +2,6 @@
 // through a memory map, so that it is complete after kill -9. A line costs about a microsecond.
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -3,7 +3,6 @@
 // mpi_yield_when_idle), and on the surviving ranks the call never returns once a rank is killed. So
 // messages are polled with MPI_Test, first often, then between sleeps of 20 to 500 us.
 #include <dlfcn.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 // Ranks that are threads of one process. Messages meet in the receiver's box: the second of sender
 // and receiver copies directly from the sender's buffer to the receiver's.
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/parallel.h"
 #include "comm/comm_internal.h"

@@ -1,7 +1,6 @@
 // Finds the rank that holds up the job and prints a table of all ranks. Ranks need not share a
 // clock: all times are this rank's.
 #include "base/log.h"
-#include "base/str.h"
 #include "comm/comm_internal.h"
 
 enum { MAX_ROWS = 64 };

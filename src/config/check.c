@@ -19,37 +19,30 @@ static drv_status unknown_preset(arena *a, const run_config *cfg) {
         str_printf(&all, "%s%s", i ? " " : "", names[i]);
     }
     const char *near = str_nearest(cfg->preset, names, n_model_presets);
-    const drv_status status = drv_fail(DRV_E_USAGE,
-            "%s: key \"model.preset\" is \"%.80s\", expected one of: %s%s%s%s",
-            config_where(cfg, "model.preset"), cfg->preset, all.p, near ? "; did you mean \"" : "",
-            near ? near : "", near ? "\"?" : "");
+    const drv_status status = config_refuse(cfg, "model.preset",
+            "is \"%.80s\", expected one of: %s%s%s%s", cfg->preset, all.p,
+            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     str_free(&all);
     return status;
-}
-
-static drv_status refuse_from(const run_config *cfg, const char *what) {
-    return drv_fail(DRV_E_USAGE, "%s: key \"model.from\" is \"%s\", %s",
-            config_where(cfg, "model.from"), cfg->from, what);
 }
 
 // Refuses what is no model, with what to name instead.
 static drv_status check_place(arena *a, const run_config *cfg) {
     const char *from = cfg->from;
     if (!file_exists(from))
-        return refuse_from(cfg,
-                arena_printf(a, "which is neither a folder nor a file%s", hub_hint(a, from)));
+        return config_refuse(cfg, "model.from", "is \"%s\", which is neither a folder nor a file%s",
+                from, hub_hint(a, from));
     if (!file_is_dir(from) && str_ends(from, ".gguf"))
-        return refuse_from(cfg,
-                arena_printf(a,
-                        "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
-                        "(--keep-blocks, for model.base_dtype: gguf)",
-                        path_for_shell(a, from)));
+        return config_refuse(cfg, "model.from",
+                "is \"%s\", a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
+                "(--keep-blocks, for model.base_dtype: gguf)",
+                from, path_for_shell(a, from));
     if (!file_is_dir(from) || model_source_is(a, from) ||
             file_exists(path_join(a, from, "config.json")))
         return DRV_OK;
     const char *run = ckpt_run_hint(a, from);
-    if (run) return refuse_from(cfg, run);
-    return refuse_from(cfg, "which has no config.json, expected a Hugging Face folder");
+    return config_refuse(cfg, "model.from", "is \"%s\", %s", from,
+            run ? run : "which has no config.json, expected a Hugging Face folder");
 }
 
 // Reads the sizes of a model; those of a format without config.json follow from its files.
@@ -58,7 +51,7 @@ static drv_status read_sizes(arena *a, const char *from, model_config *out) {
     json_t *config;
     if (file_exists(path_join(a, from, "config.json"))) return model_config_read(from, out);
     DRV_TRY(model_source_open(a, from, &source));
-    drv_status status = source.reader->config(&source, &config);
+    drv_status status = model_source_config(&source, &config);
     model_source_close(&source);
     DRV_TRY(status);
     status = model_config_of_json(from, config, out);
@@ -71,10 +64,9 @@ static drv_status read_sizes(arena *a, const char *from, model_config *out) {
 static drv_status check_weights(arena *a, const run_config *cfg) {
     const char *foreign = model_source_is(a, cfg->from) ? NULL : model_source_foreign(a, cfg->from);
     if (!foreign) return DRV_OK;
-    return refuse_from(cfg,
-            arena_printf(a,
-                    "which has no weights of a known name, but %s; or give model.weights: random",
-                    foreign));
+    return config_refuse(cfg, "model.from",
+            "is \"%s\", which has no weights of a known name, but %s; or give model.weights: random",
+            cfg->from, foreign);
 }
 
 drv_status config_base_model(arena *a, run_config *cfg) {
@@ -92,10 +84,8 @@ drv_status config_base_model(arena *a, run_config *cfg) {
         if (!config_gives(cfg, "model.weights")) cfg->weights = WEIGHTS_LOAD;
         if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
     } else if (config_loads_weights(cfg)) {
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is \"%s\", which needs model.from, the folder to load "
-                "them from",
-                config_where(cfg, "model.weights"),
+        return config_refuse(cfg, "model.weights",
+                "is \"%s\", which needs model.from, the folder to load them from",
                 cfg->weights == WEIGHTS_RESUME ? "resume" : "load");
     }
     return DRV_OK;
@@ -130,9 +120,8 @@ static drv_status check_model(run_config *cfg) {
                 config_where(cfg, "model"));
     for (size_t i = 0; i < sizeof llama3_only / sizeof *llama3_only; i++)
         if (cfg->model.rope_type == ROPE_DEFAULT && config_gives(cfg, llama3_only[i]))
-            return drv_fail(DRV_E_USAGE,
-                    "%s: key \"%s\" is given, which needs model.rope_scaling.rope_type: llama3",
-                    config_where(cfg, llama3_only[i]), llama3_only[i]);
+            return config_refuse(cfg, llama3_only[i],
+                    "is given, which needs model.rope_scaling.rope_type: llama3");
     return model_config_check(config_where(cfg, "model"), "model.", &cfg->model);
 }
 
@@ -160,17 +149,15 @@ int64_t config_partial_sum_rows(const run_config *cfg) {
 static drv_status check_partial_sums(const run_config *cfg) {
     const char *whole = adds_whole(cfg);
     if (cfg->micro_batch_size % config_partial_sum_rows(cfg) != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.partial_sum_rows\" is %lld, expected a divisor of "
-                "training.micro_batch_size %lld",
-                config_where(cfg, "parallel.partial_sum_rows"), (long long)cfg->partial_sum_rows,
-                (long long)cfg->micro_batch_size);
+        return config_refuse(cfg, "parallel.partial_sum_rows",
+                "is %lld, expected a divisor of training.micro_batch_size %lld",
+                (long long)cfg->partial_sum_rows, (long long)cfg->micro_batch_size);
     if (whole && config_partial_sum_rows(cfg) < cfg->micro_batch_size)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.partial_sum_rows\" is %lld, but %s%s adds whole micro-batches up, expected "
+        return config_refuse(cfg, "parallel.partial_sum_rows",
+                "is %lld, but %s%s adds whole micro-batches up, expected "
                 "auto or training.micro_batch_size %lld",
-                config_where(cfg, "parallel.partial_sum_rows"), (long long)cfg->partial_sum_rows,
-                whole == cfg->backend ? "backend " : "", whole, (long long)cfg->micro_batch_size);
+                (long long)cfg->partial_sum_rows, whole == cfg->backend ? "backend " : "", whole,
+                (long long)cfg->micro_batch_size);
     return DRV_OK;
 }
 
@@ -188,16 +175,14 @@ static drv_status set_zero_groups(run_config *cfg) {
     cfg->zero_groups = 1;
     if (cfg->zero_group && cfg->given_zero < 0) cfg->zero = 3;
     if (cfg->zero_group && cfg->zero != 3)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.zero_group\" is %lld, data ranks that share weights, but parallel.zero is %lld; "
+        return config_refuse(cfg, "parallel.zero_group",
+                "is %lld, data ranks that share weights, but parallel.zero is %lld; "
                 "expected zero 3, or zero_group auto",
-                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
-                (long long)cfg->zero);
+                (long long)cfg->zero_group, (long long)cfg->zero);
     if (shares && cfg->data_ranks % cfg->zero_group != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.zero_group\" is %lld, expected a divisor of the %lld data-parallel ranks",
-                config_where(cfg, "parallel.zero_group"), (long long)cfg->zero_group,
-                (long long)cfg->data_ranks);
+        return config_refuse(cfg, "parallel.zero_group",
+                "is %lld, expected a divisor of the %lld data-parallel ranks",
+                (long long)cfg->zero_group, (long long)cfg->data_ranks);
     if (shares) cfg->zero_groups = cfg->data_ranks / cfg->zero_group;
     return DRV_OK;
 }
@@ -212,11 +197,10 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 (long long)cfg->tensor_parallel, (long long)cfg->pipeline_parallel,
                 (long long)cfg->context_parallel);
     if (cfg->data_parallel && cfg->data_parallel * others != ranks)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.data\" is %lld, but %lld rank%s started, expected mpirun -n %lld "
-                "or parallel.data: auto",
-                config_where(cfg, "parallel.data"), (long long)cfg->data_parallel, (long long)ranks,
-                ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
+        return config_refuse(cfg, "parallel.data",
+                "is %lld, but %lld rank%s started, expected mpirun -n %lld or parallel.data: auto",
+                (long long)cfg->data_parallel, (long long)ranks, ranks > 1 ? "s were" : " was",
+                (long long)(cfg->data_parallel * others));
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
     DRV_TRY(set_zero_groups(cfg));
@@ -234,23 +218,19 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 (long long)cfg->micro_batch_size, (long long)cfg->data_ranks);
     const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size;
     if (micro_batches % cfg->n_accum_groups != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.accumulation_groups\" is %lld, expected a divisor of the %lld micro-batches of a "
-                "step",
-                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
-                (long long)micro_batches);
+        return config_refuse(cfg, "parallel.accumulation_groups",
+                "is %lld, expected a divisor of the %lld micro-batches of a step",
+                (long long)cfg->n_accum_groups, (long long)micro_batches);
     if (cfg->zero < 2 && cfg->n_accum_groups % cfg->data_ranks != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld data-parallel "
+        return config_refuse(cfg, "parallel.accumulation_groups",
+                "is %lld, expected a multiple of the %lld data-parallel "
                 "ranks, or parallel.zero: 2 or 3",
-                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
-                (long long)cfg->data_ranks);
+                (long long)cfg->n_accum_groups, (long long)cfg->data_ranks);
     if (cfg->n_accum_groups % cfg->zero_groups != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld groups of "
-                "parallel.zero_group %lld",
-                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
-                (long long)cfg->zero_groups, (long long)cfg->zero_group);
+        return config_refuse(cfg, "parallel.accumulation_groups",
+                "is %lld, expected a multiple of the %lld groups of parallel.zero_group %lld",
+                (long long)cfg->n_accum_groups, (long long)cfg->zero_groups,
+                (long long)cfg->zero_group);
     return DRV_OK;
 }
 
@@ -263,56 +243,50 @@ static bool is_power_of_two(int64_t n) {
 static drv_status check_context(const run_config *cfg) {
     const int64_t ranks = cfg->context_parallel, blocks = context_blocks(cfg);
     if (blocks % ranks != 0 || !is_power_of_two(blocks / ranks))
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_blocks\" is %lld, expected parallel.context %lld x 1, 2, 4, "
-                "...",
-                config_where(cfg, "parallel.context_blocks"), (long long)blocks, (long long)ranks);
+        return config_refuse(cfg, "parallel.context_blocks",
+                "is %lld, expected parallel.context %lld x 1, 2, 4, ...", (long long)blocks,
+                (long long)ranks);
     if (blocks > ranks && cfg->sequence_length % (2 * blocks) != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
+        return config_refuse(cfg, "data.sequence_length",
+                "is %lld, expected a multiple of %lld: two chunks for "
                 "each of parallel.context_blocks %lld",
-                config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
-                (long long)(2 * blocks), (long long)blocks);
+                (long long)cfg->sequence_length, (long long)(2 * blocks), (long long)blocks);
     if (ranks > 1 && cfg->sequence_length % (2 * ranks) != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
+        return config_refuse(cfg, "data.sequence_length",
+                "is %lld, expected a multiple of %lld: two chunks for "
                 "each of parallel.context %lld ranks",
-                config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
-                (long long)(2 * ranks), (long long)ranks);
+                (long long)cfg->sequence_length, (long long)(2 * ranks), (long long)ranks);
     return DRV_OK;
 }
 
 static drv_status check_pipeline(const run_config *cfg) {
     const bool interleaved = config_pipeline_schedule(cfg) == SCHEDULE_INTERLEAVED;
     if (cfg->virtual_stages == 1 || (cfg->pipeline_parallel > 1 && interleaved)) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"parallel.virtual_stages\" is %lld, expected 1, or parallel.pipeline above 1 "
-            "and parallel.schedule: interleaved",
-            config_where(cfg, "parallel.virtual_stages"), (long long)cfg->virtual_stages);
+    return config_refuse(cfg, "parallel.virtual_stages",
+            "is %lld, expected 1, or parallel.pipeline above 1 and parallel.schedule: interleaved",
+            (long long)cfg->virtual_stages);
 }
 
 // Refuses hashes where a step is one program: its gradients do not come back from the device.
 static drv_status check_hashes(const run_config *cfg) {
     if (cfg->hash_every == 0 || config_backend(cfg)->keeps_gradients) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.hash_every\" is %lld, expected 0 with backend %s: only that of cpu keeps "
-            "gradients",
-            config_where(cfg, "training.hash_every"), (long long)cfg->hash_every, cfg->backend);
+    return config_refuse(cfg, "training.hash_every",
+            "is %lld, expected 0 with backend %s: only that of cpu keeps gradients",
+            (long long)cfg->hash_every, cfg->backend);
 }
 
 static drv_status check_arithmetic(const run_config *cfg) {
     if (cfg->arithmetic == ARITHMETIC_FASTEST || config_backend(cfg)->is_processor) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.arithmetic\" is portable, expected fastest with backend %s, whose compiler orders sums itself",
-            config_where(cfg, "training.arithmetic"), cfg->backend);
+    return config_refuse(cfg, "training.arithmetic",
+            "is portable, expected fastest with backend %s, whose compiler orders sums itself",
+            cfg->backend);
 }
 
 static drv_status check_offload(const run_config *cfg) {
     if (cfg->offload == OFFLOAD_NONE || !config_backend(cfg)->uses_host_memory) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.offload\" is activations, but backend %s has no memory beside the host's, expected none "
-            "(training.recompute full needs less memory)",
-            config_where(cfg, "training.offload"), cfg->backend);
+    return config_refuse(cfg, "training.offload",
+            "is activations, but backend %s has no memory beside the host's, expected none (training.recompute full needs less memory)",
+            cfg->backend);
 }
 
 void config_one_rank(run_config *cfg) {
@@ -339,11 +313,9 @@ static drv_status check_batch(const run_config *cfg) {
                 config_where(cfg, "training.micro_batch_size"), (long long)cfg->micro_batch_size,
                 (long long)cfg->sequence_length);
     if (cfg->sequence_length > cfg->model.max_position_embeddings)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"data.sequence_length\" is %lld, expected at most "
-                "model.max_position_embeddings %lld",
-                config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
-                (long long)cfg->model.max_position_embeddings);
+        return config_refuse(cfg, "data.sequence_length",
+                "is %lld, expected at most model.max_position_embeddings %lld",
+                (long long)cfg->sequence_length, (long long)cfg->model.max_position_embeddings);
     return DRV_OK;
 }
 
@@ -355,9 +327,8 @@ static drv_status check_http(const run_config *cfg) {
     host_port parsed;
     const char *where = config_http(cfg);
     if (!where || (host_port_parse(where, &parsed) && parsed.port >= 0)) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.http\" is \"%.80s\", expected none, a port from 0 to 65535, or HOST:PORT",
-            config_where(cfg, "training.http"), where);
+    return config_refuse(cfg, "training.http",
+            "is \"%.80s\", expected none, a port from 0 to 65535, or HOST:PORT", where);
 }
 
 static drv_status check_data(const run_config *cfg) {
@@ -369,22 +340,18 @@ static drv_status check_data(const run_config *cfg) {
                 "a share of data.train",
                 config_where(cfg, "data.valid"), config_where(cfg, "data.split"));
     if (!(cfg->split[0] > 0))
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"data.split\" begins with 0, expected a share to train on",
-                config_where(cfg, "data.split"));
+        return config_refuse(cfg, "data.split", "begins with 0, expected a share to train on");
     return DRV_OK;
 }
 
 static drv_status check_schedule(const run_config *cfg) {
     if (cfg->min_lr > cfg->lr)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
-                config_where(cfg, "schedule.min_lr"), cfg->min_lr, cfg->lr);
+        return config_refuse(cfg, "schedule.min_lr", "is %g, expected at most optimizer.lr %g",
+                cfg->min_lr, cfg->lr);
     if (cfg->decay_steps > 0 && cfg->schedule == SCHEDULE_CONSTANT)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"schedule.decay_steps\" is %lld, but schedule.type constant has no decay; "
-                "expected 0, or another type",
-                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps);
+        return config_refuse(cfg, "schedule.decay_steps",
+                "is %lld, but schedule.type constant has no decay; expected 0, or another type",
+                (long long)cfg->decay_steps);
     return DRV_OK;
 }
 
@@ -399,9 +366,8 @@ static drv_status check_lora(arena *a, run_config *cfg) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         any |= config_gives(cfg, others[i]);
     if (*lora->adapter && config_gives(cfg, "lora.rank") && lora->rank == 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"lora.adapter\" is \"%s\", but lora.rank 0 says that there is no LoRA",
-                config_where(cfg, "lora.adapter"), lora->adapter);
+        return config_refuse(cfg, "lora.adapter",
+                "is \"%s\", but lora.rank 0 says that there is no LoRA", lora->adapter);
     if (*lora->adapter) return DRV_OK;
     if (!config_gives(cfg, "lora.rank") && any) lora->rank = DEFAULT_RANK;
     if (lora->n_target_modules == 0) {
@@ -412,9 +378,8 @@ static drv_status check_lora(arena *a, run_config *cfg) {
     }
     if (lora->rank == 0 || lora->alpha > 0) return DRV_OK;
     if (config_gives(cfg, "lora.alpha"))
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"lora.alpha\" is 0, expected more: the adapters would add nothing",
-                config_where(cfg, "lora.alpha"));
+        return config_refuse(cfg, "lora.alpha",
+                "is 0, expected more: the adapters would add nothing");
     lora->alpha = (double)lora->rank;
     return DRV_OK;
 }
@@ -469,15 +434,13 @@ static drv_status check_optimizer(const run_config *cfg) {
 static drv_status check_resume(const run_config *cfg) {
     if (cfg->weights != WEIGHTS_RESUME) return DRV_OK;
     if (cfg->lora.rank > 0 || *cfg->lora.adapter)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is resume, but of a LoRA run only adapters are trained, of which "
-                "the checkpoint has no state; expected load",
-                config_where(cfg, "model.weights"));
+        return config_refuse(cfg, "model.weights",
+                "is resume, but of a LoRA run only adapters are trained, of which "
+                "the checkpoint has no state; expected load");
     if (cfg->objective != OBJECTIVE_DPO) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"model.weights\" is resume, but with training.objective dpo the model at step 0 is the "
-            "reference; expected load",
-            config_where(cfg, "model.weights"));
+    return config_refuse(cfg, "model.weights",
+            "is resume, but with training.objective dpo the model at step 0 is the "
+            "reference; expected load");
 }
 
 #define DPO_BETA 0.1 // the default of dpo.beta
@@ -488,18 +451,17 @@ static drv_status check_objective(const run_config *cfg) {
         const bool beta = cfg->dpo.beta != DPO_BETA; // printed configs give all keys
         if (!beta && cfg->dpo.label_smoothing == 0) return DRV_OK;
         const char *key = beta ? "dpo.beta" : "dpo.label_smoothing";
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"%s\" is %g, but training.objective is tokens; expected dpo",
-                config_where(cfg, key), key, beta ? cfg->dpo.beta : cfg->dpo.label_smoothing);
+        return config_refuse(cfg, key, "is %g, but training.objective is tokens; expected dpo",
+                beta ? cfg->dpo.beta : cfg->dpo.label_smoothing);
     }
     if (cfg->pack == PACK_DOCUMENTS || cfg->pack == PACK_STREAM)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"data.pack\" is %s, expected auto or examples with training.objective dpo: a pair stays whole",
-                config_where(cfg, "data.pack"), cfg->pack == PACK_STREAM ? "stream" : "documents");
+        return config_refuse(cfg, "data.pack",
+                "is %s, expected auto or examples with training.objective dpo: a pair stays whole",
+                cfg->pack == PACK_STREAM ? "stream" : "documents");
     if (cfg->loss == COUNT_AUTO || cfg->loss == COUNT_RESPONSES) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"data.loss\" is %s, expected auto or responses with training.objective dpo: the loss is on both responses",
-            config_where(cfg, "data.loss"), cfg->loss == COUNT_LAST ? "last" : "all");
+    return config_refuse(cfg, "data.loss",
+            "is %s, expected auto or responses with training.objective dpo: the loss is on both responses",
+            cfg->loss == COUNT_LAST ? "last" : "all");
 }
 
 drv_status config_check(arena *a, run_config *cfg) {

@@ -2,6 +2,8 @@
 // what is not a key, then apply defaults and values in the order of the tables.
 #include "config/config.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +103,18 @@ const char *config_where(const run_config *cfg, const char *path) {
     }
     arena_free(a);
     return where;
+}
+
+drv_status config_refuse(const run_config *cfg, const char *path, const char *fmt, ...) {
+    char *text;
+    va_list ap;
+    va_start(ap, fmt);
+    DRV_MEMORY(vasprintf(&text, fmt, ap) >= 0, "a message");
+    va_end(ap);
+    const drv_status refused =
+            drv_fail(DRV_E_USAGE, "%s: key \"%s\" %s", config_where(cfg, path), path, text);
+    free(text);
+    return refused;
 }
 
 const value *config_given(const run_config *cfg, const char *path) {

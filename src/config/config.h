@@ -226,6 +226,10 @@ bool config_loads_weights(const run_config *cfg);
 // was not given, the file or "configuration". For messages: DRV_TRY_CTX(..., "%s: tokenizer",
 // config_where(cfg, "tokenizer")).
 const char *config_where(const run_config *cfg, const char *path);
+// Refuses the value of a key with DRV_E_USAGE: where it was given, its name, then the text, as in
+// "run.yaml:12: key "data.pack" is stream, expected documents".
+DRV_CHECKED drv_status config_refuse(const run_config *cfg, const char *path, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
 // Returns whether a key was given a value.
 bool config_gives(const run_config *cfg, const char *path);
 

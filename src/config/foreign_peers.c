@@ -2,7 +2,6 @@
 // one of them is told what they are called here. Names are those of transformers' TrainingArguments
 // and peft's LoraConfig, Megatron-LM's arguments, NeMo and NxD Training, torchtitan and litgpt.
 #include "config/foreign_key.h"
-#include "config/foreign_tables.h"
 
 #define HINT(names, ours, remark)                                                                  \
     { names, ours, remark, 0, FOREIGN_hint, NULL }

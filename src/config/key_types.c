@@ -1,7 +1,6 @@
 // The kinds of values that keys have: how each is read, printed, written to config.json and
 // described.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

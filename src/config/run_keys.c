@@ -1,6 +1,5 @@
 // All keys of a run but the model's fields, and the order in which all are printed.
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "config/config.h"

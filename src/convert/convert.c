@@ -268,7 +268,7 @@ static drv_status choose_files(arena *a, merged_model *merged) {
     const adapter *ad = &merged->adapter;
     ckpt_carried *own, *list = ARENA_ARRAY(a, ckpt_carried, 2 * n_ckpt_carried_names);
     int n_own;
-    DRV_TRY(base->source.reader->files(a, &base->source, &own, &n_own));
+    DRV_TRY(model_source_files(a, &base->source, &own, &n_own));
     merged->files = list;
     if (!file_exists(path_join(a, ad->path, "tokenizer.json"))) {
         merged->files = own;
@@ -277,7 +277,7 @@ static drv_status choose_files(arena *a, merged_model *merged) {
     }
     ckpt_carried *theirs;
     int n_theirs;
-    DRV_TRY(ad->tensors.reader->files(a, &ad->tensors, &theirs, &n_theirs));
+    DRV_TRY(model_source_files(a, &ad->tensors, &theirs, &n_theirs));
     bool generation = false;
     for (int i = 0; i < n_theirs; i++) {
         list[merged->n_files++] = theirs[i];

@@ -19,7 +19,7 @@ static void list_tensors(model *m) {
 }
 
 static drv_status check_source(model *m) {
-    DRV_TRY(m->source.reader->config(&m->source, &m->config_json));
+    DRV_TRY(model_source_config(&m->source, &m->config_json));
     const char *file = file_is_dir(m->path) ? path_join(m->a, m->path, "config.json") : m->path;
     DRV_TRY(model_config_of_json(file, m->config_json, &m->config));
     const model_layout layout = layout_of(&m->config);

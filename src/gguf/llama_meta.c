@@ -3,7 +3,6 @@
 #include "gguf/llama_meta.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"

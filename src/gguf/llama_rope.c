@@ -2,9 +2,7 @@
 #include "gguf/llama_rope.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/arena.h"
 #include "gguf/gguf.h"
 
 // Returns the positions per turn of frequency i.

@@ -3,7 +3,6 @@
 #include "gguf/vocabulary.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"

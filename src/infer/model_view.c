@@ -19,12 +19,12 @@ static drv_status write_files(arena *a, const model_source *source, const char *
     ckpt_carried *list;
     json_t *config;
     int n;
-    DRV_TRY(source->reader->files(a, source, &list, &n));
+    DRV_TRY(model_source_files(a, source, &list, &n));
     for (int i = 0; i < n; i++) {
         DRV_TRY(file_write_aside(path_join(a, folder, list[i].name), list[i].bytes, list[i].n));
         DRV_TRY(file_put_in_place(path_join(a, folder, list[i].name)));
     }
-    DRV_TRY(source->reader->config(source, &config));
+    DRV_TRY(model_source_config(source, &config));
     return json_write_file(path_join(a, folder, "config.json"), config);
 }
 

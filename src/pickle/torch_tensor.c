@@ -1,6 +1,5 @@
 // Tensors in the pickle of a torch file: the calls that make them, the storages that they view, and
 // their names.
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
-
 enum {
     END_BYTES = 22,
     MAX_COMMENT = 65535,

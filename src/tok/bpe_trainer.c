@@ -1,7 +1,6 @@
 // Training from texts to files: train_words.c counts, train_merges.c merges, and
 // bpe_trainer_files.c writes the result.
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"

@@ -1,6 +1,4 @@
 // Loads a model file. Its vocabulary and merges are read in the form of tokenizer.json.
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "tok/loader.h"

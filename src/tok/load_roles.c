@@ -1,7 +1,6 @@
 // Finds the tokens that begin a text, end it, pad it and stand for what is unknown. In the order of
 // trust: the files beside tokenizer.json (load_beside.c), tokenizer.json itself (its template's
 // first token, its model's unk_token), well-known names.
-#include <string.h>
 
 #include "base/log.h"
 #include "tok/loader.h"

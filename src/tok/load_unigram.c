@@ -1,6 +1,5 @@
 // Loads the unigram model of tokenizer.json: a list of pieces with scores, in the order of ids.
 #include <math.h>
-#include <stdlib.h>
 
 #include "tok/loader.h"
 

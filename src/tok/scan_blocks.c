@@ -8,8 +8,6 @@
 // word.
 #include "tok/scan_blocks.h"
 
-#include <string.h>
-
 #ifdef __x86_64__
 #include <immintrin.h>
 

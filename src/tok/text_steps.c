@@ -1,7 +1,6 @@
 // Applies each step to the result of the one before it.
 #include "tok/text_steps.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tok/unicode.h"

@@ -1,8 +1,6 @@
 // The names of special tokens, and the roles that they imply.
 #include "tok/token_role.h"
 
-#include <string.h>
-
 enum { MAX_NAMES = 8 };
 
 static const struct {

@@ -1,5 +1,4 @@
 // Loads a tokenizer from tokenizer.json.
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base64.h"
@@ -22,6 +21,16 @@ static const char *type_of(const json_t *o) {
 static drv_status check_list(const loader *l, const json_t *sequence, const char *name) {
     if (json_is_array(json_object_get(sequence, name))) return DRV_OK;
     return drv_fail(DRV_E_DATA, "%s: a Sequence has no list \"%s\"", l->path, name);
+}
+
+// Loads each part of a Sequence by `part`; `name`: the list of them.
+static drv_status load_sequence(loader *l, const json_t *sequence, const char *name,
+        drv_status (*part)(loader *l, const json_t *object)) {
+    size_t i;
+    json_t *v;
+    DRV_TRY(check_list(l, sequence, name));
+    json_array_foreach(json_object_get(sequence, name), i, v) DRV_TRY(part(l, v));
+    return DRV_OK;
 }
 
 static drv_status add_step(loader *load, const char *type, struct text_step step) {
@@ -74,14 +83,8 @@ static drv_status load_replace(loader *load, const json_t *object) {
 static drv_status load_normalizer(loader *load, const json_t *object) {
     if (!object || json_is_null(object)) return DRV_OK;
     const char *type = type_of(object);
-    if (strcmp(type, "Sequence") == 0) {
-        size_t i;
-        json_t *v;
-        DRV_TRY(check_list(load, object, "normalizers"));
-        json_array_foreach(json_object_get(object, "normalizers"), i, v)
-                DRV_TRY(load_normalizer(load, v));
-        return DRV_OK;
-    }
+    if (strcmp(type, "Sequence") == 0)
+        return load_sequence(load, object, "normalizers", load_normalizer);
     if (strcmp(type, "Precompiled") == 0) return load_precompiled(load, object);
     if (strcmp(type, "Strip") == 0) return load_strip(load, object);
     if (strcmp(type, "Replace") == 0) return load_replace(load, object);
@@ -157,14 +160,8 @@ static drv_status load_metaspace(loader *load, const json_t *object) {
 static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
     if (!object || json_is_null(object)) return DRV_OK;
     const char *type = type_of(object);
-    if (strcmp(type, "Sequence") == 0) {
-        size_t i;
-        json_t *v;
-        DRV_TRY(check_list(load, object, "pretokenizers"));
-        json_array_foreach(json_object_get(object, "pretokenizers"), i, v)
-                DRV_TRY(load_pre_tokenizer(load, v));
-        return DRV_OK;
-    }
+    if (strcmp(type, "Sequence") == 0)
+        return load_sequence(load, object, "pretokenizers", load_pre_tokenizer);
     if (strcmp(type, "ByteLevel") == 0) {
         DRV_TRY(check_order(load, SPLIT_GPT2, type));
         if (load->t->prefix != PREFIX_NONE)
@@ -258,14 +255,8 @@ static drv_status load_post_processor(loader *l, const json_t *o) {
     const char *type = type_of(o);
     if (strcmp(type, "ByteLevel") == 0) return DRV_OK; // only moves offsets
     if (strcmp(type, "TemplateProcessing") == 0) return load_template(l, o);
-    if (strcmp(type, "Sequence") == 0) {
-        size_t i;
-        json_t *v;
-        DRV_TRY(check_list(l, o, "processors"));
-        json_array_foreach(json_object_get(o, "processors"), i, v)
-                DRV_TRY(load_post_processor(l, v));
-        return DRV_OK;
-    }
+    if (strcmp(type, "Sequence") == 0)
+        return load_sequence(l, o, "processors", load_post_processor);
     return loader_refuse(l, "post_processor", type);
 }
 
@@ -301,13 +292,7 @@ static drv_status load_decoder_strip(loader *l, const json_t *o) {
 static drv_status load_decoder(loader *load, const json_t *object) {
     tokenizer *tok = load->t;
     const char *type = type_of(object);
-    if (strcmp(type, "Sequence") == 0) {
-        size_t i;
-        json_t *v;
-        json_array_foreach(json_object_get(object, "decoders"), i, v)
-                DRV_TRY(load_decoder(load, v));
-        return DRV_OK;
-    }
+    if (strcmp(type, "Sequence") == 0) return load_sequence(load, object, "decoders", load_decoder);
     if (strcmp(type, "Replace") == 0) return load_decoder_replace(load, object);
     if (strcmp(type, "Strip") == 0) return load_decoder_strip(load, object);
     if (strcmp(type, "Fuse") == 0) {

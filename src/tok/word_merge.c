@@ -2,7 +2,6 @@
 #include "tok/word_merge.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/heap.h"
 #include "tok/unicode.h"

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "train/audit_internal.h"
 #include "train/train.h"
@@ -157,9 +156,8 @@ static drv_status load_config(const audit *self, const audit_opts *opts, run_con
             opts->out_dir ? opts->out_dir : path_join(self->a, opts->run_dir, "audit"));
     DRV_TRY(config_load(self->a, config, (const char *const *)sets, n, out));
     if (out->deterministic) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.deterministic\" is false, expected true: repeated runs may give different bits, even without a fault",
-            config_where(out, "training.deterministic"));
+    return config_refuse(out, "training.deterministic",
+            "is false, expected true: repeated runs may give different bits, even without a fault");
 }
 
 drv_status audit_run(arena *a, const audit_opts *opts, audit_result *out) {

@@ -1,9 +1,6 @@
 // A run on several devices of this process: each rank is a thread, with all that a process of a run
 // has, but for log.txt and the terminal, which rank 0 has alone.
-#include <stdio.h>
-#include <string.h>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "train/run.h"
 #include "setup/device.h"
@@ -45,13 +42,12 @@ static drv_status check_layout(const run_config *cfg, int n_devices) {
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel,
                   data = cfg->data_parallel;
     if (n_devices % others != 0 || (data && data * others != n_devices))
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"pjrt.devices\" is %d, expected %s%lld: tensor %lld x pipeline %lld x "
+        return config_refuse(cfg, "pjrt.devices",
+                "is %d, expected %s%lld: tensor %lld x pipeline %lld x "
                 "context %lld%s",
-                config_where(cfg, "pjrt.devices"), n_devices, data ? "" : "a multiple of ",
-                (long long)(data ? data * others : others), (long long)cfg->tensor_parallel,
-                (long long)cfg->pipeline_parallel, (long long)cfg->context_parallel,
-                data ? " x data" : "");
+                n_devices, data ? "" : "a multiple of ", (long long)(data ? data * others : others),
+                (long long)cfg->tensor_parallel, (long long)cfg->pipeline_parallel,
+                (long long)cfg->context_parallel, data ? " x data" : "");
     return config_set_ranks(&whole, n_devices);
 }
 

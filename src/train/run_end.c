@@ -1,7 +1,6 @@
 // The end of a run: however its loop ended, the last finished step is saved, and rank 0 says why.
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"

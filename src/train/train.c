@@ -540,10 +540,10 @@ drv_status train_refuse(arena *a, drv_status status) {
 static drv_status check_processes(const run_config *cfg) {
     if (!config_backend(cfg)->has_devices || comm_launched() == 1 || cfg->pjrt.devices <= 1)
         return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"pjrt.devices\" is %lld, but %d processes were started, expected 1, a device "
+    return config_refuse(cfg, "pjrt.devices",
+            "is %lld, but %d processes were started, expected 1, a device "
             "for each, or one process",
-            config_where(cfg, "pjrt.devices"), (long long)cfg->pjrt.devices, comm_launched());
+            (long long)cfg->pjrt.devices, comm_launched());
 }
 
 static drv_status train_as(arena *a, const run_config *config, bool fresh, struct audit *audit) {

@@ -11,26 +11,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 enum { MAX_ROWS = 10000, MAX_BYTES = 1 << 24 };
 
-static void read_rows(const char *path, const arrow_opts *opts) {
-    arrow_reader *reader;
-    if (arrow_open(path, opts, &reader) != DRV_OK) return;
-    const arrow_gives gives = arrow_reader_gives(reader);
+static void read_rows(const char *path, const reader_opts *opts) {
+    record_source source;
+    if (arrow_open(&(source_job){.path = path, .o = opts}, &source) != DRV_OK) return;
     str value = {0};
-    const char *why;
-    bool row = true;
+    bool done;
     int64_t bytes = 0;
     for (int i = 0; i < MAX_ROWS && bytes < MAX_BYTES; i++) {
+        record row = {0};
         str_clear(&value);
-        if (arrow_next(reader, &value, &why, &row) != DRV_OK || !row) break;
+        if (record_source_next(&source, &value, &row, &done) != DRV_OK || done) break;
         bytes += (int64_t)value.n;
         const char *text = value.p ? value.p : "";
         json_cursor c = {.p = text, .end = text + value.n};
-        DRV_ASSERT(gives != ARROW_GIVES_JSON || (jc_peek(&c) == '{' && jc_skip(&c)), "no object");
-        DRV_ASSERT(gives != ARROW_GIVES_IDS || value.n % 4 == 0, "no ids");
-        DRV_ASSERT(gives != ARROW_GIVES_LABELLED_IDS || value.n % 5 == 0, "no ids with labels");
+        DRV_ASSERT(!row.json || (jc_peek(&c) == '{' && jc_skip(&c)), "no object");
+        DRV_ASSERT(!row.ids || value.n % (row.labels ? 5 : 4) == 0, "no ids, or no labels");
     }
     str_free(&value);
-    arrow_close(reader);
+    record_source_close(&source);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
@@ -39,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.arrow", (int)getpid());
     log_to_file_only(true);
     if (file_write_atomic(path, p, n) == DRV_OK) {
-        read_rows(path, &(arrow_opts){.column = "text", .ids = true});
-        read_rows(path, &(arrow_opts){.column = "text", .fields = fields, .ids = true});
+        read_rows(path, &(reader_opts){.key = "text", .ids.taken = true});
+        read_rows(path, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true});
     }
     unlink(path);
     return 0;

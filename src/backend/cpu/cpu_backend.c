@@ -1,13 +1,11 @@
 // The CPU back end: named state and one arena, both in pages; programs are lists of instructions.
 #include "backend/backend_kinds.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_state.h"
 #include "backend/cpu/memory_rate.h"
 #include "base/clock.h"
-#include "base/parallel.h"
 #include "ir/op.h"
 
 typedef struct pooled { // a pointer of an instruction to a tensor in the pool

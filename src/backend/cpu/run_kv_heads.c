@@ -100,12 +100,9 @@ static int64_t gather_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_gather_kv = {.run = gather_kv, .workspace = gather_workspace};
 
 // --- slice_kv
-static void slice_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void slice_rows(const instruction *ins, int64_t first, int64_t n) {
     const kv_columns of = columns_of(ins->node);
-    const int64_t unit = dtype_bytes(ins->node->in[0]->dt), first = c * CHUNK_ROWS,
-                  n = chunk_length(tokens_of(ins->node), CHUNK_ROWS, c),
+    const int64_t unit = dtype_bytes(ins->node->in[0]->dt),
                   place = ins->group ? group_place(ins->group) : 0;
     for (int64_t t = first; t < first + n; t++) {
         const int64_t from = t * (of.q + 2 * of.head), to = t * (of.q + 2 * of.share);
@@ -116,11 +113,7 @@ static void slice_chunk(void *arg, int64_t c, int thread) {
     }
 }
 
-static void slice_kv(const instruction *ins) {
-    run_chunks(ins, tokens_of(ins->node), CHUNK_ROWS, slice_chunk);
-}
-
-const cpu_op cpu_op_slice_kv = {.run = slice_kv};
+const cpu_op cpu_op_slice_kv = {.rows = slice_rows};
 
 // An alias: only its gradient is work.
 const cpu_op cpu_op_share_kv = {.run = NULL};

@@ -423,12 +423,7 @@ static const char *device(backend *base) {
 
 static void describe(backend *b, backend_info *out) {
     (void)b;
-    *out = (backend_info){.kernels = "XLA",
-            .best_kernels = "XLA",
-            .features = "",
-            .bf16_by = "XLA",
-            .bf16_peak = DT_BF16,
-            .other_way = ""};
+    out->kernels = out->best_kernels = out->bf16_by = "XLA";
 }
 
 static const char *arithmetic(backend *base) {
@@ -436,18 +431,6 @@ static const char *arithmetic(backend *base) {
     return arena_printf(b->a, "PJRT plugin %s %d.%d, StableHLO %s", b->pool->plugin->name,
             b->pool->plugin->api->version.major, b->pool->plugin->api->version.minor,
             b->pool->plugin->stablehlo);
-}
-
-static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
-    (void)b, (void)dt, (void)tries;
-    *flops_per_s = 0;
-    return DRV_OK;
-}
-
-static drv_status memory_rate(backend *b, int tries, double *bytes_per_s) {
-    (void)b, (void)tries;
-    *bytes_per_s = 0;
-    return DRV_OK;
 }
 
 static void finish(backend *base) {
@@ -481,8 +464,6 @@ const backend_vtable backend_pjrt = {.name = "pjrt",
         .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
-        .peak = peak,
-        .memory_rate = memory_rate,
         .close = finish};
 
 // A pool of its own: one device.

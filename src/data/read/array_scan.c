@@ -1,8 +1,6 @@
 // A state machine over the bytes, each of which is looked at once.
 #include "data/read/array_scan.h"
 
-#include <string.h>
-
 enum { BEFORE, FIRST, VALUE, WITHIN, BETWEEN, AFTER }; // array_scan.state
 
 static bool is_space(char c) {

@@ -9,7 +9,6 @@
 #include <zstd.h>
 
 #include "base/file.h"
-#include "base/str.h"
 
 // The longest text about a message, and the longest buffer when unpacked: a few bytes of zstd may
 // stand for any number.

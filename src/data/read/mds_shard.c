@@ -3,7 +3,6 @@
 // values (mosaicml/streaming, streaming/base/format/mds/writer.py, encodings.py).
 #include "data/read/mds_shard.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -12,7 +11,9 @@
 
 enum { MAX_SAMPLES = 1 << 24, MAX_SAMPLE = 1 << 28, MAX_CONFIG = 1 << 20 };
 
-struct mds_shard {
+typedef enum mds_gives { MDS_GIVES_TEXT, MDS_GIVES_JSON, MDS_GIVES_IDS } mds_gives;
+
+typedef struct mds_shard {
     arena *a;
     const input_file *file;
     byte_stream *stream;
@@ -23,7 +24,7 @@ struct mds_shard {
     uint32_t n_samples, next;
     str offsets; // uint32_t[n_samples + 1]
     str sample;
-};
+} mds_shard;
 
 static uint32_t offset_at(const mds_shard *shard, uint32_t i) {
     uint32_t x;
@@ -130,7 +131,8 @@ static bool take_column(mds_shard *shard, const char *name, mds_gives gives) {
     return true;
 }
 
-static drv_status choose(mds_shard *shard, const mds_opts *opts) {
+// Chooses the columns of the options: of the text or of ids, or those of a conversation.
+static drv_status choose(mds_shard *shard, const reader_opts *opts) {
     bool any = false;
     if (opts->fields) {
         shard->gives = MDS_GIVES_JSON;
@@ -142,42 +144,23 @@ static drv_status choose(mds_shard *shard, const mds_opts *opts) {
         }
         return any ? DRV_OK : no_column(shard, "of text by a name of a conversation's fields");
     }
-    if (take_column(shard, opts->column, MDS_GIVES_TEXT)) return DRV_OK;
-    any = opts->ids && take_column(shard, opts->column, MDS_GIVES_IDS);
-    if (!any && opts->ids && !opts->is_named)
+    if (take_column(shard, opts->key, MDS_GIVES_TEXT)) return DRV_OK;
+    any = opts->ids.taken && take_column(shard, opts->key, MDS_GIVES_IDS);
+    if (!any && opts->ids.taken && !opts->is_key_given)
         any = take_column(shard, "tokens", MDS_GIVES_IDS) ||
               take_column(shard, "input_ids", MDS_GIVES_IDS);
     if (!any) {
         char expected[200];
-        snprintf(expected, sizeof expected, "\"%.100s\" of text%s", opts->column,
-                !opts->ids       ? ""
-                : opts->is_named ? " or of token ids"
-                                 : ", nor \"tokens\" or \"input_ids\" of token ids");
+        snprintf(expected, sizeof expected, "\"%.100s\" of text%s", opts->key,
+                !opts->ids.taken     ? ""
+                : opts->is_key_given ? " or of token ids"
+                                     : ", nor \"tokens\" or \"input_ids\" of token ids");
         return no_column(shard, expected);
     }
     mds_column *column = &shard->columns[shard->column];
-    if (column->kind == MDS_BYTES) column->type = opts->bytes_hold;
+    if (column->kind == MDS_BYTES) column->type = opts->ids.type;
     if (column->kind == MDS_BYTES && !column->type.bytes) column->type = (token_type){8, true};
     return DRV_OK;
-}
-
-drv_status mds_shard_open(const input_file *file, const mds_opts *opts, mds_shard **out) {
-    arena *a = arena_new("mds");
-    mds_shard *shard = ARENA_NEW(a, mds_shard);
-    *shard = (mds_shard){.a = a, .file = file};
-    drv_status status = byte_stream_open(file, false, &shard->stream);
-    if (status == DRV_OK) status = read_offsets(shard);
-    if (status == DRV_OK) status = read_columns(shard);
-    if (status == DRV_OK) status = choose(shard, opts);
-    if (status == DRV_OK)
-        *out = shard;
-    else
-        mds_shard_close(shard);
-    return status;
-}
-
-mds_gives mds_shard_gives(const mds_shard *shard) {
-    return shard->gives;
 }
 
 // --- samples
@@ -237,8 +220,11 @@ static drv_status check_end(mds_shard *shard) {
     return DRV_OK;
 }
 
-drv_status mds_shard_next(mds_shard *shard, str *out, const char **broken, bool *done) {
-    *broken = NULL;
+static drv_status next(void *state, str *out, record *to, bool *done) {
+    mds_shard *shard = state;
+    to->json = shard->gives == MDS_GIVES_JSON;
+    to->ids = shard->gives == MDS_GIVES_IDS;
+    to->broken = NULL;
     *done = shard->next == shard->n_samples;
     if (*done) return check_end(shard);
     const uint32_t n = offset_at(shard, shard->next + 1) - offset_at(shard, shard->next);
@@ -253,18 +239,34 @@ drv_status mds_shard_next(mds_shard *shard, str *out, const char **broken, bool 
     else if (shard->gives == MDS_GIVES_TEXT)
         str_add(out, column->value.p, column->value.n);
     else
-        *broken = mds_column_add_ids(column, out);
+        to->broken = mds_column_add_ids(column, out);
     return DRV_OK;
 }
 
-int64_t mds_shard_where(const mds_shard *shard) {
-    return byte_stream_where(shard->stream);
+static int64_t where(const void *state) {
+    return byte_stream_where(((const mds_shard *)state)->stream);
 }
 
-void mds_shard_close(mds_shard *shard) {
-    if (!shard) return;
+static void close_shard(void *state) {
+    mds_shard *shard = state;
     byte_stream_close(shard->stream);
     str_free(&shard->offsets);
     str_free(&shard->sample);
     arena_free(shard->a);
+}
+
+drv_status mds_shard_open(const source_job *job, record_source *out) {
+    static const record_source_ops ops = {.next = next, .where = where, .close = close_shard};
+    arena *a = arena_new("mds");
+    mds_shard *shard = ARENA_NEW(a, mds_shard);
+    *shard = (mds_shard){.a = a, .file = job->file};
+    drv_status status = byte_stream_open(job->file, false, &shard->stream);
+    if (status == DRV_OK) status = read_offsets(shard);
+    if (status == DRV_OK) status = read_columns(shard);
+    if (status == DRV_OK) status = choose(shard, job->o);
+    if (status == DRV_OK)
+        *out = (record_source){&ops, shard};
+    else
+        close_shard(shard);
+    return status;
 }

@@ -17,7 +17,7 @@ typedef struct row_leaf {
     parquet_pages *pages; // NULL: it is not read
 } row_leaf;
 
-struct parquet_rows {
+typedef struct parquet_rows {
     arena *a;
     parquet_file file;
     parquet_schema schema;
@@ -25,7 +25,7 @@ struct parquet_rows {
     bool *wanted;     // [schema.n] there is something in it that is read
     size_t row_at;    // where the row at hand begins in what it is appended to
     json_row_notes notes;
-};
+} parquet_rows;
 
 // --- which columns
 static bool is_field(const char *name, const char *const *fields) {
@@ -110,39 +110,6 @@ static drv_status open_all(parquet_rows *rows, const char *const *fields) {
     rows->schema = footer.schema;
     DRV_TRY(choose_all(rows, fields));
     return open_leaves(rows, &footer);
-}
-
-drv_status parquet_rows_open(const char *path, const char *const *fields, parquet_rows **out) {
-    int fd;
-    int64_t size;
-    DRV_TRY(file_open_regular(path, &fd, &size));
-    arena *a = arena_new("parquet rows");
-    parquet_rows *rows = ARENA_NEW(a, parquet_rows);
-    *rows = (parquet_rows){.a = a, .file = {path, fd, size}};
-    const drv_status status = open_all(rows, fields);
-    if (status == DRV_OK)
-        *out = rows;
-    else
-        parquet_rows_close(rows);
-    return status;
-}
-
-void parquet_rows_close(parquet_rows *rows) {
-    if (!rows) return;
-    close(rows->file.fd);
-    for (int i = 0; rows->leaves && i < rows->schema.n; i++)
-        parquet_pages_free(rows->leaves[i].pages);
-    arena_free(rows->a);
-}
-
-int64_t parquet_rows_where(const parquet_rows *rows) {
-    int64_t where = 0;
-    for (int i = 0; i < rows->schema.n; i++) {
-        if (!rows->leaves[i].pages) continue;
-        const int64_t at = parquet_pages_where(rows->leaves[i].pages);
-        where = at > where ? at : where;
-    }
-    return where;
 }
 
 // --- a row
@@ -283,21 +250,60 @@ static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
-const json_row_notes *parquet_rows_notes(const parquet_rows *rows) {
-    return &rows->notes;
-}
-
-drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row) {
+static drv_status next(void *state, str *out, record *to, bool *done) {
+    parquet_rows *rows = state;
     parquet_slot slot;
+    bool row;
     const int first = first_leaf(rows, 0);
+    to->json = true;
     rows->row_at = out->n;
     rows->notes.depth = 0;
-    DRV_TRY(parquet_pages_peek(rows->leaves[first].pages, &slot, row));
-    if (*row) return add_members(rows, 0, 0, out);
+    DRV_TRY(parquet_pages_peek(rows->leaves[first].pages, &slot, &row));
+    *done = !row;
+    if (row) return add_members(rows, 0, 0, out);
     for (int i = first; i < rows->schema.n; i++) {
         bool more = false;
         if (rows->leaves[i].pages) DRV_TRY(parquet_pages_peek(rows->leaves[i].pages, &slot, &more));
         if (more) return disagree(rows, i);
     }
     return DRV_OK;
+}
+
+static int64_t where(const void *state) {
+    const parquet_rows *rows = state;
+    int64_t last = 0;
+    for (int i = 0; i < rows->schema.n; i++) {
+        if (!rows->leaves[i].pages) continue;
+        const int64_t at = parquet_pages_where(rows->leaves[i].pages);
+        last = at > last ? at : last;
+    }
+    return last;
+}
+
+static const json_row_notes *notes(const void *state) {
+    return &((const parquet_rows *)state)->notes;
+}
+
+static void close_rows(void *state) {
+    parquet_rows *rows = state;
+    close(rows->file.fd);
+    for (int i = 0; rows->leaves && i < rows->schema.n; i++)
+        parquet_pages_free(rows->leaves[i].pages);
+    arena_free(rows->a);
+}
+
+drv_status parquet_rows_open(const source_job *job, record_source *out) {
+    static const record_source_ops ops = {next, where, notes, close_rows};
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(job->path, &fd, &size));
+    arena *a = arena_new("parquet rows");
+    parquet_rows *rows = ARENA_NEW(a, parquet_rows);
+    *rows = (parquet_rows){.a = a, .file = {job->path, fd, size}};
+    const drv_status status = open_all(rows, job->o->fields);
+    if (status == DRV_OK)
+        *out = (record_source){&ops, rows};
+    else
+        close_rows(rows);
+    return status;
 }

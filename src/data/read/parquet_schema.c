@@ -1,8 +1,6 @@
 // The list of schema elements in the footer -> a tree (parquet-format, parquet.thrift).
 #include "data/read/parquet_schema.h"
 
-#include <string.h>
-
 enum { MAX_DEPTH = 32 };
 
 // Field numbers and values of parquet.thrift.

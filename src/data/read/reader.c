@@ -2,7 +2,6 @@
 // ending says nothing, cuts lines, documents and pieces of long documents.
 #include "data/read/reader.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -160,17 +159,12 @@ static drv_status find_columns_file(reader *in, const char *format, const char *
 }
 
 drv_status reader_starts_with_labels(const reader *in, bool *labelled) {
-    arrow_reader *arrow;
+    record_source source;
     *labelled = false;
     if (in->files[0].kind != INPUT_ARROW) return DRV_OK;
-    DRV_TRY(arrow_open(in->files[0].path,
-            &(arrow_opts){.column = in->o.key,
-                    .is_named = in->o.is_key_given,
-                    .fields = in->o.fields,
-                    .ids = in->o.ids.taken},
-            &arrow));
-    *labelled = arrow_reader_gives(arrow) == ARROW_GIVES_LABELLED_IDS;
-    arrow_close(arrow);
+    DRV_TRY(arrow_open(&(source_job){&in->files[0], in->files[0].path, &in->o}, &source));
+    *labelled = arrow_has_labels(&source);
+    record_source_close(&source);
     return DRV_OK;
 }
 

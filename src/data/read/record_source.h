@@ -4,11 +4,25 @@
 #include "data/read/json_row.h"
 #include "data/read/reader.h"
 
-typedef struct record_source_ops record_source_ops;
+// The functions of a format, on what it has opened.
+typedef struct record_source_ops {
+    drv_status (*next)(void *state, str *bytes, record *out, bool *done);
+    int64_t (*where)(const void *state);
+    const json_row_notes *(*notes)(const void *state); // NULL: its rows are no JSON
+    void (*close)(void *state);
+} record_source_ops;
+
 typedef struct record_source { // single owner; zero: none is open
     const record_source_ops *ops;
     void *state;
 } record_source;
+
+// A request to open a file: the path to read it by, and the options, which outlive the source.
+typedef struct source_job {
+    const input_file *file;
+    const char *path;
+    const reader_opts *o;
+} source_job;
 
 // Returns the name of the format of files of this kind; NULL: it has no source.
 const char *record_source_format(input_kind kind);

@@ -14,7 +14,7 @@
 
 enum { CHUNK_BYTES = 1 << 18, BIN_HEADER = 256 * 4, MAX_NPY_HEADER = 1 << 16 };
 
-struct token_shard {
+typedef struct token_shard {
     const input_file *file;
     byte_stream *stream;
     token_type type;
@@ -23,7 +23,7 @@ struct token_shard {
     int64_t header, n; // bytes of the header; ids handed out
     size_t ahead;      // bytes in `chunk` that were read with the header
     char chunk[CHUNK_BYTES];
-};
+} token_shard;
 
 static const struct {
     int32_t magic, version;
@@ -165,21 +165,6 @@ static drv_status check_length(const token_shard *shard) {
     return DRV_OK;
 }
 
-drv_status token_shard_open(const input_file *file, token_type raw, bool is_said,
-        token_shard **out) {
-    token_shard *shard = mem_alloc(sizeof *shard);
-    *shard = (token_shard){.file = file, .type = raw, .is_guessed = !is_said, .n_tokens = -1};
-    drv_status status = byte_stream_open(file, false, &shard->stream);
-    if (status == DRV_OK)
-        status = file->kind == INPUT_BIN ? read_bin_header(shard) : read_npy_header(shard);
-    if (status == DRV_OK) status = check_length(shard);
-    if (status == DRV_OK)
-        *out = shard;
-    else
-        token_shard_close(shard);
-    return status;
-}
-
 // uint32 ids below 65536, read as uint16: every second one is 0.
 static drv_status look_for_uint32(const token_shard *shard, size_t n_bytes) {
     enum { LEAST = 16, MOST = 4096 };
@@ -200,7 +185,9 @@ static drv_status check_end(const token_shard *shard) {
             (long long)shard->n_tokens);
 }
 
-drv_status token_shard_next(token_shard *shard, str *out, bool *done) {
+static drv_status next(void *state, str *out, record *to, bool *done) {
+    token_shard *shard = state;
+    to->ids = true;
     const size_t width = (size_t)shard->type.bytes;
     size_t got;
     DRV_TRY(byte_stream_read_all(shard->stream, shard->chunk + shard->ahead,
@@ -223,12 +210,35 @@ drv_status token_shard_next(token_shard *shard, str *out, bool *done) {
     return shard->n_tokens >= 0 && shard->n > shard->n_tokens ? check_end(shard) : DRV_OK;
 }
 
-int64_t token_shard_where(const token_shard *shard) {
-    return byte_stream_where(shard->stream);
+static int64_t where(const void *state) {
+    return byte_stream_where(((const token_shard *)state)->stream);
 }
 
-void token_shard_close(token_shard *shard) {
-    if (!shard) return;
-    byte_stream_close(shard->stream);
-    free(shard);
+static void close_shard(void *state) {
+    byte_stream_close(((token_shard *)state)->stream);
+    free(state);
+}
+
+drv_status token_shard_open(const source_job *job, record_source *out) {
+    static const record_source_ops ops = {.next = next, .where = where, .close = close_shard};
+    const input_file *file = job->file;
+    const id_opts *ids = &job->o->ids;
+    if (!ids->taken) return drv_fail(DRV_E_DATA, "%s: token ids, expected text", file->name);
+    const bool is_said = ids->type.bytes != 0;
+    // As OLMo chooses the type of its arrays.
+    const token_type by_size = {ids->n_vocab <= 65536 ? 2 : 4, false};
+    token_shard *shard = mem_alloc(sizeof *shard);
+    *shard = (token_shard){.file = file,
+            .type = is_said ? ids->type : by_size,
+            .is_guessed = !is_said,
+            .n_tokens = -1};
+    drv_status status = byte_stream_open(file, false, &shard->stream);
+    if (status == DRV_OK)
+        status = file->kind == INPUT_BIN ? read_bin_header(shard) : read_npy_header(shard);
+    if (status == DRV_OK) status = check_length(shard);
+    if (status == DRV_OK)
+        *out = (record_source){&ops, shard};
+    else
+        close_shard(shard);
+    return status;
 }

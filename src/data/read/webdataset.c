@@ -15,9 +15,9 @@ enum { MAX_MEMBER = 1 << 28 };
 
 typedef enum member_rank { RANK_NONE, RANK_SECOND, RANK_FIRST } member_rank;
 
-struct webdataset {
+typedef struct webdataset {
     const input_file *file;
-    webdataset_opts o;
+    const reader_opts *o;
     byte_stream *stream;
     tar_members *tar;
     tar_member member; // the first one of the next sample
@@ -28,7 +28,7 @@ struct webdataset {
     member_rank rank;
     bool is_json;
     const char *broken;
-};
+} webdataset;
 
 static drv_status read_stream(void *ctx, char *out, size_t n, size_t *got) {
     return byte_stream_read_all(ctx, out, n, got);
@@ -43,32 +43,6 @@ static drv_status skip_stream(void *ctx, int64_t n, int64_t *got) {
                 left < (int64_t)sizeof dropped ? (size_t)left : sizeof dropped, &read));
     }
     return DRV_OK;
-}
-
-drv_status webdataset_open(const input_file *file, const webdataset_opts *opts, webdataset **out) {
-    webdataset *set = mem_alloc(sizeof *set);
-    *set = (webdataset){.file = file, .o = *opts};
-    const drv_status status = byte_stream_open(file, false, &set->stream);
-    set->tar = tar_members_open(&(tar_input){file->name, read_stream, skip_stream, set->stream});
-    if (status == DRV_OK)
-        *out = set;
-    else
-        webdataset_close(set);
-    return status;
-}
-
-void webdataset_close(webdataset *set) {
-    if (!set) return;
-    tar_members_close(set->tar);
-    byte_stream_close(set->stream);
-    str_free(&set->key);
-    str_free(&set->value);
-    str_free(&set->packed);
-    free(set);
-}
-
-int64_t webdataset_where(const webdataset *set) {
-    return byte_stream_where(set->stream);
 }
 
 // Returns where the ending begins, after the first dot of the last part; NULL: the member has none,
@@ -89,9 +63,9 @@ static member_rank rank_of(const webdataset *set, const char *ending, bool *is_j
     *is_json = n == 4 && strncasecmp(ending, "json", n) == 0;
     const bool is_text = (n == 3 && strncasecmp(ending, "txt", n) == 0) ||
                          (n == 4 && strncasecmp(ending, "text", n) == 0);
-    if (*is_json) return set->o.is_named || set->o.lines ? RANK_FIRST : RANK_SECOND;
-    if (!is_text || set->o.lines) return RANK_NONE;
-    return set->o.is_named ? RANK_SECOND : RANK_FIRST;
+    if (*is_json) return set->o->is_key_given || set->o->lines ? RANK_FIRST : RANK_SECOND;
+    if (!is_text || set->o->lines) return RANK_NONE;
+    return set->o->is_key_given ? RANK_SECOND : RANK_FIRST;
 }
 
 // Unpacks members of gzip, one behind the other. Returns why it cannot, else NULL.
@@ -181,23 +155,52 @@ static const char *add_ids(const str *json, str *out) {
     return "is an array, but not of token ids";
 }
 
-drv_status webdataset_next(webdataset *set, str *out, webdataset_gives *gives, const char **broken,
-        bool *done) {
-    *gives = WEBDATASET_GIVES_TEXT;
+static drv_status next(void *state, str *out, record *to, bool *done) {
+    webdataset *set = state;
+    to->json = to->ids = false;
     DRV_TRY(read_sample(set, done));
-    *broken = set->broken;
-    if (*done || *broken) return DRV_OK;
+    to->broken = set->broken;
+    if (*done || to->broken) return DRV_OK;
     if (set->rank == RANK_NONE) {
-        *broken = set->o.lines ? "is a sample without .json" : "is a sample without .txt or .json";
+        to->broken =
+                set->o->lines ? "is a sample without .json" : "is a sample without .txt or .json";
         return DRV_OK;
     }
     json_cursor c = {.p = set->value.p, .end = set->value.p + set->value.n};
-    if (set->is_json && set->o.ids && set->value.n && jc_peek(&c) == '[') {
-        *gives = WEBDATASET_GIVES_IDS;
-        *broken = add_ids(&set->value, out);
+    if (set->is_json && set->o->ids.taken && set->value.n && jc_peek(&c) == '[') {
+        to->ids = true;
+        to->broken = add_ids(&set->value, out);
         return DRV_OK;
     }
-    if (set->is_json) *gives = WEBDATASET_GIVES_JSON;
+    to->json = set->is_json;
     str_add(out, set->value.p ? set->value.p : "", set->value.n);
     return DRV_OK;
+}
+
+static int64_t where(const void *state) {
+    return byte_stream_where(((const webdataset *)state)->stream);
+}
+
+static void close_set(void *state) {
+    webdataset *set = state;
+    tar_members_close(set->tar);
+    byte_stream_close(set->stream);
+    str_free(&set->key);
+    str_free(&set->value);
+    str_free(&set->packed);
+    free(set);
+}
+
+drv_status webdataset_open(const source_job *job, record_source *out) {
+    static const record_source_ops ops = {.next = next, .where = where, .close = close_set};
+    webdataset *set = mem_alloc(sizeof *set);
+    *set = (webdataset){.file = job->file, .o = job->o};
+    const drv_status status = byte_stream_open(job->file, false, &set->stream);
+    set->tar =
+            tar_members_open(&(tar_input){job->file->name, read_stream, skip_stream, set->stream});
+    if (status == DRV_OK)
+        *out = (record_source){&ops, set};
+    else
+        close_set(set);
+    return status;
 }

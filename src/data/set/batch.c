@@ -1,7 +1,6 @@
 // Lays out the rows of a batch, whole or the part of a rank.
 #include "data/set/batch.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bus_error.h"

@@ -2,7 +2,6 @@
 #include "data/sft/pair.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "data/sft/sft_internal.h"
 

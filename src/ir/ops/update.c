@@ -1,5 +1,4 @@
 // The ops of the update program.
-#include "base/exact_sum.h"
 #include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/wire.h"

@@ -65,10 +65,5 @@ INLINE void dropout_as(dtype dt, const dropout_args *args, int64_t first, int64_
 }
 static void dropout(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
         void *y) {
-    if (dt == DT_F64)
-        kernels_ref.dropout(dt, args, first, n, x, y);
-    else if (dt == DT_BF16)
-        dropout_as(DT_BF16, args, first, n, x, y);
-    else
-        dropout_as(DT_F32, args, first, n, x, y);
+    BY_TYPE(kernels_ref.dropout, dropout_as, dt, args, first, n, x, y);
 }

@@ -13,12 +13,7 @@ INLINE void add_as(dtype dt, int64_t n, const void *a, const void *b, void *y) {
             { v_store_as(dt, y, j, v_add(v_load_as(dt, a, j, k), v_load_as(dt, b, j, k)), k); });
 }
 static void add(dtype dt, int64_t n, const void *a, const void *b, void *y) {
-    if (dt == DT_F64)
-        kernels_ref.add(dt, n, a, b, y);
-    else if (dt == DT_BF16)
-        add_as(DT_BF16, n, a, b, y);
-    else
-        add_as(DT_F32, n, a, b, y);
+    BY_TYPE(kernels_ref.add, add_as, dt, n, a, b, y);
 }
 
 INLINE void accumulate_as(dtype dt, int64_t n, const void *x, float *acc) {
@@ -26,12 +21,7 @@ INLINE void accumulate_as(dtype dt, int64_t n, const void *x, float *acc) {
             { v_store(acc + j, v_add(v_load(acc + j, k), v_load_as(dt, x, j, k)), k); });
 }
 static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
-    if (dt == DT_F64)
-        kernels_ref.accumulate(dt, n, x, acc);
-    else if (dt == DT_BF16)
-        accumulate_as(DT_BF16, n, x, acc);
-    else
-        accumulate_as(DT_F32, n, x, acc);
+    BY_TYPE(kernels_ref.accumulate, accumulate_as, dt, n, x, acc);
 }
 
 INLINE void narrow_as(dtype dt, int64_t n, const float *x, const void *c, void *y) {
@@ -41,12 +31,7 @@ INLINE void narrow_as(dtype dt, int64_t n, const float *x, const void *c, void *
     });
 }
 static void narrow(dtype dt, int64_t n, const void *x, const void *c, void *y) {
-    if (dt == DT_F64)
-        kernels_ref.narrow(dt, n, x, c, y);
-    else if (dt == DT_BF16)
-        narrow_as(DT_BF16, n, x, c, y);
-    else
-        narrow_as(DT_F32, n, x, c, y);
+    BY_TYPE(kernels_ref.narrow, narrow_as, dt, n, x, c, y);
 }
 
 // Turns the pairs (x[j], x[j + half]) of one head by the angles of a row of the table.
@@ -75,12 +60,7 @@ INLINE void rope_as(dtype dt, int64_t rows, int64_t width, int n_heads, int head
 }
 static void rope(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
         const void *table, bool inverse, void *y) {
-    if (dt == DT_F64)
-        kernels_ref.rope(dt, rows, width, n_heads, head_dim, x, table, inverse, y);
-    else if (dt == DT_BF16)
-        rope_as(DT_BF16, rows, width, n_heads, head_dim, x, table, inverse, y);
-    else
-        rope_as(DT_F32, rows, width, n_heads, head_dim, x, table, inverse, y);
+    BY_TYPE(kernels_ref.rope, rope_as, dt, rows, width, n_heads, head_dim, x, table, inverse, y);
 }
 
 INLINE vec sigmoid(vec x) {
@@ -98,12 +78,7 @@ INLINE void swiglu_as(dtype dt, int64_t rows, int64_t width, const void *gate_up
     }
 }
 static void swiglu(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y) {
-    if (dt == DT_F64)
-        kernels_ref.swiglu(dt, rows, width, gate_up, y);
-    else if (dt == DT_BF16)
-        swiglu_as(DT_BF16, rows, width, gate_up, y);
-    else
-        swiglu_as(DT_F32, rows, width, gate_up, y);
+    BY_TYPE(kernels_ref.swiglu, swiglu_as, dt, rows, width, gate_up, y);
 }
 
 // silu(g) = g s(g), silu'(g) = s + g s (1 - s).
@@ -124,12 +99,7 @@ INLINE void swiglu_grad_as(dtype dt, int64_t rows, int64_t width, const void *dy
 }
 static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
         void *d_gate_up) {
-    if (dt == DT_F64)
-        kernels_ref.swiglu_grad(dt, rows, width, dy, gate_up, d_gate_up);
-    else if (dt == DT_BF16)
-        swiglu_grad_as(DT_BF16, rows, width, dy, gate_up, d_gate_up);
-    else
-        swiglu_grad_as(DT_F32, rows, width, dy, gate_up, d_gate_up);
+    BY_TYPE(kernels_ref.swiglu_grad, swiglu_grad_as, dt, rows, width, dy, gate_up, d_gate_up);
 }
 
 static int squares(dtype dt, int64_t n, const void *x, double *parts) {

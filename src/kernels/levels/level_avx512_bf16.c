@@ -2,46 +2,24 @@
 // product, those of f32 as at the level below; all else is compiled again, with an instruction that
 // rounds to bf16.
 #include "kernels/levels/attention_pair.h"
-#include "kernels/levels/attention_sum.h"
 #include "kernels/levels/gemm_pair.h"
 #include "kernels/levels/generation.h"
 #include "kernels/levels/level_table.h"
 
-static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
-    if (shape->in == DT_F64)
-        ref_gemm(shape, a, b, c, scratch);
-    else if (shape->in == DT_BF16)
-        gemm_bf16(shape, a, b, c, scratch);
-    else
-        kernels_avx512.gemm(shape, a, b, c, scratch);
+static void gemm_f32(const gemm_shape *shape, const void *a, const void *b, void *c,
+        void *scratch) {
+    kernels_avx512.gemm(shape, a, b, c, scratch);
 }
 
-static void attention(const attention_args *args, int64_t unit, void *scratch) {
-    if (args->dt == DT_F64)
-        ref_attention(args, unit, scratch);
-    else if (args->dt == DT_BF16)
-        attention_bf16(args, unit, scratch);
-    else
-        kernels_avx512.attention(args, unit, scratch);
+static void attention_f32(const attention_args *args, int64_t unit, void *scratch) {
+    kernels_avx512.attention(args, unit, scratch);
 }
 
-static void attention_grad(const attention_args *args, int64_t unit, void *scratch) {
-    if (args->dt == DT_F64)
-        ref_attention_grad(args, unit, scratch);
-    else if (args->dt == DT_BF16)
-        attention_grad_bf16(args, unit, scratch);
-    else
-        kernels_avx512.attention_grad(args, unit, scratch);
+static void attention_grad_f32(const attention_args *args, int64_t unit, void *scratch) {
+    kernels_avx512.attention_grad(args, unit, scratch);
 }
 
-static void attention_grad_sum(const attention_args *args, int64_t unit) {
-    if (args->dt == DT_F64)
-        ref_attention_grad_sum(args, unit);
-    else if (args->dt == DT_BF16)
-        attention_sum(DT_BF16, args, unit);
-    else
-        attention_sum(DT_F32, args, unit);
-}
+#include "kernels/levels/level_types.h"
 
 // x . w of bf16 by its dot product. Two instructions per line of memory: so many fewer than to
 // widen and multiply that the processor looks further ahead, and reads at 0.96 instead of 0.77 of

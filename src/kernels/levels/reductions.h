@@ -37,12 +37,7 @@ INLINE void rmsnorm_as(dtype dt, int64_t rows, int64_t width, const void *x, con
 }
 static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
         const void *w, double eps, void *h, void *y, void *r) {
-    if (dt == DT_F64)
-        kernels_ref.rmsnorm(dt, rows, width, x, d, w, eps, h, y, r);
-    else if (dt == DT_BF16)
-        rmsnorm_as(DT_BF16, rows, width, x, d, w, eps, h, y, r);
-    else
-        rmsnorm_as(DT_F32, rows, width, x, d, w, eps, h, y, r);
+    BY_TYPE(kernels_ref.rmsnorm, rmsnorm_as, dt, rows, width, x, d, w, eps, h, y, r);
 }
 
 INLINE void rmsnorm_grad_as(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
@@ -69,12 +64,7 @@ INLINE void rmsnorm_grad_as(dtype dt, int64_t rows, int64_t width, const void *d
 }
 static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
         const void *w, const void *r, const void *dh, void *dx, void *dw) {
-    if (dt == DT_F64)
-        kernels_ref.rmsnorm_grad(dt, rows, width, dy, x, w, r, dh, dx, dw);
-    else if (dt == DT_BF16)
-        rmsnorm_grad_as(DT_BF16, rows, width, dy, x, w, r, dh, dx, dw);
-    else
-        rmsnorm_grad_as(DT_F32, rows, width, dy, x, w, r, dh, dx, dw);
+    BY_TYPE(kernels_ref.rmsnorm_grad, rmsnorm_grad_as, dt, rows, width, dy, x, w, r, dh, dx, dw);
 }
 
 // Finds the largest element; the rest of a row beyond whole lanes goes element by element.
@@ -119,12 +109,7 @@ INLINE void scaled_as(dtype dt, int64_t n, const float *x, double factor, void *
     FOR_VECTORS(j, k, n, { v_store_as(dt, y, j, v_mul(v_load(x + j, k), by), k); });
 }
 static void scaled(dtype dt, int64_t n, const void *x, double factor, void *y) {
-    if (dt == DT_F64)
-        kernels_ref.scaled(dt, n, x, factor, y);
-    else if (dt == DT_BF16)
-        scaled_as(DT_BF16, n, x, factor, y);
-    else
-        scaled_as(DT_F32, n, x, factor, y);
+    BY_TYPE(kernels_ref.scaled, scaled_as, dt, n, x, factor, y);
 }
 
 // Three passes over a row that stays in the cache: maximum, exponentials and their sum, result.

@@ -30,6 +30,18 @@
         }                                                                                          \
     } while (0)
 
+// Calls a kernel for elements of type dt: of f64 the reference `ref`, else `own`, where the type is
+// a constant.
+#define BY_TYPE(ref, own, dt, ...)                                                                 \
+    do {                                                                                           \
+        if ((dt) == DT_F64)                                                                        \
+            ref(dt, __VA_ARGS__);                                                                  \
+        else if ((dt) == DT_BF16)                                                                  \
+            own(DT_BF16, __VA_ARGS__);                                                             \
+        else                                                                                       \
+            own(DT_F32, __VA_ARGS__);                                                              \
+    } while (0)
+
 // Sums (or largest elements) of a row: element j belongs to the one numbered j % LANES, at any
 // width, and at the end they are joined in halves: lane i with lane i + 8, then i + 4, i + 2, i + 1.
 enum { LANES = 16, LANE_VECS = LANES / WIDTH };

@@ -1,6 +1,5 @@
 // The definition of every kernel but attention and rope's table: plain loops in double.
 #include <math.h>
-#include <string.h>
 
 #include "kernels/ref/exact_squares.h"
 

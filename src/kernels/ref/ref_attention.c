@@ -1,6 +1,5 @@
 // Attention and its gradient by their definition, cut into the same units as the fast versions.
 #include <math.h>
-#include <string.h>
 
 #include "base/round.h"
 #include "kernels/ref/ref.h"

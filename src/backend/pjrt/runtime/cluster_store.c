@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/log.h"
 #include "base/str.h"
 
 enum { SHORTEST_MS = 1, LONGEST_MS = 64 }; // between two meetings

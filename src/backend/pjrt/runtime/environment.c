@@ -8,7 +8,6 @@
 #include "backend/pjrt/runtime/gpu_target.h"
 #include "backend/pjrt/runtime/plugin.h"
 #include "base/file.h"
-#include "base/str.h"
 
 typedef enum need_kind {
     DEVICE,   // files of devices: the platform is here

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "backend/pjrt/runtime/pjrt_client.h"
-#include "base/str.h"
 
 enum { MAX_TEXT = 512, MAX_NAME = 96, PATIENCE_S = 60 };
 

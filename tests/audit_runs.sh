@@ -49,9 +49,9 @@ expect 0 "step 3" train 1 fast training.steps=3 training.arithmetic=fastest opti
 expect 2 'the configuration of "fast" changed after step 2 (fast/config.until-000002.yaml)' audit fast
 expect 0 "equal: 1 of" audit fast --steps 3
 expect 0 "equal: 2 of" audit fast --steps 1:2
-expect 0 "training.deterministic is false: the run may give other bits each time" train 1 loose training.steps=1 training.deterministic=false
+expect 0 "training.deterministic is false: repeated runs may give different bits" train 1 loose training.steps=1 training.deterministic=false
 check "the checkpoint says so" grep -q '"training.deterministic": "false"' loose/checkpoints/step-000001/trainer.json
-expect 2 'key "training.deterministic" is false, expected true: the run may give other bits each time' audit loose
+expect 2 'key "training.deterministic" is false, expected true: repeated runs may give different bits' audit loose
 printf 'x' | dd of=run/checkpoints/step-000004/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 expect 1 "model.safetensors" audit run --steps 5
 finish

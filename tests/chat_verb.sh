@@ -112,7 +112,7 @@ echo "Document 7" >&7
 check "an answer is streamed" read -r -t 120 -N 1 -u 8
 kill -INT $pid
 cat <&8 >/dev/null & # until the program ends
-check "Ctrl-C stops it" wait_for grep -q "stopped; what there is of the answer counts" noted
+check "Ctrl-C stops it" wait_for grep -q "stopped; the conversation keeps the unfinished answer" noted
 echo "/help" >&7
 check "and no more than it" wait_for grep -q "leave, as at the end" noted
 kill -INT $pid

@@ -143,7 +143,7 @@ both
 refused ckpt export $model --dcp x --out y
 both
 refused data build --input text.txt --tokenizer tok --out data/
-says "a folder, expected what the names of the files begin with"
+says "a folder, expected a prefix for the names of the files"
 
 # --- the adapter of --print: its template goes before the model's
 tuned=$(newest tuned)

@@ -15,7 +15,7 @@ expect 2 "--reference and --set exclude each other" "$drover" config --reference
 cmp -s printed.yaml again.yaml && ok || bad "config does not read back what it prints"
 grep -q '^    factor: 8 ' printed.yaml && ok || bad "rope scaling is not printed" printed.yaml
 printf 'model: {preset: tiny}\nparallel: {lanes: 2}\n' >older.yaml
-expect 0 'older.yaml:2: "parallel.lanes" is called "parallel.accumulation_groups" now' "$drover" config older.yaml
+expect 0 'older.yaml:2: "parallel.lanes" is now called "parallel.accumulation_groups"' "$drover" config older.yaml
 
 # --- another trainer's file: all keys that are not ours in one answer
 for i in $(seq 90); do echo "strange_key_$i: $i"; done >foreign.yaml
@@ -43,7 +43,7 @@ for dir in printed.yaml printed.yaml/x/y /proc/x "a/$(printf '%0300d' 0)/b"; do
 done
 expect 0 "fits          yes" "$drover" plan --set model.preset=tiny --set run_dir=a/b/c
 check "a plan leaves nothing behind" test ! -e a
-DROVER_PEAK_FLOPS=fast expect 2 'DROVER_PEAK_FLOPS is "fast", expected what one rank can compute, in FLOP/s' "$drover" plan --set model.preset=tiny
+DROVER_PEAK_FLOPS=fast expect 2 'DROVER_PEAK_FLOPS is "fast", expected the peak of one rank in FLOP/s' "$drover" plan --set model.preset=tiny
 expect 0 " for 100000 steps" "$drover" plan --set model.preset=llama-15m --set training.steps=100000
 expect 2 "expected a multiple of" "$drover" plan --set model.preset=tiny --ranks 3
 expect 0 "layout        tensor 2 with its tokens shared, data 4, 4 accumulation groups" "$drover" plan --set model.preset=tiny --set parallel.tensor=2 --ranks 8

@@ -21,7 +21,7 @@ at_end() { leave; }
 listens() { echo "$address:$(sed 's/^there //' there.$1)"; } # WORD: where that intruder does
 node 0 3 --set run_dir=crowd
 node_0=$address:$port
-expect 2 "gives port 0, and this is node 1; expected the port that node 0 says" "$drover" launch node run.yaml --nodes 3 --node-rank 1 --master $address:0
+expect 2 "gives port 0, and this is node 1; expected the port that node 0 prints" "$drover" launch node run.yaml --nodes 3 --node-rank 1 --master $address:0
 
 # --- what is said again, and who knows the secret and speaks out of turn
 intruder relay $address:0 $node_0 said
@@ -31,7 +31,7 @@ expect 0 "" "$tests"/intruder.py replay $node_0 said
 check "the relay saw no secret" [ "$(grep -caF "$(cat secret | tr -d '\0')" said)" = 0 ]
 leave
 ended "a node whose line is cut" 75 1
-follows grep -q "waiting for it to come again" node-0.out
+follows grep -q "waiting for it to reconnect" node-0.out
 VERSION=$("$drover" --version) expect 0 "" "$tests"/intruder.py known $node_0 secret
 
 # --- a mirror in the place of node 0

@@ -181,7 +181,7 @@ refused() { # TEXT WORDS...
 }
 # shellcheck disable=SC2086
 {
-refused '--instance "p6" is not known, expected trn1.32xlarge' slurm run.yaml --instance p6
+refused '--instance "p6" is unknown, expected trn1.32xlarge' slurm run.yaml --instance p6
 refused "--instance is missing" slurm run.yaml
 refused "the nearest that would do: 2 or 4 nodes" slurm run.yaml --instance cpu --nodes 3
 refused 'leaves the 8 devices of p5.48xlarge idle' slurm run.yaml --instance p5.48xlarge
@@ -229,7 +229,7 @@ refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tas
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
 refused 'backend "cpu" has nothing to compile' slurm run.yaml --instance cpu --job compile
 neuron="--instance trn1.32xlarge --job compile --set backend=pjrt --set pjrt.plugin=neuron"
-refused "the layout asks for 64 devices, and one trn1.32xlarge, which the job has, has 32" trainjob run.yaml $pods $neuron --set parallel.tensor=32 --set parallel.data=2
+refused "the layout asks for 64 devices, and one trn1.32xlarge of the job has 32" trainjob run.yaml $pods $neuron --set parallel.tensor=32 --set parallel.data=2
 refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
 refused 'runs "drover rm"' slurm --instance cpu --job data -- rm -rf /
 refused "unexpected argument" slurm run.yaml other --instance cpu

@@ -75,7 +75,7 @@ node 2 3 --ranks-per-node 2 $six
 ended "another number of ranks" 2 2
 told 2 "expected the same"
 kill -KILL "$(launcher 1)" # while it waits
-follows grep -q "waiting for it to come again" node-0.out
+follows grep -q "waiting for it to reconnect" node-0.out
 told 0 "node 1 ("
 for i in 1 2; do node $i 3 $six; done
 ended "three at last" 0 0 1 2

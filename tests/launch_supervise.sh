@@ -127,7 +127,7 @@ kill -TERM "$(launcher 1h)"
 ended "TERM at node 1" 3 0h 1h
 told 0h "stopped by SIGTERM"
 check "TERM: no restart" [ "$(restarts hang)" = "$began" ]
-check "nobody speaks out of turn" test -z "$(grep "out of turn" node-0h.out)"
+check "nobody sends an unexpected message" test -z "$(grep "unexpected message" node-0h.out)"
 kill $proxy
 
 # --- two attempts on one run directory. The second is refused; where the lock is lost, as on a file system without, it takes the

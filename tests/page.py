@@ -267,7 +267,7 @@ with socket.socket() as taken:
     taken.bind(("127.0.0.1", 0))
     taken.listen()
     busy = Run("busy", f"training.http={taken.getsockname()[1]}").began()
-    assert "Address already in use; training goes on without it" in busy.said(), busy.said()
+    assert "Address already in use; training continues without it" in busy.said(), busy.said()
     assert busy.keys() is None
     busy.end()
 wide = Run("wide", "training.http=0.0.0.0:0").began()

@@ -86,7 +86,7 @@ YAML
 expect 0 "step-000001" "$drover" train lora.yaml
 expect 0 "commit/" push tuned hf:org/adapter --create --base org/tiny
 check "its weights" same org/adapter/main/adapter_model.safetensors tuned/checkpoints/step-000001/adapter_model.safetensors
-says "$model\", a folder of this machine: who takes the adapter has to name the base"
+says "$model\", a folder of this machine: users of the adapter have to name the base themselves"
 get file/org/adapter/main/README.md >out
 says "library_name: peft" 'base_model: "org/tiny"' "rank of the adapter | 4"
 
@@ -101,11 +101,11 @@ check "a part that was refused twice, and one that was cut off, arrived" same or
 check "the others once" count "PUT /s3/[0-9]*/1 - 200" 1
 fault "PUT /s3/[0-9]*/2" 403
 mark
-expect 0 "model.safetensors: storage answered 403; the hub is asked for other addresses" push $model hf:org/expired --create
+expect 0 "model.safetensors: storage responded with status 403; asking the hub for new URLs" push $model hf:org/expired --create
 check "an address that has expired is replaced" same org/expired/main/model.safetensors $model/model.safetensors
 check "by a second batch" count "POST .*batch token 200" 2
 fault "commit/" '"stale"'
-expect 0 "somebody has committed to \"main\" since" push $model hf:org/stale --create
+expect 0 "another commit was made to \"main\"" push $model hf:org/stale --create
 check "both commits are there" [ "$(commits org/stale/main)" = 3 ]
 fault "commit/" '"lost"'
 expect 0 "try 2 of 8" push $model hf:org/lost --create

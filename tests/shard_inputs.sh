@@ -72,7 +72,7 @@ refuses "short.bin.gz: holds 238 tokens, but its header says" --input short.bin.
 refuses "wide.npy: as uint16 every second token is 0" --input wide.npy
 "$drover" data build --input after.npy --tokenizer tok --out mega 2>out
 refuses "mega.bin: begins with" --input mega.bin
-says "with the .idx beside it it is a data set already"
+says "with its .idx it is a data set already"
 refuses "token ids are taken as they are" --input a.bin --append-eod
 refuses "--token-type is \"float\"" --input a.bin --token-type float
 mkdir only && cp a.bin b.bin only

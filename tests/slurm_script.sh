@@ -112,6 +112,6 @@ fresh
 for _ in 1 2; do for host in n3 '$(touch harmed)' '--export=ALL' 'n4,n5' 'n6 n7'; do
     echo "{\"event\":\"failure\",\"rank\":0,\"host\":\"$host\",\"cause\":\"peer\"}" >>runs/run/events.jsonl
 done; done
-expect 75 "keeps away from n3" timeout 300 bash plain/train.sbatch
+expect 75 "the next try excludes n3" timeout 300 bash plain/train.sbatch
 check "of names, hosts alone" grep -qx -- "--exclude=n3" submitted
 finish

@@ -528,7 +528,7 @@ static void indexes_that_lie(void **state) {
             {"{\"weight_map\": {\"w\": \"three.safetensors\"}}",
                     "names \"three.safetensors\", which is not there"},
             {"{\"weight_map\": {\"w\": \"two.safetensors\", \"v\": \"two.safetensors\"}}",
-                    "says that \"w\" is in two.safetensors, but it is not"},
+                    "has \"w\" in two.safetensors, but that file does not contain it"},
             {"{\"weight_map\": {\"w\": \"one.safetensors\"}}", "has no tensor \"v\""},
             {"{\"weight_map\": {\"w\": \"both.safetensors\"}}", "leaves out \"v\""},
             {"{\"weight_map\": {\"w\": \"both.safetensors\", \"v\": \"two.safetensors\"}}",

@@ -64,7 +64,7 @@ static void users_cannot_part_it_from_the_calls(void **state) {
         const backend_opts opts = {.flags = &flags[i], .n_flags = 1};
         compiler_flags out;
         FAILS(compiler_flags_choose(a, &plugin, &opts, &out), DRV_E_USAGE,
-                "expected training.deterministic to say this");
+                "expected the key training.deterministic instead");
     }
     static const char *const other = "xla_gpu_enable_triton_gemm=True";
     const compiler_flags f = choose(a, "cuda", &(backend_opts){.flags = &other, .n_flags = 1});

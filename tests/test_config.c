@@ -250,7 +250,7 @@ static void model_from_a_folder_that_is_none(void **state) {
             {folder_with(a, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
                      "{}"),
                     "params.json: \"dim\" is missing"},
-            {pickled, "name it itself, beside its config.json: "},
+            {pickled, "give its own path, with config.json in the same folder: "},
             {path_join(a, pickled, "last.ckpt"), "is not a file of torch.save"},
             {folder_with(a, (const char *const[]){"config.json", NULL}, "{\"vocab_size\": \"x\"}"),
                     "config.json: key \"vocab_size\" is \"x\""}};

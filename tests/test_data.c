@@ -233,7 +233,7 @@ static void broken_files(void **state) {
     FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "20 bytes long, cut short");
     OK(file_write_atomic(idx, good, n_index));
     OK(file_write_atomic(bin, "1234567", 7));
-    FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "7 bytes long, but its index says 8 tokens");
+    FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "7 bytes long, but its index has 8 tokens");
     unlink(bin);
     FAILS(dataset_open(a, prefix, &set), DRV_E_IO, "could not open");
     arena_free(a);

@@ -267,7 +267,7 @@ static void harmed_archives_are_named(void **state) {
         const char *name, *from, *to, *error; // no `from`: cut in the middle
     } cases[] = {
             {"ranks.nemo", NULL, NULL, "reaches beyond the end of the archive"},
-            {"ranks.nemo", "ustar", "ustbr", "is no tar archive, or a compressed one"},
+            {"ranks.nemo", "ustar", "ustbr", "is not a tar archive, or is compressed"},
             {"ranks.nemo", "tp_rank_01_pp_rank_001", "tp_rank_01_pp_rank_002",
                     "has a header that does not fit its checksum"},
             {"ranks.nemo", "model_weights.ckpt", "model_weights.ckqs", "has no model_weights.ckpt"},
@@ -357,13 +357,13 @@ static void harmed_optimizers_are_named(void **state) {
             {"zero", SHARD, "exp_avg_sq", "exp_avg_sr", "the optimizer has no exp_avg_sq of \""},
             {"zero", SHARD, "sharded_master_weights", "sharded_master_weightt",
                     "master weight of \""},
-            {"zero", SHARD, NULL, "bad/groups.pt", "do not tell which weight is in which"},
+            {"zero", SHARD, NULL, "bad/groups.pt", "do not identify their weights"},
             {"zero", SHARD, NULL, "bad/size.pt", "has another size than the weight"},
             {"zero", SHARD, NULL, "bad/step.pt", "the optimizer's step is 7, expected 8"},
             {"zero", SHARD, NULL, "bad/type.pt", "is of float32, expected bfloat16"},
             {"zero", SHARD, NULL, "bad/buckets.pt", "has no base_state"},
             {"zero", SHARD, NULL, "model/config.json", SHARD},
-            {"zero", "optim", "", NULL, "has no optimizer's state"},
+            {"zero", "optim", "", NULL, "has no optimizer state"},
             {"nnm_zero", "mp_rank_00/optim/dp_rank_001", "", NULL,
                     "are of other sizes than the rank's weights"},
             {"float16", MEGATRON, "fp32_from_fp16_params", "fp32_from_fp16_paramt",
@@ -373,7 +373,7 @@ static void harmed_optimizers_are_named(void **state) {
             {"distributed", BUFFERS, "buckets_coalesced", "buckets_coalescee",
                     "as Megatron-Core before 0.7 wrote them"},
             {"distributed", "iter_0000007/mp_rank_00_001/distrib_optim.pt", NULL, "bad/buckets.pt",
-                    "where buckets end cannot be known"},
+                    "the ends of buckets are not known"},
             {"distributed", BUFFERS, NULL, "bad/size.pt", "as Megatron-Core before 0.7 wrote them"},
             {"distributed", BUFFERS, "exp_avg_sq", "exp_avg_sr", "has no \"exp_avg_sq\""},
     };

@@ -196,7 +196,7 @@ static void state_without_names(void **state) {
     model_source s;
     foreign_progress p;
     FAILS(model_source_open_optimizer(a, golden(a, "nemo.pt"), NULL, &s, &p), DRV_E_DATA,
-            "goes by the number of a parameter, not by its name");
+            "numbers parameters instead of naming them");
     arena_free(a);
 }
 

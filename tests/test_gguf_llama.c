@@ -266,7 +266,7 @@ static void fewer_tokens_than_rows(void **state) {
     arena *a = arena_new("test");
     assert_null(strstr(said_of_tokens(a, 16, NULL), "the tokenizer has"));
     assert_non_null(strstr(said_of_tokens(a, 15, NULL),
-            "the tokenizer has 15 tokens, token_embd.weight 16 rows: the last 1 are no token"));
+            "the tokenizer has 15 tokens, token_embd.weight 16 rows: the last 1 rows have no token"));
     said_of_tokens(a, 17, "the tokenizer has 17 tokens, but token_embd.weight 16 rows");
     arena_free(a);
 }

@@ -61,7 +61,7 @@ static int check_converted(arena *a, const json_t *test, const char *path) {
     tokenizer *t;
     size_t i;
     if (model_file_convert(path, folder) != DRV_OK) {
-        assert_non_null(strstr(drv_message(), "tokenizer.json cannot say what it has: "));
+        assert_non_null(strstr(drv_message(), "tokenizer.json cannot express it: "));
         assert_false(file_exists(path_join(a, folder, "tokenizer.json")));
         return 0;
     }
@@ -122,10 +122,10 @@ static void refused(void **state) {
             CASE("\x0A\x03\x0A\x01\xFF", "piece 0 is not UTF-8"),
             CASE("\x0A\x08\x0A\x01g\x15\x00\x00\xC0\x7F", "piece 0: its score is not finite"),
             CASE("\x0A\x05\x0A\x01g\x18\x07", "piece 0: its type is 7, expected 1 to 6"),
-            CASE("\x0A\x03\x0A\x01g", "no piece stands for what is unknown"),
+            CASE("\x0A\x03\x0A\x01g", "no piece is the unknown token"),
             CASE("\x0A\x03\x0A\x01g\x0A\x03\x0A\x01g", "piece 1 (\"g\") is piece 0, too"),
             CASE("\x0A\x05\x0A\x01g\x18\x06", "piece 0 is a byte, but byte_fallback is off"),
-            CASE("\x0A\x05\x0A\x01g\x18\x02\x12\x03\x98\x02\x01", "byte <0x00> is no piece"),
+            CASE("\x0A\x05\x0A\x01g\x18\x02\x12\x03\x98\x02\x01", "byte <0x00> is not a piece"),
             CASE("\x0A\x05\x0A\x01g\x18\x02\x12\x02\x18\x03", "of type word is not supported"),
             CASE("\x0A\x05\x0A\x01g\x18\x02\x1A\x05\x12\x03xyz", "precompiled_charsmap: 3 bytes"),
             CASE("IQ== 0\n", "byte 0x00 has no rank"),

@@ -152,7 +152,7 @@ static void other_layouts_are_refused(void **state) {
     static const struct {
         const char *file, *says;
     } cases[] = {{"pytorch_model.bin", "is not a file of torch.save"},
-            {"model-00001-of-00002.pt", "name it itself, beside its config.json: "},
+            {"model-00001-of-00002.pt", "give its own path, with config.json in the same folder: "},
             {"pytorch_model.bin.index.json", "weight_map is not an object"},
             {"params.json", "consolidated.00.pth, are not there"},
             {"consolidated.safetensors", "Mistral's own layout"},
@@ -167,7 +167,7 @@ static void other_layouts_are_refused(void **state) {
     }
     const char *file = path_join(a, temporary_dir(a), "model.safetensors");
     OK(file_write_atomic(file, "{}", 2));
-    FAILS(model_source_open(a, file, &s), DRV_E_DATA, "expected the folder that it lies in");
+    FAILS(model_source_open(a, file, &s), DRV_E_DATA, "expected its folder, with config.json");
     file = path_join(a, temporary_dir(a), "model.bin");
     OK(file_write_atomic(file, "{}", 2));
     FAILS(model_source_open(a, file, &s), DRV_E_DATA, "model.bin\" is not a file of torch.save");

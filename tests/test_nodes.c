@@ -162,7 +162,7 @@ static void what_cannot_be_is_refused_by_name(void **state) {
             {{"PET_NNODES=1:64", "PET_RDZV_ENDPOINT=etcd:2379", "PET_RDZV_BACKEND=etcd"},
                     "PET_NNODES is \"1:64\": elastic"},
             {{"PET_RDZV_ENDPOINT=etcd:2379", "PET_NNODES=4"}, "PET_RDZV_ENDPOINT"},
-            {{"PET_NNODES=4"}, "PET_NNODES says 4 nodes, but nothing which of them"},
+            {{"PET_NNODES=4"}, "PET_NNODES says 4 nodes, but not which of them"},
             {{"PET_NNODES=4", "PET_NODE_RANK=4"}, "PET_NODE_RANK is 4, expected less than the 4"},
             {{"PET_NNODES=4", "PET_NODE_RANK=1", "RANK=2", "WORLD_SIZE=4"},
                     "RANK is 2, but by PET_NODE_RANK it is 1"},

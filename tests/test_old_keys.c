@@ -92,7 +92,7 @@ static void old_spellings_are_said(void **state) {
                 &cfg));
         config_say_old_keys(&cfg);
         assert_non_null(strstr(logged(a, path),
-                arena_printf(a, "run.yaml:4: \"parallel.%s\" is called \"parallel.%s\" now",
+                arena_printf(a, "run.yaml:4: \"parallel.%s\" is now called \"parallel.%s\"",
                         renamed[i].before, renamed[i].now)));
         OK(load(a, arena_printf(a, SHAPE "parallel: {%s: %d}\n", renamed[i].now, renamed[i].value),
                 &cfg));

@@ -234,7 +234,7 @@ static void what_changed_is_said_in_one_line(void **state) {
                     "data.split: [9, 1, 0] -> [8, 2, 0]; rows come from other documents"},
             {"auto", "stream", "data.pack: auto -> stream; attention and positions differ"},
             {"\"data.pack\": \"auto\", ", "", "data.pack: auto -> none; attention"},
-            {"\"tok\"", "\"tok2\"", "tokenizer: tok -> tok2; new checkpoints carry the new one\n"},
+            {"\"tok\"", "\"tok2\"", "tokenizer: tok -> tok2; new checkpoints get the new one\n"},
             {"\"tokens\": 100", "\"tokens\": 99", "data set \"a\": tokens 100 -> 99; rows come"},
             {"\"documents\": 7", "\"documents\": 8", "data set \"a\": documents 7 -> 8; rows"},
             {"\"01\"", "\"0a\"", "data set \"a\": idx_xxh3 \"01\" -> \"0a\"; rows come"},
@@ -325,7 +325,7 @@ static void other_files_that_are_carried_are_said(void **state) {
     carry_say_changes(&now, dir);
     const char *text = said(a);
     assert_non_null(
-            strstr(text, "changed since the last part: chat_template.jinja is not that of"));
+            strstr(text, "changed since the last part: chat_template.jinja differs from that of"));
     assert_int_equal(count(text, "changed since"), 1);
     arena_free(a);
 }

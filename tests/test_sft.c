@@ -201,7 +201,7 @@ static void broken_records(void **state) {
     } cases[] = {
             {"", "not valid JSON"},
             {"[]", "no JSON object"},
-            {"{}", "no form that is known"},
+            {"{}", "unknown form"},
             {"{\"text\": \"x\"}", "expected messages, conversations"},
             {"{\"messages\": []}", "the conversation is empty"},
             {"{\"messages\": [1]}", "message 0 is not an object"},
@@ -214,7 +214,7 @@ static void broken_records(void **state) {
                     "turn 0 is from \"alien\""},
             {"{\"conversations\": [{\"from\": \"human\"}]}",
                     "turn 0 has no \"from\" and \"value\""},
-            {"{\"instruction\": \"x\"}", "\"instruction\" has no answer beside it"},
+            {"{\"instruction\": \"x\"}", "\"instruction\" has no answer in the same record"},
             {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is not a string"},
             {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}",
                     "\"input\" is not a string"},
@@ -248,7 +248,7 @@ static void templates_that_look_ahead(void **state) {
     const sft_format *f;
     OK(sft_format_open(s.a, s.t, s.folder, path, "2026-01-01", &f));
     FAILS(sft_encode(f, s.e, line, sizeof line - 1, &x), DRV_E_DATA,
-            "ahead.jinja: where the answers are cannot be told");
+            "ahead.jinja: the answers cannot be found");
     assert_true(x.misfit && x.ids.n == 0);
     sft_example_free(&x);
     close_setting(&s);
@@ -376,11 +376,11 @@ static void words_that_are_no_tokens(void **state) {
     } cases[] = {
             {"<|im_start|>{{ messages[0].content }}<|im_end|>", "{}", NULL},
             {"<|user|>{{ messages[0].content }}<|im_end|><|user|><|end|>", "{}",
-                    "writes \"<|user|>\", \"<|end|>\", which the tokenizer has no token for"},
+                    "writes \"<|user|>\", \"<|end|>\", for which the tokenizer has no token"},
             {"<|not a marker|><||>", "{}", NULL},
             {"{{ bos_token }}{{ messages[0].content }}", "{\"bos_token\": \"<s>\"}", NULL},
             {"{{ bos_token }}{{ messages[0].content }}", "{\"bos_token\": null}",
-                    "asks for bos_token"},
+                    "the template writes bos_token"},
             {"{{ messages[0].content }}{{ eos_token }}", "{}", "no answer ends with it"},
             {"{% set eos_token = 'x' %}{{ eos_token }}", "{}", NULL},
     };

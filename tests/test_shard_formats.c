@@ -297,7 +297,7 @@ static void shards_that_lie(void **state) {
     const uint32_t n_samples = shard[0], first = shard[1], second = shard[2];
     shard[0] = UINT32_MAX;
     refused(write_file(a, "a.mds", shard, n_bytes), &plain,
-            "says it has 4294967295 samples, expected at most");
+            "its header has 4294967295 samples, expected at most");
     shard[0] = 1 << 20;
     refused(write_file(a, "a.mds", shard, n_bytes), &plain,
             "cut short within the offsets of its samples");
@@ -316,7 +316,7 @@ static void shards_that_lie(void **state) {
     assert_int_equal(gzwrite(z, shard, (unsigned)n_bytes), n_bytes);
     assert_int_equal(gzwrite(z, "x", 1), 1);
     assert_int_equal(gzclose(z), Z_OK);
-    refused(packed, &plain, "where its last sample ends");
+    refused(packed, &plain, "the end of its last sample");
     arena_free(a);
 }
 

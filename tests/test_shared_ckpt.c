@@ -347,12 +347,12 @@ static void rubbish_from_a_rank_is_refused(void **state) {
         bool sizes;
         uint32_t number[2];
         const char *says;
-    } cases[] = {{false, {0, 1 << 20}, "what other ranks have sent is not part of a block"},
-            {false, {0, UINT32_MAX}, "what other ranks have sent is not part of a block"},
-            {false, {UINT32_MAX, 4}, "what other ranks have sent is not part of a block"},
-            {false, {1021, 4}, "what other ranks have sent is not part of a block"},
-            {true, {0, 1 << 8}, " bytes of a block of 1024"},    // 2^40
-            {true, {0, 1u << 31}, " bytes of a block of 1024"}}; // the least number
+    } cases[] = {{false, {0, 1 << 20}, "other ranks sent bytes that do not belong to the block"},
+            {false, {0, UINT32_MAX}, "other ranks sent bytes that do not belong to the block"},
+            {false, {UINT32_MAX, 4}, "other ranks sent bytes that do not belong to the block"},
+            {false, {1021, 4}, "other ranks sent bytes that do not belong to the block"},
+            {true, {0, 1 << 8}, " bytes for a block of 1024"},    // 2^40
+            {true, {0, 1u << 31}, " bytes for a block of 1024"}}; // the least number
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

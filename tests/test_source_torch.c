@@ -132,8 +132,8 @@ static void an_index_that_lies(void **state) {
     arena *a = arena_new("lies");
     static const struct {
         const char *key, *value, *says;
-    } cases[] = {{"lm_head.weight", NULL, "does not say that \"lm_head.weight\" is in "},
-            {"lm_head.weight", "pytorch_model-00001-of-00002.bin", "does not say that"},
+    } cases[] = {{"lm_head.weight", NULL, "does not have \"lm_head.weight\" in "},
+            {"lm_head.weight", "pytorch_model-00001-of-00002.bin", "does not have"},
             {"lm_head.weight", "../x.bin", "is not a file name"},
             {"more.weight", "pytorch_model-00001-of-00002.bin", "but the files have"},
             {"more.weight", "none.bin", "none.bin"}};

@@ -43,7 +43,7 @@ same "$(tr -d ' \n' <llama3/generation_config.json)" '{"bos_token_id":0,"eos_tok
 h='<|start_header_id|>%s<|end_header_id|>\n\n'
 same "$(text llama3)" "$(printf "<|begin_of_text|>${h}hens?<|eot_id|>${h}12<|eot_id|>${h}foxes?<|eot_id|>$h" user assistant user assistant)" llama3
 expect 2 '--chat is "vicuna", expected chatml or llama3' train --out vicuna --chat vicuna
-expect 0 "chatml/chat_template.jinja is there already and stays as it is" train --out chatml
+expect 0 "chatml/chat_template.jinja exists already and stays unchanged" train --out chatml
 
 # --- files of folders by their ending
 mkdir code && printf 'the fox and the hen and the dog\n' >code/a.py
@@ -94,7 +94,7 @@ encode() { "$drover" tokenizer encode --tokenizer "$1" --input text.txt; }
 expect 0 "give the same ids" "$drover" tokenizer convert --tokenizer llama.model --out converted/of-llama
 same "$(encode converted/of-llama | cksum)" "$(encode llama.model | cksum)" "ids of the conversion"
 expect 2 'tokenizer.json" is there already' "$drover" tokenizer convert --tokenizer llama.model --out converted/of-llama
-expect 1 "cannot say what it has: unused pieces" "$drover" tokenizer convert --tokenizer llama_unused.model --out none-written
+expect 1 "cannot express it: unused pieces" "$drover" tokenizer convert --tokenizer llama_unused.model --out none-written
 expect 1 "in double precision and sentencepiece in single" "$drover" tokenizer convert --tokenizer unigram_plain.model --out none-written
 check "nothing was written" test ! -e none-written
 

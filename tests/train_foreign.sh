@@ -25,16 +25,16 @@ losses_are_torchs() { # RUN: to the rounding of fp32 sums
 for name in own titan flattened; do
     expect 0 "goes on from $foreign/$name: step 5, 5 updates, row 20" start "$foreign"/$name $name
     check "$name: other losses than torch's" losses_are_torchs $name
-    check "$name: says that the rates differ" eval '! out_has "goes on with learning rate"'
+    check "$name: says that the rates differ" eval '! out_has "continues with learning rate"'
 done
 expect 0 "goes on from $ranks: step 5, 5 updates, row 20" start "$ranks" ranks
 check "files of ranks: other losses than torch's" losses_are_torchs ranks
-check "what the checkpoint has is said to be missing" eval '! out_has "does not say how many samples"'
-expect 0 "titan does not say how many samples it has taken: counted are 5 steps of training.global_batch_size 4" \
+check "what the checkpoint has is said to be missing" eval '! out_has "does not record the number of samples"'
+expect 0 "titan does not record the number of samples: 5 steps of training.global_batch_size 4" \
     start "$foreign"/titan said --set training.steps=6
 expect 0 "\"rows_taken\": 36" cat titan/checkpoints/step-000009/trainer.json
 expect 0 ": ok" "$drover" ckpt verify titan/checkpoints/step-000009
-expect 0 "goes on with learning rate 0.0075, but the schedule of the config has 0.006 in step 6" \
+expect 0 "continues with learning rate 0.0075, but the schedule of the config has 0.006 in step 6" \
     start "$foreign"/flattened rates --set training.steps=6 --set schedule.warmup_steps=10
 expect 0 "model: bf16/checkpoints/step-000009" start "$foreign"/own bf16 --set training.precision=bf16
 expect 0 "nothing to do: step 5 is done, and training.steps asks for 4" start "$foreign"/own short --set training.steps=4

@@ -64,7 +64,7 @@ blend() {
 expect 0 "" blend only 40 1 0
 expect 0 "" blend other 40 0 1
 expect 0 "" blend both 20 0.5 0.5
-expect 0 "data set data/other: goes on after 10 of the" blend both 40 0.9 0.1
+expect 0 "data set data/other: continues after 10 of the" blend both 40 0.9 0.1
 check "each set in its own order, no row twice, none left out" python3 -c '
 import json
 def rows(run): return [json.loads(line)["batch"] for line in open(run + "/hashes.jsonl")]

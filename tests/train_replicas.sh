@@ -16,7 +16,7 @@ two() { # SETTINGS OF RANK 1 -- SETTINGS OF BOTH: VAR=VALUE are of the environme
 # --- kernels of two levels
 mixed=(env DROVER_CPU=ref)
 if [ "$("$drover" doctor 2>/dev/null | grep -c 'kernels *ref')" = 0 ]; then
-    expect 0 "for the same bits all take kernels ref, bf16 products by fp32" two -- run_dir=mixed parallel.tensor=2
+    expect 0 "so that bits are equal, all use kernels ref, bf16 products by fp32" two -- run_dir=mixed parallel.tensor=2
     says "ranks differ: kernels " "kernels ref, bf16 products by fp32 on rank 1" "step 4"
     check "it is said once" test "$(grep -c 'ranks differ' out)" = 1
     DROVER_CPU=ref expect 0 "step 4" train 1 low

@@ -155,7 +155,7 @@ cp -r straight othertok
 cp -r tok tok2
 printf '\n' >>tok2/tokenizer.json
 mv tok tok1 && mv tok2 tok
-expect 0 "tokenizer.json is not that of othertok/checkpoints/step-000040" "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
+expect 0 "tokenizer.json differs from that of othertok/checkpoints/step-000040" "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
 check "the same tokens in another file are warned of" [ "$(grep -c "another tokenizer" out)" = 0 ]
 sed -i '/texts_xxh3/d' data/set.idx.json
 expect 0 'data set "data/set" was built with another tokenizer.json' "$drover" train run.yaml --set run_dir=othertok --set training.steps=41

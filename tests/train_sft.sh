@@ -28,10 +28,10 @@ expect 2 "has no .roles" "$drover" data info data/set --sequence-length 32
 echo '{{ strftime_now("%d %b %Y") }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >dated.jinja
 dated=("$drover" data build --sft --tokenizer tok --template dated.jinja --input chat.jsonl)
 shown() { "$drover" data show "$1" --tokenizer tok | head -c 11; }
-expect 0 "dated.jinja asks for the date: it is told $(date +%F)" "${dated[@]}" --out data/today
-expect 0 "it is told 2024-02-29" "${dated[@]}" --date 2024-02-29 --out data/leap
+expect 0 "dated.jinja reads the date, which is set to $(date +%F)" "${dated[@]}" --out data/today
+expect 0 "which is set to 2024-02-29" "${dated[@]}" --date 2024-02-29 --out data/leap
 check "the date given" [ "$(shown data/leap)" = "29 Feb 2024" ]
-expect 0 "it is told 2001-09-09" env SOURCE_DATE_EPOCH=1000000000 "${dated[@]}" --out data/epoch
+expect 0 "which is set to 2001-09-09" env SOURCE_DATE_EPOCH=1000000000 "${dated[@]}" --out data/epoch
 check "the date of SOURCE_DATE_EPOCH" [ "$(shown data/epoch)" = "09 Sep 2001" ]
 expect 2 'the date is "2023-02-29", expected one as 2026-11-22' "${dated[@]}" --date 2023-02-29 --out data/no
 expect 2 "SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=soon "${dated[@]}" --out data/no
@@ -166,7 +166,7 @@ check "the tokenizer's own" cmp turns/chat_template.jinja "$(newest mixed-templa
 # --- weights alone are enough for those who do not train
 rm "$(newest turned)/optimizer.safetensors"
 for verb in "generate turned --prompt x --max-tokens 1" "eval turned --data data/turns" "ckpt export turned --out exported"; do
-    expect 0 "optimizer.safetensors is not there: the weights can be used" "$drover" $verb
+    expect 0 "optimizer.safetensors is missing: the weights can be used" "$drover" $verb
 done
 expect 1 "optimizer.safetensors: missing" "${turns[@]}" --set run_dir=turned --set training.steps=70
 
@@ -182,5 +182,5 @@ cp kept data/chat.roles
 printf '%s\n' '{"prompt": "a"}' '[1]' '{"messages": [{"role": "assistant", "content": "x"}, 3]}' >odd.jsonl
 head -3 chat.jsonl >>odd.jsonl
 expect 0 "skipped 3 records" "${build[@]}" --input odd.jsonl --out data/odd
-says 'odd.jsonl:1: "prompt" has no answer beside it' "odd.jsonl:2: no JSON object" "odd.jsonl:3:" "3 documents"
+says 'odd.jsonl:1: "prompt" has no answer in the same record' "odd.jsonl:2: no JSON object" "odd.jsonl:3:" "3 documents"
 finish

@@ -137,7 +137,7 @@ expect 2 "quote.sh:1: a quote is not closed" "$drover" config --from nemo-megatr
 printf 'python train.py --max_steps 7 --learning_rate 1e-3\n' >trains.txt
 while IFS='|' read -r name form; do
     { cat trains.txt; printf '%b\n' "$form"; } >form.sh
-    expect 2 "form.sh:2: $name is not read" "$drover" config --from args --set model.preset=llama-3.1-8b --ranks 8 form.sh
+    expect 2 "form.sh:2: $name is not supported" "$drover" config --from args --set model.preset=llama-3.1-8b --ranks 8 form.sh
     grep -qF -- "$name" "$tests"/../docs/translate.md && ok || bad "docs/translate.md does not name $name"
 done <<'FORMS'
 until|until false; do A=1; done
@@ -333,7 +333,7 @@ expect 0 "global_batch_size: 256 " $args -- srun -N4 --ntasks-per-node=8 python 
 expect 0 "global_batch_size: 256 " $args -- srun -N4 --ntasks-per-node=1 torchrun --nnodes=4 --nproc-per-node=8 $clm
 expect 0 "global_batch_size: 256 " $args --ranks 32 -- torchrun --nnodes 1:4 --nproc_per_node auto $clm
 expect 2 '"nproc_per_node" is "auto", expected a number of processes; or give --ranks N' $args -- torchrun --nproc_per_node auto $clm
-expect 2 "accelerate does not say how many processes it starts; give --ranks N" $args -- accelerate launch --multi_gpu $clm
+expect 2 "the number of processes that accelerate starts is not known; give --ranks N" $args -- accelerate launch --multi_gpu $clm
 expect 2 "accept it by --accept config_file" $args -- accelerate launch --config_file fsdp.yaml --num_processes 8 $clm
 
 # --- programs: what trains something else is refused, and each has its own defaults

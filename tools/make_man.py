@@ -66,7 +66,7 @@ for name, text in (
         ("DROVER_THREADS", "threads of a process, where training.threads does not say it; else OMP_NUM_THREADS, else all cores that it may use"),
         ("DROVER_CPU", f"{choices('DROVER_CPU')}: the kernels to use, by default the highest that the processor has"),
         ("DROVER_GEMM", f"{choices('DROVER_GEMM')}: the arithmetic of bf16 products"),
-        ("DROVER_PEAK_FLOPS", "what one rank can compute, in FLOP/s, in place of measuring it: for mfu and the times of plans"),
+        ("DROVER_PEAK_FLOPS", "the peak of one rank in FLOP/s, instead of measuring it: for mfu and the times of plans"),
         ("DROVER_RETRY_STATUS", "exit status in place of 75"),
         ("DROVER_EXPECT_RANKS", "refuse another number of ranks"),
         ("DROVER_EXPECT_NODES", "refuse another number of hosts"),

@@ -51,7 +51,7 @@ drv_status backend_peak_flops(backend *b, double *flops_per_s) {
     if (said && *said) {
         if (!str_to_f64(said, &peak) || !(peak > 0 && peak < HUGE_VAL))
             return drv_fail(DRV_E_USAGE,
-                    "DROVER_PEAK_FLOPS is \"%.40s\", expected what one rank can compute, in FLOP/s: 1.5e12",
+                    "DROVER_PEAK_FLOPS is \"%.40s\", expected the peak of one rank in FLOP/s, such as 1.5e12",
                     said);
         *flops_per_s = peak;
         return DRV_OK;

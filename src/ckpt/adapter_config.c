@@ -65,8 +65,8 @@ static drv_status check_key(const char *path, const char *key, const json_t *v) 
     }
     if (is_off(v)) return DRV_OK; // a later PEFT's, and not used
     return drv_fail(DRV_E_DATA,
-            "%s: key \"%.80s\" is set, which drover does not know: it may change the model", path,
-            key);
+            "%s: key \"%.80s\" is set, which drover does not support and which may change the model",
+            path, key);
 }
 
 // --- values

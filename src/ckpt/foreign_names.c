@@ -196,8 +196,7 @@ drv_status foreign_sizes_read(const char *where, const json_t *config, foreign_s
         DRV_TRY(read_size(where, config, "vocab_size", &out->vocab));
     if (out->heads % out->kv_heads == 0 && out->head_dim % 2 == 0 && out->head_dim) return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "%s: %lld heads of %lld with %lld of keys, expected heads of an even size, and a "
-            "multiple of those of keys",
+            "%s: %lld heads of size %lld and %lld key-value heads, expected an even size, and a number of heads that is a multiple of the key-value heads",
             where, (long long)out->heads, (long long)out->head_dim, (long long)out->kv_heads);
 }
 

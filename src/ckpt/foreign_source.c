@@ -169,8 +169,7 @@ drv_status foreign_config(foreign_model *m, const char *given, json_t *own) {
         m->config = own;
     } else
         status = drv_fail(DRV_E_DATA,
-                "\"%s\" is %s without a config.json that says the sizes of the model; put the one of "
-                "the model into \"%s\", or name it with --config",
+                "\"%s\" is %s without a config.json that has the sizes of the model; copy the model's to \"%s\", or name it with --config",
                 m->path, m->format, m->folder);
     if (status == DRV_OK) status = foreign_sizes_read(where, m->config, &m->sizes);
     if (status == DRV_OK) m->cuts_vocabulary = m->sizes.vocab > 0;

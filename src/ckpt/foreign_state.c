@@ -75,8 +75,7 @@ static drv_status open_any(arena *a, const char *path, model_source *out,
     if (rank_files_are_there(a, path)) return source_open_ranks_optimizer(a, path, out, progress);
     if (!file_is_dir(path) && torch_is_file(path))
         return drv_fail(DRV_E_DATA,
-                "\"%s\" is one file of torch.save, whose optimizer's state goes by the number of a "
-                "parameter, not by its name; save it by torch.distributed.checkpoint, or give "
+                "\"%s\" is one file of torch.save, whose optimizer state numbers parameters instead of naming them; save it by torch.distributed.checkpoint, or give "
                 "model.weights: load, which begins at step 0",
                 path);
     return drv_fail(DRV_E_DATA,

@@ -195,8 +195,7 @@ static drv_status put_tokenizer(writing *out) {
             .eos = eos,
             .n_eos = list_ends(out, out->generation, eos)};
     if (!json)
-        log_warn("%s has no tokenizer.json; the file will have no tokenizer, and llama.cpp runs no "
-                 "model without one",
+        log_warn("%s has no tokenizer.json; the file will have no tokenizer, and llama.cpp does not run a model without one",
                 source->path);
     return vocabulary_put(&texts, &out->header);
 }

@@ -240,8 +240,7 @@ static drv_status check(const model_source *s, const ckpt_tensor *list, int n,
                 from ? check_shape(from, &list[i].entry)
                      : drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"%s", s->path, name,
                                strcmp(name, "lm_head.weight") == 0
-                                       ? "; if the embedding takes its place, config.json has to say "
-                                         "tie_word_embeddings: true"
+                                       ? "; if it is tied to the embedding, config.json must have tie_word_embeddings: true"
                                        : "");
     }
     arena_free(a);

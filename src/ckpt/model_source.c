@@ -126,7 +126,7 @@ const char *model_source_foreign(arena *a, const char *folder) {
     for (int i = 0; i < n; i++)
         if (is_called_torch(a, path_join(a, folder, names[i])))
             return arena_printf(a,
-                    "%s: that is a file of PyTorch; name it itself, beside its config.json: %s/%s",
+                    "%s: this is a file of PyTorch; give its own path, with config.json in the same folder: %s/%s",
                     names[i], folder, names[i]);
     return NULL;
 }
@@ -138,8 +138,7 @@ static drv_status refuse_file(arena *a, const char *path) {
             return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[i].advice);
     if (str_ends(path, ".safetensors"))
         return drv_fail(DRV_E_DATA,
-                "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
-                path);
+                "\"%s\" is a file of weights, expected its folder, with config.json", path);
     if (is_called_torch(a, path))
         return drv_fail(DRV_E_DATA,
                 "\"%s\" is not a file of torch.save, neither a zip file nor one of the older form",

@@ -41,8 +41,8 @@ drv_status model_write_check(const char *source, const char *path, bool force) {
     if (!file_is_dir(path))
         return drv_fail(DRV_E_USAGE, "\"%s\" is a file, expected a folder to write to", path);
     if (same_folder(source, path))
-        return drv_fail(DRV_E_USAGE, "\"%s\" is what is read, expected another folder to write to",
-                path);
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" is the source itself, expected another folder to write to", path);
     arena *a = arena_new("look at a folder");
     drv_status status = check_folder(a, path, force);
     arena_free(a);

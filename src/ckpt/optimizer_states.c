@@ -153,8 +153,7 @@ static drv_status read_parameters(reading *r) {
             if (listed >= o->n) continue;
             if (number->kind != PICKLE_INT || number->integer < 0 || number->integer >= o->n)
                 return drv_fail(DRV_E_DATA,
-                        "%s: group %d of the optimizer has a parameter beyond those of the model, "
-                        "which are %d",
+                        "%s: group %d of the optimizer has a parameter with an index beyond the model's %d parameters",
                         r->file->part.path, g, o->n);
             DRV_TRY(read_parameter(r, number->integer));
         }
@@ -211,7 +210,7 @@ static drv_status find_parameters(reading *r) {
                 r->file->part.path);
     if (ways > 1)
         return drv_fail(DRV_E_DATA,
-                "%s: %d groups of parameters do not tell which weight is in which; convert the "
+                "%s: %d groups of parameters do not identify their weights; convert the "
                 "checkpoint to a form with names (Megatron-LM: --ckpt-convert-format torch_dist "
                 "--dist-ckpt-optim-fully-reshardable)",
                 r->file->part.path, n_groups);
@@ -388,7 +387,7 @@ static drv_status read_buffer(optimizer_states *o, torch_file *file, int chunk,
         if (from.tensor->n_dims != 1 || (n != plain && n != padded))
             return drv_fail(DRV_E_DATA,
                     "%s: \"%s\" of buffer %d has %lld elements, expected %lld, or %lld with all "
-                    "padding; where buckets end cannot be known, so convert the checkpoint "
+                    "padding; the ends of buckets are not known, so convert the checkpoint "
                     "(Megatron-LM: --ckpt-convert-format torch_dist "
                     "--dist-ckpt-optim-fully-reshardable)",
                     file->part.path, keys[k], chunk, (long long)n, (long long)plain,

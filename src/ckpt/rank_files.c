@@ -161,7 +161,7 @@ static drv_status find_in_archive(arena *a, const file_part *archive, rank_files
     rank_name rank;
     if (!tar_is_tar(archive))
         return drv_fail(DRV_E_DATA,
-                "\"%s\" is no tar archive, or a compressed one; unpack it (tar xzf FILE -C DIR) and "
+                "\"%s\" is not a tar archive, or is compressed; unpack it (tar xzf FILE -C DIR) and "
                 "give DIR",
                 archive->path);
     DRV_TRY(tar_read(a, archive, &tar));

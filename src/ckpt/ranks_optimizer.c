@@ -32,7 +32,7 @@ static drv_status read_shards(rank_joining *j, int i, optimizer_states *o) {
     DRV_TRY(rank_files_shards(j->m->a, &j->files, i, &shards, &n));
     if (!n)
         return drv_fail(DRV_E_DATA,
-                "%s: has no optimizer's state, and no file of it is beside; give model.weights: load, "
+                "%s: has no optimizer state, and there is no separate file for it; give model.weights: load, "
                 "which begins at step 0",
                 j->files.file[i]);
     for (int k = 0; k < n; k++) {

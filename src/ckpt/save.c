@@ -142,7 +142,7 @@ static drv_status move_aside(ckpt_saver *saver) {
     char *aside = arena_printf(saver->a, "%s.refused", saver->final);
     for (int i = 2; file_exists(aside); i++)
         aside = arena_printf(saver->a, "%s.refused-%d", saver->final, i);
-    log_warn("\"%s\", which was refused, is now \"%s\"", saver->final, aside);
+    log_warn("\"%s\", which was refused, is renamed to \"%s\"", saver->final, aside);
     if (rename(saver->final, aside) == 0) return DRV_OK;
     return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", saver->final, aside,
             strerror(errno));

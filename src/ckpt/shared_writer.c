@@ -186,7 +186,7 @@ static drv_status add_sizes(shared_file *f, int64_t *out) {
         const int64_t n = f->in_bytes[r];
         if (n != FAILED && (n < 0 || n > most - total))
             return drv_fail(DRV_E_DEVICE,
-                    "\"%s\": rank %d says that it sends %lld bytes of a block of %lld", f->path, r,
+                    "\"%s\": rank %d announced %lld bytes for a block of %lld", f->path, r,
                     (long long)n, (long long)f->block_bytes);
         f->stopped |= n == FAILED;
         total += n;
@@ -224,7 +224,7 @@ static drv_status place_runs(shared_file *f) {
         if (left >= 0) memcpy(&head, f->in.p + i, sizeof head);
         if (left < head.bytes || (int64_t)head.at + head.bytes > f->block_bytes)
             return drv_fail(DRV_E_DEVICE,
-                    "\"%s\": what other ranks have sent is not part of a block", f->path);
+                    "\"%s\": other ranks sent bytes that do not belong to the block", f->path);
         memcpy(f->block + head.at, f->in.p + i + sizeof head, head.bytes);
         f->filled += head.bytes;
         i += (int64_t)sizeof head + head.bytes;

@@ -43,8 +43,9 @@ static drv_status add_indexed(folder *f, const char *index, const char *tensor,
         DRV_TRY(add_file(f, path));
     }
     if (st_find(name_map_get(&f->by_path, path), tensor)) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: weight_map says that \"%.80s\" is in %s, but it is not", index,
-            tensor, name);
+    return drv_fail(DRV_E_DATA,
+            "%s: weight_map has \"%.80s\" in %s, but that file does not contain it", index, tensor,
+            name);
 }
 
 // Every tensor of the files is where the index says, and nowhere else.

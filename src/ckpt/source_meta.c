@@ -270,8 +270,7 @@ static drv_status find_parts(const meta_source *m, const char *name, meta_origin
         if (part->n_dims != (o->join == THE_SAME ? 1 : 2) || part->elements == 0 ||
                 (o->n && part->type != o->parts[0]->type))
             return drv_fail(DRV_E_DATA,
-                    "%s: tensor \"%s\" is of %s with %d dimensions, which is not what other shards or "
-                    "Llamas have",
+                    "%s: tensor \"%s\" is of %s with %d dimensions, which differs from other shards or from a Llama",
                     m->files[i].part.path, name, part->type->name, part->n_dims);
         o->files[o->n] = &m->files[i];
         o->parts[o->n++] = part;

@@ -179,8 +179,7 @@ static drv_status choose_key(arena *a, const torch_file *f, const char **key) {
     drv_status status = DRV_OK;
     if (n == 0)
         status = drv_fail(DRV_E_DATA,
-                "%s: is no dict of tensors, and none in it is; drover ckpt show lists what it has, "
-                "and --key chooses a dict",
+                "%s: is not a dict of tensors and contains none; drover ckpt show lists its content, and --key chooses a dict",
                 f->part.path);
     else if (n > 1)
         status = drv_fail(DRV_E_DATA,
@@ -251,8 +250,8 @@ static drv_status check_index(const torch_source *torch, const char *index, cons
             const char *name = torch->files[i].tensors[k].name, *path = torch->files[i].part.path;
             const char *file = json_string_value(json_object_get(map, name));
             if (!file || strcmp(path_join(torch->a, torch->folder, file), path) != 0)
-                return drv_fail(DRV_E_DATA, "%s: weight_map does not say that \"%.80s\" is in %s",
-                        index, name, path);
+                return drv_fail(DRV_E_DATA, "%s: weight_map does not have \"%.80s\" in %s", index,
+                        name, path);
         }
     if (n == json_object_size(map)) return DRV_OK;
     return drv_fail(DRV_E_DATA, "%s: weight_map names %zu tensors, but the files have %zu", index,

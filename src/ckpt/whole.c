@@ -109,7 +109,8 @@ static bool may_be_gone(const verification *v, const char *name) {
     if (strcmp(name, "optimizer.safetensors") != 0 && strcmp(name, "trainer.json") != 0)
         return false;
     if (!v->weights_do || access(path, F_OK) == 0 || errno != ENOENT) return false;
-    log_info("%s is not there: the weights can be used, but no run goes on from them", path);
+    log_info("%s is missing: the weights can be used, but no run can resume from this checkpoint",
+            path);
     return true;
 }
 

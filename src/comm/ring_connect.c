@@ -184,7 +184,7 @@ drv_status ring_connect(comm *self, int fd[2]) {
         if (!broken) set_up(fd[i] = met.fd[i]);
     }
     if (broken && self->rank == 0)
-        log_warn("ranks cannot watch each other: only the launcher notices one that dies");
+        log_warn("ranks cannot watch each other: only the launcher notices the death of a rank");
     free(all);
     return status;
 }

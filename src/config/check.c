@@ -492,8 +492,7 @@ static drv_status check_objective(const run_config *cfg) {
                 config_where(cfg, "data.pack"), cfg->pack == PACK_STREAM ? "stream" : "documents");
     if (cfg->loss == COUNT_AUTO || cfg->loss == COUNT_RESPONSES) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: key \"data.loss\" is %s, expected auto or responses with training.objective dpo: the two responses "
-            "are what counts",
+            "%s: key \"data.loss\" is %s, expected auto or responses with training.objective dpo: the loss is on both responses",
             config_where(cfg, "data.loss"), cfg->loss == COUNT_LAST ? "last" : "all");
 }
 

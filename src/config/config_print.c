@@ -179,7 +179,7 @@ void config_print_reference(str *out) {
             "\n"
             "## Keys of other trainers\n"
             "\n"
-            "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused with the name that it has\nhere, whatever section it stands in. `drover config --from` translates whole files by the tables below the first.\n"
+            "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused, in any section, with its name\nin drover. `drover config --from` translates whole files by the tables below the first.\n"
             "\n");
     foreign_keys_print(out);
     arena_free(a);

@@ -32,7 +32,7 @@ void config_say_old_keys(const run_config *cfg) {
     for (int i = 0; i < N_RENAMED; i++) {
         const value *v = config_given(cfg, renamed[i].now);
         if (v && strcmp(v->path, renamed[i].before) == 0)
-            log_info("%s: \"%s\" is called \"%s\" now, and is printed so", v->where,
+            log_info("%s: \"%s\" is now called \"%s\", and is printed by this name", v->where,
                     renamed[i].before, renamed[i].now);
     }
 }

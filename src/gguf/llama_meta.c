@@ -238,8 +238,7 @@ static drv_status check_tokens(const gguf_file *f, int64_t n_rows) {
                 "%s: the tokenizer has %lld tokens, but token_embd.weight %lld rows", f->path,
                 (long long)tokens->n, (long long)n_rows);
     if (tokens->n < n_rows)
-        log_warn("%s: the tokenizer has %lld tokens, token_embd.weight %lld rows: the last %lld are "
-                 "no token",
+        log_warn("%s: the tokenizer has %lld tokens, token_embd.weight %lld rows: the last %lld rows have no token",
                 f->path, (long long)tokens->n, (long long)n_rows, (long long)(n_rows - tokens->n));
     return DRV_OK;
 }

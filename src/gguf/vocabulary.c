@@ -27,12 +27,11 @@ static drv_status read_kind(arena *a, const gguf_file *f, vocabulary *v, bool *f
                 "%s: tokenizer.ggml.model is \"%.40s\", which is not read; expected \"gpt2\" "
                 "(byte-level BPE) or \"llama\" (sentencepiece)",
                 f->path, model);
-    if (!pre) log_warn("%s: tokenizer.ggml.pre is missing; GPT-2's is taken", f->path);
+    if (!pre) log_warn("%s: tokenizer.ggml.pre is missing; GPT-2's is assumed", f->path);
     v->pre = pre_type_of(pre ? pre : "default");
     if (v->pre) return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "%s: tokenizer.ggml.pre is \"%.40s\", a pre-tokenizer that is not known; expected one "
-            "of %s",
+            "%s: tokenizer.ggml.pre is \"%.40s\", an unknown pre-tokenizer; expected one of %s",
             f->path, pre, pre_type_names());
 }
 

@@ -214,7 +214,7 @@ drv_status generator_encode(const generator *g, const char *text, size_t n, bool
     encoder_free(e);
     str_free(&clean);
     if (specials && tokenizer_begin_once(g->tokenizer, ids, begin, NULL))
-        log_info("the prompt begins with %s already, which is put in front of texts: it stands there once",
+        log_info("the prompt begins with %s already, which the tokenizer would add: it is added only once",
                 tokenizer_token_text(g->tokenizer, ids->p[begin]));
     for (int64_t i = begin; i < ids->n; i++)
         if (ids->p[i] >= g->config.model.vocab_size)

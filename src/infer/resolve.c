@@ -84,9 +84,9 @@ static drv_status base_of(arena *a, const char *folder, const char **out) {
         return model_base_folder(a, found, out);
     }
     return drv_fail(DRV_E_DATA,
-            "%s/adapter_config.json: base_model_name_or_path is \"%s\", %s; give the base as MODEL "
-            "beside --adapter",
-            folder, named, *named ? "which is no model here" : "so the base is not known");
+            "%s/adapter_config.json: base_model_name_or_path is \"%s\", %s; give the base as MODEL and this folder by --adapter",
+            folder, named,
+            *named ? "which is not a model on this machine" : "so the base is not known");
 }
 
 // A model in another format, which has a tokenizer, unless the adapter beside it may have one.

@@ -103,7 +103,7 @@ static void take_leave(void *ctx, int node) {
     if (self->attempt.runs && from->place >= 0)
         self->attempt.asked = true;
     else if (self->attempt.runs) {
-        log_info("node %d (%s), which waited, is stopped", node, from->host);
+        log_info("the waiting node %d (%s) is stopped", node, from->host);
         control_send(&from->line, CONTROL_END, fields, 2);
         control_flush(&from->line, 1);
     } else
@@ -265,7 +265,7 @@ static void decide(head *self, const attempt_end *end, const char *why) {
                 *why ? ": " : "", why,
                 made.wait_s > 0 ? arena_printf(self->a, "in %.0f s", made.wait_s) : "at once");
     if (made.spared)
-        log_warn("node %d has failed twice, but the others are not enough without it", end->node);
+        log_warn("node %d has failed twice, but without it there are too few nodes", end->node);
     if (made.excluded > 0) {
         log_warn("node %d (%s) has failed twice within %s: it is excluded", made.excluded,
                 end->host, str_long_duration(self->job->rules.window_s));

@@ -249,7 +249,7 @@ static void take_newcomers(meeting *self) {
 static void is_lost(meeting *self, int node) {
     met_node *who = &self->members[node];
     const char *why = arena_printf(self->a, "node %d (%s) is gone", node, who->host);
-    log_warn("%s%s", why, self->has_begun ? "" : "; waiting for it to come again");
+    log_warn("%s%s", why, self->has_begun ? "" : "; waiting for it to reconnect");
     control_close(&who->line);
     who->here = who->ready = false;
     self->n_here--;
@@ -286,7 +286,7 @@ static void serve_node(meeting *self, int node) {
     control_pump(&of->line);
     while (control_take(&of->line, &said)) {
         if (take_word(self, node, &said)) continue;
-        log_warn("node %d (%s) speaks out of turn", node, of->host);
+        log_warn("node %d (%s) sent an unexpected message", node, of->host);
         control_close(&of->line);
     }
     if (of->line.closed) is_lost(self, node);

@@ -213,8 +213,8 @@ static void obey(member *self) {
         if (said.kind == CONTROL_WELCOME && said.n_fields == 2) {
             self->welcome = true;
             self->returns = strcmp(said.field[1], "1") == 0;
-            log_info("node %d of %d: node 0 is there, at %s; waiting for its word", self->job->node,
-                    self->job->n_nodes, self->address);
+            log_info("node %d of %d: node 0 is connected, at %s; waiting for its instructions",
+                    self->job->node, self->job->n_nodes, self->address);
         }
         if (said.kind == CONTROL_OVER) self->clears = true;
         if (said.kind == CONTROL_COMMAND && self->welcome && !self->local.child && !self->clears &&
@@ -262,7 +262,7 @@ static bool clear_up(member *self) {
 
 // The ranks here belong to an attempt that has lost this node. A signal ends the search for node 0.
 static drv_status come_again(member *self) {
-    log_warn("the connection to node 0 is lost; looking for it again");
+    log_warn("the connection to node 0 is lost; reconnecting");
     control_close(&self->line);
     self->welcome = false;
     while (!clear_up(self)) {

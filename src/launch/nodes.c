@@ -276,7 +276,7 @@ static drv_status check(const reading *self) {
                 "PET_RDZV_ENDPOINT and PET_RDZV_BACKEND ask for an elastic rendezvous, which gives no ranks; expected PET_NODE_RANK and PET_NNODES");
     if (found->nodes.by && found->nodes.value > 1 && !found->node_rank.by)
         return drv_fail(DRV_E_USAGE,
-                "%s says %d nodes, but nothing which of them this one is; expected --node-rank or DROVER_NODE_RANK",
+                "%s says %d nodes, but not which of them this node is; expected --node-rank or DROVER_NODE_RANK",
                 found->nodes.by, found->nodes.value);
     if (found->nodes.by && found->node_rank.by && found->node_rank.value >= found->nodes.value)
         return drv_fail(DRV_E_USAGE, "%s is %d, expected less than the %d nodes of %s",

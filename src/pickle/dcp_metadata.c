@@ -116,7 +116,7 @@ static drv_status read_tensor(const reading *r, const pickle_value *v, dcp_entry
 
 static drv_status read_entry(const reading *r, const pickle_entry *from, dcp_entry *e) {
     e->name = text_of(r->a, from->key);
-    if (!e->name) return drv_fail(DRV_E_DATA, "%s: a name of a tensor is no text", r->path);
+    if (!e->name) return drv_fail(DRV_E_DATA, "%s: the name of a tensor is not a text", r->path);
     if (is_class(from->value, "TensorStorageMetadata")) return read_tensor(r, from->value, e);
     if (!is_class(from->value, "BytesStorageMetadata"))
         return bad(r, e->name, "is neither a tensor nor an object");

@@ -25,7 +25,7 @@ drv_status torch_storage_id(arena *a, const char *path, const pickle_value *pers
     if (id->kind != PICKLE_TUPLE || id->list.n < 5 || id->list.n > 6 ||
             !pickle_is_text(id->list.items[0], "storage"))
         return drv_fail(DRV_E_DATA,
-                "%s: byte %lld: a persistent id that is no storage (class, key, device, elements)",
+                "%s: byte %lld: a persistent id is not a storage (class, key, device, elements)",
                 path, (long long)persistent->at);
     pickle_value *const *part = id->list.items;
     *type = part[1]->kind == PICKLE_NAME ? torch_type_of_storage(part[1]->name->name) : NULL;

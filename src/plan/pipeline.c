@@ -79,7 +79,7 @@ static drv_status check(const pipeline_shape *shape) {
     if (shape->forward_only) return DRV_OK;
     if (shape->group < shape->ranks || shape->group > shape->micro_batches)
         return drv_fail(DRV_E_USAGE,
-                "schedule interleaved goes in groups of %d micro-batches, expected from %d (the "
+                "schedule interleaved uses groups of %d micro-batches, expected from %d (the "
                 "ranks) to %d (all of them)",
                 shape->group, shape->ranks, shape->micro_batches);
     const int rest = shape->micro_batches % shape->group;

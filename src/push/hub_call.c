@@ -202,8 +202,8 @@ drv_status hub_call_settle(const hub_link *link, hub_call *call, CURLcode result
     snprintf(why, sizeof why, "the server answered %ld", call->code);
     const char *reason = answered ? why : curl->easy_strerror(result);
     if (call->once && !never_began(call, result))
-        return drv_fail(DRV_E_IO, "%.*s: %s: whether it was done is not known", (int)url.n, url.p,
-                reason);
+        return drv_fail(DRV_E_IO, "%.*s: %s: it is not known whether the request took effect",
+                (int)url.n, url.p, reason);
     return again(link, call, reason);
 }
 

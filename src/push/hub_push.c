@@ -494,8 +494,8 @@ drv_status hub_push(arena *a, const push_opts *opts, push_file *files, int n_fil
         if (others == MAX_OTHERS)
             return drv_fail(DRV_E_BUSY, "hf:%s: the branch \"%s\" has moved %d times before ours",
                     opts->repo, opts->branch, others + 1);
-        log_info("hf:%s: somebody has committed to \"%s\" since; asking again what is there",
-                opts->repo, opts->branch);
+        log_info("hf:%s: another commit was made to \"%s\"; checking its files again", opts->repo,
+                opts->branch);
         DRV_TRY(read_head(&self, &missing));
         if (missing) return missing_is(&self, missing);
     }

@@ -212,7 +212,7 @@ static drv_status take_answer(crowd *all, hub_call *call) {
         const bool gone = call->code == 403 || call->code == 404 || call->code == 410;
         if (!(job->resumed && call->code < 500) && !(gone && call->number >= 0))
             return hub_call_refused(call);
-        log_info("%s: storage answered %ld; the hub is asked for other addresses",
+        log_info("%s: storage responded with status %ld; asking the hub for new URLs",
                 job->object->name, call->code);
         job->lost = true;
         all->done -= job->sent;

@@ -52,7 +52,7 @@ observers *observers_begin(arena *a, const run_config *cfg) {
             .view = self->view};
     for (int i = 0; i < N_OBSERVERS; i++)
         if (all[i]->begin(&run, &self->of[i]) != DRV_OK)
-            log_warn("%s: %s; training goes on without it", all[i]->name, drv_message());
+            log_warn("%s: %s; training continues without it", all[i]->name, drv_message());
     return self;
 }
 

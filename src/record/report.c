@@ -104,7 +104,7 @@ void report_valid(report *r, int64_t step, const evaluation_result *result) {
     if (isnan(r->first_valid)) {
         r->first_valid = result->loss;
         if (tokens < FEW_TOKENS)
-            log_warn("only %lld token%s to validate on, whose loss says little: a larger share of data.split, or data.valid, gives more",
+            log_warn("only %lld token%s to validate on, whose loss is not reliable: increase the share in data.split, or give data.valid",
                     tokens, str_plural(tokens));
     }
     r->last_valid = result->loss;

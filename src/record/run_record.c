@@ -47,7 +47,7 @@ struct run_record {
 // Warns once: a failure to write about a run does not end it.
 static void note(run_record *self, drv_status status) {
     if (status != DRV_OK && !self->failing)
-        log_warn("the journal of the run: %s; training goes on without it", drv_message());
+        log_warn("the journal of the run: %s; training continues without it", drv_message());
     self->failing |= status != DRV_OK;
 }
 

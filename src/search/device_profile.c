@@ -143,7 +143,7 @@ static drv_status no_profile(arena *a, const char *name) {
     const char *names = arena_strdup(a, all.p);
     str_free(&all);
     return drv_fail(DRV_E_USAGE,
-            "there is no device profile \"%s\", expected one of %s, a machine that drover launch --instance knows, or the path of a file",
+            "there is no device profile \"%s\", expected one of %s, a machine type of drover launch --instance, or the path of a file",
             name, names);
 }
 

@@ -96,7 +96,7 @@ drv_status job_check_compile(const run_config *cfg, const job_spec *spec) {
                 config_where(cfg, "backend"), cfg->backend);
     if (t->family == DEVICE_NONE || n <= instance_ranks(t)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "--job compile: the layout asks for %d devices, and one %s, which the job has, has %d; the run's first start compiles what its cache has not got",
+            "--job compile: the layout asks for %d devices, and one %s of the job has %d; the first start of the run compiles the programs that its cache lacks",
             n, t->name, instance_ranks(t));
 }
 

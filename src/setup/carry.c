@@ -16,7 +16,7 @@ static void say_unused(const run_config *cfg, int32_t n_vocab) {
     const model_config *m = &cfg->model;
     const int64_t unused = m->vocab_size - n_vocab, tables = m->tie_word_embeddings ? 1 : 2;
     if (*cfg->from || unused < PADDING) return;
-    log_info("model.vocab_size is %lld, but the tokenizer has %d tokens: %s parameters and part of each step are for rows without a token; model.vocab_size: %d leaves them out",
+    log_info("model.vocab_size is %lld, but the tokenizer has %d tokens: %s parameters and part of each step are for rows without a token; model.vocab_size: %d avoids this",
             (long long)m->vocab_size, n_vocab, str_si((double)(unused * m->hidden_size * tables)),
             n_vocab);
 }
@@ -52,7 +52,7 @@ void carry_say_changes(const ckpt_content *now, const char *folder) {
         if (file_exists(path) && file_read(a, path, &bytes, &n) == DRV_OK && n == c->n &&
                 memcmp(bytes, c->bytes, n) == 0)
             continue;
-        log_info("changed since the last part: %s is not that of %s; new checkpoints carry the new one",
+        log_info("changed since the last part: %s differs from that of %s; new checkpoints get the new one",
                 c->name, folder);
     }
     arena_free(a);
@@ -70,8 +70,7 @@ static drv_status refuse_set(const run_config *cfg, const dataset *set, const ch
 // Sets of older versions do not say what their ids mean, which cannot be compared then.
 static drv_status warn_of_set(const run_config *cfg, const dataset *set) {
     const char *built = set->about.tokenizer;
-    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not say what its ids mean: "
-             "they may mean other text here; a set that is built again says it",
+    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not record the texts of its ids, which may be other texts here; a set that is built again records them",
             set->prefix, built ? " (\"" : "", built ? built : "", built ? "\")" : "",
             cfg->tokenizer);
     return DRV_OK;

@@ -112,8 +112,7 @@ drv_status bpe_trainer_finish(bpe_trainer *trainer, const char *dir, int64_t *n_
         return status;
     }
     if (counts.left_out)
-        log_warn("%lld of %lld distinct words are left out: those that occur fewer than %lld times "
-                 "do not fit into %s",
+        log_warn("%lld of %lld distinct words are left out: words that occur fewer than %lld times do not fit into %s",
                 (long long)counts.left_out, (long long)(counts.n + counts.left_out),
                 (long long)counts.least, str_bytes((double)trainer->o.memory));
     bpe_merges m = {0};

@@ -248,7 +248,7 @@ drv_status load_added(loader *load, const json_t *list, const json_t *beside) {
     DRV_TRY(read_all_added(load, list, beside, same_id));
     keep_added(tok);
     if (load->n_other_ids > 1)
-        log_warn("%s: %d more added tokens have other ids than the file says", load->path,
+        log_warn("%s: %d more added tokens have other ids than in the file", load->path,
                 load->n_other_ids - 1);
     tok->is_special = ARENA_ARRAY(load->a, bool, tok->n_vocab + 1);
     tok->decoded = ARENA_ARRAY(load->a, token_bytes, tok->n_vocab + 1);

@@ -214,8 +214,8 @@ static drv_status write_both(arena *a, const char *folder, json_t *settings, jso
 
 static drv_status refuse(const char *path, const char *reason) {
     return drv_fail(DRV_E_DATA,
-            "%s: tokenizer.json cannot say what it has: %s; use the file itself as the tokenizer",
-            path, reason);
+            "%s: tokenizer.json cannot express it: %s; use the file itself as the tokenizer", path,
+            reason);
 }
 
 static drv_status convert_pieces(arena *a, const char *path, const file_map *file,

@@ -221,7 +221,7 @@ static drv_status check_piece(const piece_reader *self, const token_index *index
                 self->file.path, id);
     if (m->types[id] != PIECE_UNKNOWN) return DRV_OK;
     if (m->unknown >= 0)
-        return drv_fail(DRV_E_DATA, "%s: pieces %d and %d stand for what is unknown, expected one",
+        return drv_fail(DRV_E_DATA, "%s: pieces %d and %d are both the unknown token, expected one",
                 self->file.path, m->unknown, id);
     m->unknown = id;
     return DRV_OK;
@@ -250,14 +250,13 @@ static drv_status check_all(piece_reader *self) {
     token_index_build(self->a, model->pieces, model->n, &index);
     for (int32_t id = 0; id < model->n; id++)
         DRV_TRY(check_piece(self, &index, id));
-    if (model->unknown < 0)
-        return drv_fail(DRV_E_DATA, "%s: no piece stands for what is unknown", path);
+    if (model->unknown < 0) return drv_fail(DRV_E_DATA, "%s: no piece is the unknown token", path);
     for (int byte = 0; model->byte_fallback && byte < 256; byte++) {
         char name[8];
         const int n = snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
         const int32_t id = token_index_find(&index, name, (size_t)n);
         if (id < 0 || model->types[id] != PIECE_BYTE)
-            return drv_fail(DRV_E_DATA, "%s: byte_fallback is on, but byte %s is no piece", path,
+            return drv_fail(DRV_E_DATA, "%s: byte_fallback is on, but byte %s is not a piece", path,
                     name);
     }
     model->bos = control_piece(model, &index, self->bos);

@@ -275,7 +275,7 @@ static void tell_length(const loader *l, const json_t *root) {
     const bool cut = json_is_object(json_object_get(root, "truncation")),
                pad = json_is_object(json_object_get(root, "padding"));
     if (cut || pad)
-        log_warn("%s: %s%s%s left aside: texts are encoded whole", l->path, cut ? "truncation" : "",
+        log_warn("%s: %s%s%s ignored: texts are encoded whole", l->path, cut ? "truncation" : "",
                 cut && pad ? " and " : "", pad ? "padding" : "");
 }
 

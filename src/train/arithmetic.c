@@ -42,7 +42,7 @@ drv_status ranks_agree_on_arithmetic(this_rank *r) {
     int32_t lowest = -(int32_t)level;
     DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, &lowest, 1, NULL));
     DRV_TRY(take_lowest(r, (cpu_level)-lowest));
-    log_info("ranks differ: %s on rank 0 (%s), %s on rank %d (%s); for the same bits all take %s",
+    log_info("ranks differ: %s on rank 0 (%s), %s on rank %d (%s); so that bits are equal, all use %s",
             all, comm_host(r->comm, 0), all + other * ARITHMETIC_TEXT, other,
             comm_host(r->comm, other), backend_arithmetic(r->b));
     return DRV_OK;

@@ -28,8 +28,7 @@ static drv_status check_sets(const audit_opts *opts) {
         if (!known)
             return drv_fail(DRV_E_USAGE,
                     "audit: --set %s: it would not be the same run; expected the layout (parallel.tensor, .pipeline, "
-                    ".context, .data, .zero, ...), threads, micro-batches, recomputation, or where data.train, "
-                    "data.valid, tokenizer or model.from lie now",
+                    ".context, .data, .zero, ...), threads, micro-batches, recomputation, or the present paths of data.train, data.valid, tokenizer or model.from",
                     opts->sets[i]);
     }
     return DRV_OK;
@@ -42,8 +41,7 @@ static drv_status find_recorded(const char *path, int64_t *first, int64_t *last)
     *first = *last = 0;
     if (!file_exists(path))
         return drv_fail(DRV_E_USAGE,
-                "there is no \"%s\": only a run with training.hash_every records what can be audited",
-                path);
+                "there is no \"%s\": only a run with training.hash_every can be audited", path);
     DRV_TRY(json_lines_open(path, true, &lines));
     for (json_t *line; (line = json_lines_next(&lines));) {
         const json_t *step = json_object_get(line, "step");
@@ -159,8 +157,7 @@ static drv_status load_config(const audit *self, const audit_opts *opts, run_con
     DRV_TRY(config_load(self->a, config, (const char *const *)sets, n, out));
     if (out->deterministic) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.deterministic\" is false, expected true: the run may give other bits each time, also where "
-            "nothing went wrong",
+            "%s: key \"training.deterministic\" is false, expected true: repeated runs may give different bits, even without a fault",
             config_where(out, "training.deterministic"));
 }
 

@@ -229,7 +229,7 @@ static void tell_straggler(run *r, const straggler *told) {
         log_info("%s is as fast as the others again since about step %lld", who,
                 (long long)told->step);
     else
-        log_warn("%s holds the others up: %s, %.2f times as long since step %lld", who,
+        log_warn("%s holds up the others: %s, %.2f times as long since step %lld", who,
                 told->reason, told->ratio, (long long)told->step);
     record_straggler(r->shown.record, told, host);
 }

@@ -140,7 +140,7 @@ static const char *consequence(const char *key) {
             {"data.pack", "; attention and positions differ from here on"},
             {"data.loss", "; other tokens are learned from here on"},
             {"data.too_long", "; rows come in another order from here on"},
-            {"tokenizer", "; new checkpoints carry the new one"},
+            {"tokenizer", "; new checkpoints get the new one"},
             {"parallel.partial_sum_rows",
                     "; gradients are sums of other partial sums, the last bits differ from here on"},
             {"parallel.",
@@ -273,7 +273,7 @@ drv_status resume_move_aside(const char *run_dir) {
         if (!aside) {
             for (int k = 1; !aside || file_exists(aside); k++)
                 aside = arena_printf(a, "%s/before-%d", run_dir, k);
-            log_info("moving what earlier runs left in \"%s\" to \"%s\"", run_dir, aside);
+            log_info("moving the files of earlier runs in \"%s\" to \"%s\"", run_dir, aside);
             status = dir_make(aside);
         }
         if (status == DRV_OK)

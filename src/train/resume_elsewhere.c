@@ -51,8 +51,7 @@ static drv_status set_counters(const run_config *cfg, const foreign_progress *p,
     const double tokens = p->tokens < 0 ? taken * length : (double)p->tokens;
     out->tokens = out->part_tokens = tokens <= most && tokens <= 0x1p53 ? (int64_t)tokens : 0;
     if (say && p->samples < 0)
-        log_info("%s does not say how many samples it has taken: counted are %lld steps of "
-                 "training.global_batch_size %lld",
+        log_info("%s does not record the number of samples: %lld steps of training.global_batch_size %lld are assumed",
                 cfg->from, (long long)p->step, (long long)cfg->global_batch_size);
     return DRV_OK;
 }
@@ -61,8 +60,7 @@ static drv_status set_counters(const run_config *cfg, const foreign_progress *p,
 static void compare_rates(const run_config *cfg, const foreign_progress *p) {
     const double mine = schedule_lr(cfg, p->step + 1), theirs = p->learning_rate;
     if (isnan(theirs) || fabs(mine - theirs) <= RATE_TOLERANCE * fabs(theirs)) return;
-    log_warn("%s goes on with learning rate %g, but the schedule of the config has %g in step %lld: "
-             "schedule, optimizer.lr or training.steps are not that run's",
+    log_warn("%s continues with learning rate %g, but the schedule of the config has %g in step %lld: schedule, optimizer.lr or training.steps differ from that run's",
             cfg->from, theirs, mine, (long long)p->step + 1);
 }
 

@@ -202,8 +202,7 @@ static drv_status recorded_reference(run *r, const char *folder, const char **ou
 static drv_status check_reference(const char *recorded, const char *model) {
     if (!recorded || strcmp(model, recorded) == 0) return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "the reference of this run, model %s, is neither beside the data nor what the run would begin with "
-            "now, model %s: restore PREFIX.reference-*, or give the model.from and training.seed that it began with",
+            "the reference of this run, model %s, is neither stored with the data nor the initial model of the config, model %s: restore PREFIX.reference-*, or give the model.from and training.seed that it began with",
             recorded, model);
 }
 
@@ -311,7 +310,7 @@ static void say_size(const run *r) {
     log_info("%s, on %s", backend_arithmetic(r->rank.b), backend_device(r->rank.b));
     if (!r->rank.cfg->deterministic)
         log_info(
-                "training.deterministic is false: the run may give other bits each time, and drover audit refuses it");
+                "training.deterministic is false: repeated runs may give different bits, and drover audit refuses them");
 }
 
 drv_status run_measure_peak(run *r) {

@@ -190,7 +190,7 @@ static void say_set(const rows *stream, int i, const counter *c, const row_count
                 (long long)cut.row_tokens);
     str share = {0};
     if (cut.weight < 1) str_printf(&share, "; its share of the rows to come is %.3g", cut.weight);
-    log_info("data set %s: goes on after %lld of the %lld rows of its epoch %lld%s", prefix, row,
+    log_info("data set %s: continues after %lld of the %lld rows of its epoch %lld%s", prefix, row,
             (long long)cut.n, epoch, share.p ? share.p : "");
     str_free(&share);
 }
@@ -208,7 +208,7 @@ static json_t *keep(const rows *stream, counter *const *of, const counter *list,
         json_object_set_new(entry, "blended", json_integer(0));
         json_array_append_new(out, entry);
         if (list[k].cut.weight > 0)
-            log_info("data set %s: no rows of it from here on, %lld were taken",
+            log_info("data set %s: not used from here on, after %lld rows",
                     list[k].prefix ? list[k].prefix : list[k].hash, (long long)list[k].count.taken);
     }
     return out;

@@ -473,7 +473,7 @@ static json_t *plan_json(const run *r) {
         made = json_pack("{s:s, s:f, s:o}", "device", device.name, "step_s", cost.seconds, "terms",
                 step_terms_json(&cost));
     else
-        log_warn("no plan beside the steps: %s", drv_message());
+        log_warn("steps are reported without a plan: %s", drv_message());
     arena_free(a);
     return made;
 }

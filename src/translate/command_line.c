@@ -63,7 +63,8 @@ static drv_status read_launcher(translation *self, const shell_command *command,
         counts |= by->kind == FOREIGN_SRUN || strcmp(self->facts[i].name, "ranks") == 0 ||
                   strcmp(self->facts[i].name, "devices") == 0;
     if (counts) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: %s does not say how many processes it starts; give --ranks N",
+    return drv_fail(DRV_E_USAGE,
+            "%s: the number of processes that %s starts is not known; give --ranks N",
             command_place(self->a, command), by->name);
 }
 
@@ -76,7 +77,7 @@ static drv_status read_command(translation *self, const shell_command *c,
     script_translate_variables(self, script, false);
     if (str_ends(self->program, ".sh") && !str_starts(self->program, "run_llama3"))
         return drv_fail(DRV_E_USAGE,
-                "%s: \"%s\" is a script of its own options, expected run_llama3.1_8b.sh, or the command in it",
+                "%s: \"%s\" is a script with options of its own, expected run_llama3.1_8b.sh, or the command in it",
                 command_place(self->a, c), self->program);
     if (str_ends(self->program, ".sh")) {
         self->kinds = FOREIGN_OPTIONS;

@@ -14,7 +14,7 @@ drv_status shell_refuse(const reader *self, int line, const char *what) {
 
 drv_status shell_refuse_form(const reader *self, int line, const char *name) {
     return drv_fail(DRV_E_USAGE,
-            "%s:%d: %s is not read (docs/translate.md lists what is); give the command that trains after --",
+            "%s:%d: %s is not supported (docs/translate.md lists the supported syntax); give the command that trains after --",
             self->file, line, name);
 }
 

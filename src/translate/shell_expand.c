@@ -175,7 +175,7 @@ static drv_status read_brackets(reader *self, builder *word) {
             const char *text = arena_printf(self->a, "%lld", (long long)sum);
             return add(self, word, text, strlen(text));
         }
-        set_unknown(word, arena_printf(self->a, "line %d of %s computes with what is not known",
+        set_unknown(word, arena_printf(self->a, "line %d of %s computes with an unknown value",
                                   line, self->file));
         return DRV_OK;
     }

@@ -37,7 +37,7 @@ static drv_status check_users(const char *flag, const backend_opts *opts) {
                 flag);
     if (!str_starts(flag, DETERMINISTIC) && !str_starts(flag, AND_TUNING_TOO)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "compiler flag \"%s\", expected training.deterministic to say this: XLA and the calls of cuDNN must agree",
+            "compiler flag \"%s\", expected the key training.deterministic instead: XLA and the calls of cuDNN must agree",
             flag);
 }
 

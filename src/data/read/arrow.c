@@ -38,7 +38,7 @@ static void want_all_below(arrow_reader *reader, int field) {
 
 static void say_left_out(const arrow_reader *reader, const char *column, const arrow_field *of) {
     const bool within = column != of->name;
-    log_warn("%s: column \"%s\" is left out%s%s%s: %s are not read", reader->path, of->name,
+    log_warn("%s: column \"%s\" is ignored%s%s%s: drover does not read %s", reader->path, of->name,
             within ? " of \"" : "", within ? column : "", within ? "\"" : "", of->words);
 }
 
@@ -96,7 +96,7 @@ static drv_status choose_text(arrow_reader *reader, const arrow_opts *opts) {
         reader->text = column;
         reader->columns.wanted[column] = true;
         if (opts->ids && !opts->is_named && is_ids(schema, ids))
-            log_info("%s: the text is encoded; --json-key input_ids takes the ids beside it",
+            log_info("%s: the text is encoded; --json-key input_ids takes the ids in the same row",
                     reader->path);
         return DRV_OK;
     }

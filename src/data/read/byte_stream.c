@@ -130,11 +130,11 @@ static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
 static drv_status refuse_zstd(const byte_stream *s, ZSTD_ErrorCode code) {
     if (code == ZSTD_error_frameParameter_windowTooLarge)
         return drv_fail(DRV_E_DATA,
-                "\"%s\": a zstd frame with a window of more than 2 GiB, expected at most that of zstd --long=31",
+                "\"%s\": a zstd frame with a window of more than 2 GiB, expected at most the window of zstd --long=31",
                 s->f->name);
     if (code == ZSTD_error_memory_allocation)
         return drv_fail(DRV_E_IO,
-                "\"%s\": there is no memory for the window of this zstd frame; it was packed with --long",
+                "\"%s\": not enough memory for the window of this zstd frame, which was compressed with --long",
                 s->f->name);
     return broken(s, ZSTD_getErrorString(code));
 }

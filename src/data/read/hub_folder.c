@@ -97,7 +97,7 @@ static void say(const char *folder, const survey *x, int n_left, int n_about, co
         log_info("%s: the split train alone is read, %d file%s; left out: %s; name a folder or a file to read another",
                 folder, n_left, str_plural(n_left), out.p ? out.p : "nothing");
     else if (n_about)
-        log_info("%s: left out: %s, about the data set and none of its texts", folder, out.p);
+        log_info("%s: ignored: %s, files about the data set", folder, out.p);
     str_free(&out);
 }
 

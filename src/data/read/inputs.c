@@ -175,7 +175,7 @@ static bool is_above(const folder *f, const struct stat *st) {
 static bool passes_over(const char *path) {
     const char *kind = file_odd_kind(path);
     if (!kind || file_is_dir(path)) return false;
-    log_warn("%s is %s and is passed over; as an input of its own it would be read", path, kind);
+    log_warn("%s is %s and is ignored; to read it, name it as an input", path, kind);
     return true;
 }
 
@@ -190,7 +190,7 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return add_file(self, path, named);
     if (is_above(above, &st)) { // its files would come again and again
-        log_warn("%s leads back to a folder above it and is passed over", path);
+        log_warn("%s leads back to a folder above it and is ignored", path);
         return DRV_OK;
     }
     const folder here = {st.st_dev, st.st_ino, above};

@@ -47,7 +47,7 @@ static drv_status parse_column(arena *a, const char *file, size_t i, const json_
     if (!json_is_string(name) || !json_is_string(encoding) || fixed < 0 || fixed > MAX_VALUES ||
             !(json_is_null(size) || json_is_integer(size)))
         return drv_fail(DRV_E_DATA,
-                "%s: column %zu has no name, no encoding, or a size that is no number of bytes",
+                "%s: column %zu has no name, no encoding, or a size that is not a number of bytes",
                 file, i);
     *out = (mds_column){.name = arena_strdup(a, json_string_value(name)),
             .encoding = arena_strdup(a, json_string_value(encoding)),

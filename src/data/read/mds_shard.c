@@ -58,8 +58,8 @@ static drv_status read_offsets(mds_shard *shard) {
     if (status != DRV_OK) return status;
     const uint32_t n_samples = shard->n_samples;
     if (n_samples > MAX_SAMPLES)
-        return drv_fail(DRV_E_DATA, "%s: says it has %u samples, expected at most %d", file->name,
-                n_samples, MAX_SAMPLES);
+        return drv_fail(DRV_E_DATA, "%s: its header has %u samples, expected at most %d",
+                file->name, n_samples, MAX_SAMPLES);
     if (file->samples && file->samples != n_samples)
         return drv_fail(DRV_E_DATA, "%s: has %u samples, expected %lld, as index.json says",
                 file->name, n_samples, (long long)file->samples);
@@ -232,7 +232,7 @@ static drv_status check_end(mds_shard *shard) {
     size_t got;
     DRV_TRY(byte_stream_read_all(shard->stream, &more, 1, &got));
     if (got)
-        return drv_fail(DRV_E_DATA, "%s: goes on after byte %u, where its last sample ends",
+        return drv_fail(DRV_E_DATA, "%s: has more bytes after byte %u, the end of its last sample",
                 shard->file->name, offset_at(shard, shard->n_samples));
     return DRV_OK;
 }

@@ -119,8 +119,9 @@ static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
         return drv_fail(DRV_E_DATA, "%s: does not end with PAR1: not a Parquet file, or cut short",
                 file->path);
     if ((int64_t)n > file->size - 12)
-        return drv_fail(DRV_E_DATA, "%s: the footer is said to have %u bytes, the file has %lld",
-                file->path, n, (long long)file->size);
+        return drv_fail(DRV_E_DATA,
+                "%s: the footer's length is %u bytes, but the file has only %lld", file->path, n,
+                (long long)file->size);
     unsigned char *footer = arena_alloc(a, (size_t)n + 1);
     DRV_TRY(parquet_read_at(file, file->size - 8 - n, footer, n));
     *out = (thrift){.p = footer, .end = footer + n};

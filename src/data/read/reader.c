@@ -57,7 +57,7 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
         char *separator = arena_strdup(a, opts->separator);
         if (!str_unescape(separator) || !*separator)
             return drv_fail(DRV_E_USAGE,
-                    "the separator is \"%s\", expected some text, in which \\n, \\t, \\r and \\\\ "
+                    "the separator is \"%s\", expected a text, in which \\n, \\t, \\r and \\\\ "
                     "stand for a line's end, a tab, a carriage return and a backslash",
                     opts->separator);
         in->o.separator = separator;
@@ -124,7 +124,7 @@ static drv_status find_columns_file(reader *in, const char *format, const char *
         struct stat st;
         if (fstat(0, &st) != 0 || !S_ISREG(st.st_mode))
             return drv_fail(DRV_E_DATA,
-                    "standard input: %s, which cannot be read from a pipe, as its columns lie apart; give the file's path",
+                    "standard input: %s, which cannot be read from a pipe, since it needs random access; give the file's path",
                     format);
         *path = "/dev/stdin";
     }
@@ -175,7 +175,8 @@ static void name_content(reader *in, input_packing packing) {
     if (in->named++ < NAMED_FILES)
         log_info("%s: %s%s", in->f->name, in->is_array ? "a JSON array" : kinds[in->f->kind],
                 packings[packing]);
-    if (in->named == NAMED_FILES) log_info("more files are recognised by their content, not named");
+    if (in->named == NAMED_FILES)
+        log_info("further files whose format is detected from their content are not listed");
 }
 
 // Enough of the front to tell: a first line, or a good part of it.
@@ -418,7 +419,7 @@ static void say_uncut(const reader *in) {
     if (cutter->found || !cutter->within || named >= NAMED_FILES) return;
     log_warn("%s: id %d, with which a document %s, is not in it: it is one document; --cut-before and --cut-after name another",
             in->f->name, cutter->cut.token, cutter->cut.where == CUT_AFTER ? "ends" : "begins");
-    if (++named == NAMED_FILES) log_warn("more files that are one document are not named");
+    if (++named == NAMED_FILES) log_warn("further files that are one document are not listed");
 }
 
 // The next piece of a document of token ids. The last one of a file may be empty.

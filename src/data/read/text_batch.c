@@ -179,7 +179,7 @@ static drv_status report(const reader *in, const record *bad, const char *line) 
                    : drv_fail(DRV_E_DATA, "%s:%lld: %s", name, (long long)bad->number, bad->broken);
     if (reader_options(in)->strict) return status;
     log_warn("skipped: %s", drv_message());
-    if (++named == NAMED) log_warn("more broken records are counted, not named");
+    if (++named == NAMED) log_warn("further broken records are counted, but not listed");
     return DRV_OK;
 }
 
@@ -191,7 +191,7 @@ static void report_replaced(const reader *in, const record *of, int64_t n) {
     log_warn("%s:%lld: not UTF-8: %lld invalid byte sequence%s, read as U+FFFD; to convert it: iconv -f latin1 -t utf8",
             reader_files(in, NULL)[of->file].name, (long long)of->number, (long long)n,
             str_plural(n));
-    if (++named == NAMED) log_warn("more files with such bytes are not named");
+    if (++named == NAMED) log_warn("further files with such bytes are not listed");
 }
 
 drv_status text_batch_read(text_batch *batch, reader *in) {

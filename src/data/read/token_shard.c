@@ -54,8 +54,7 @@ static drv_status not_a_bin(const token_shard *shard, int32_t magic) {
     snprintf(index, sizeof index, "%.*s.idx", end ? (int)(end - name) : (int)strlen(name), name);
     return drv_fail(DRV_E_DATA,
             "%s: begins with %d, expected 20240520 or 20240801, the magic numbers of token files%s",
-            name, magic,
-            file_exists(index) ? "; with the .idx beside it it is a data set already" : "");
+            name, magic, file_exists(index) ? "; with its .idx it is a data set already" : "");
 }
 
 static drv_status read_bin_header(token_shard *shard) {
@@ -190,7 +189,7 @@ static drv_status look_for_uint32(const token_shard *shard, size_t n_bytes) {
     for (size_t i = 0; i < n; i++)
         if (shard->chunk[4 * i + 2] || shard->chunk[4 * i + 3]) return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "%s: as uint16 every second token is 0, so it is of another type; --token-type uint32 says it, --token-type uint16 if it is not so",
+            "%s: as uint16 every second token is 0, so its type is probably uint32: give --token-type uint32, or --token-type uint16 if it is right",
             shard->file->name);
 }
 

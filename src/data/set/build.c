@@ -161,8 +161,7 @@ static drv_status write_ids(builder *build, const sft_example *made, int64_t at,
 static void say_turns(builder *build) {
     if (build->turns_said || build->opts->preference) return;
     build->turns_said = true;
-    log_info("%s writes earlier turns otherwise than last ones: of a conversation with several answers each is a document "
-             "of its own, with the messages up to it",
+    log_info("%s renders earlier turns differently from the last one: in a conversation with several answers each answer becomes a document of its own, with the messages up to it",
             sft_format_name(build->format));
 }
 
@@ -174,7 +173,7 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
         if (!piece->p) continue; // a broken record
         if (ids->begun && !build->begun_said) {
             build->begun_said = true;
-            log_info("texts begin with %s already, which the tokenizer puts in front of each: it stands there once",
+            log_info("texts begin with %s already, which the tokenizer would add to each: it is added only once",
                     tokenizer_token_text(build->tokenizer,
                             batch->ids[ids->thread].made.ids.p[ids->at]));
         }
@@ -411,7 +410,7 @@ static drv_status open_format(arena *a, builder *build) {
     if (!opts->sft) return DRV_OK;
     if (opts->append_eod)
         return drv_fail(DRV_E_USAGE,
-                "--append-eod and --eod are of texts: what ends a conversation stands in its template");
+                "--append-eod and --eod are for texts: a conversation is ended by its template");
     bool labelled = false;
     if (!opts->preference) DRV_TRY(reader_starts_with_labels(build->reader, &labelled));
     if (labelled) return DRV_OK; // a tokenizer without a template will do

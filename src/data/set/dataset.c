@@ -83,8 +83,7 @@ static drv_status check_index(dataset *set, const char *path) {
                     path, (long long)i, n);
         if (sequence_offset(set, i) != bytes)
             return drv_fail(DRV_E_DATA,
-                    "%s: sequence %lld is said to begin at byte %lld of the .bin, expected %lld, "
-                    "where the one before ends",
+                    "%s: sequence %lld begins at byte %lld of the .bin by the index, expected %lld, the end of the previous one",
                     path, (long long)i, (long long)sequence_offset(set, i), (long long)bytes);
         bytes += (int64_t)n * set->token_bytes;
         if (i % (1 << 16) == 0) dataset_forget(set);
@@ -132,7 +131,7 @@ static drv_status check(arena *a, dataset *set) {
     DRV_TRY(file_open_regular(bin, &set->fd, &n_bytes));
     if (n_bytes != set->n_tokens * set->token_bytes)
         return drv_fail(DRV_E_DATA,
-                "%s: %lld bytes long, but its index says %lld tokens of %d bytes", bin,
+                "%s: %lld bytes long, but its index has %lld tokens of %d bytes", bin,
                 (long long)n_bytes, (long long)set->n_tokens, set->token_bytes);
     return DRV_OK;
 }

@@ -62,13 +62,13 @@ drv_status dataset_open_roles(arena *a, dataset *set) {
     if (access(path, F_OK) != 0 && errno == ENOENT) {
         if (!about->known || !about->roles_hash) return DRV_OK;
         return drv_fail(DRV_E_DATA,
-                "%s: is missing, but %s.idx.json says that the set has answers marked there", path,
+                "%s: is missing, but by %s.idx.json it marks the answers of this set", path,
                 set->prefix);
     }
     DRV_TRY(file_open_regular(path, &set->roles_fd, &n_bytes));
     if (about->known && !about->roles_hash) {
-        log_warn("%s: left from another set, as %s.idx.json knows of none; it is left out of account",
-                path, set->prefix);
+        log_warn("%s: belongs to another set, since %s.idx.json has no roles; it is ignored", path,
+                set->prefix);
         close(set->roles_fd);
         set->roles_fd = -1;
         return DRV_OK;

@@ -62,7 +62,7 @@ drv_status reference_file_parse(const char *path, const void *bytes, size_t n_by
     const char *end = n_bytes ? memchr(bytes, '\n', n_bytes) : NULL;
     json_t *head;
     if (!end)
-        return drv_fail(DRV_E_DATA, "%s: no line that says what it holds, expected JSON", path);
+        return drv_fail(DRV_E_DATA, "%s: its first line is missing, expected a JSON object", path);
     const size_t n_head = (size_t)(end - (const char *)bytes) + 1;
     DRV_TRY(json_read_bytes(path, bytes, n_head, &head));
     drv_status status = check_key(path, head, key);
@@ -150,7 +150,8 @@ drv_status references_load(const rows *of, const char *model, const char *precis
         if (status == DRV_OK)
             say_known("from", values, set->about.pairs, path);
         else if (there && say)
-            log_warn("%s; the reference's log-probabilities there are of no use", drv_message());
+            log_warn("%s; the reference's log-probabilities in this file cannot be used",
+                    drv_message());
         values += 2 * set->about.pairs;
     }
     arena_free(a);

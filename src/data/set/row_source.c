@@ -155,7 +155,7 @@ static void describe_left(const row_source *src, str *out) {
         str_printf(out, "; %lld without a token to learn are left out",
                 (long long)src->count.unanswered);
     if (src->count.alike)
-        str_printf(out, "; %lld whose responses are alike are left out",
+        str_printf(out, "; %lld whose responses are equal are left out",
                 (long long)src->count.alike);
 }
 

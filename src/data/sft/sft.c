@@ -76,7 +76,7 @@ static drv_status find_tool_template(arena *a, const char *folder, const chat_mo
         return DRV_OK;
     }
     DRV_TRY(chat_template_open(a, out->path, out->source, out->n_source, &other));
-    log_info("%s: conversations with tools go through its template tool_use", out->path);
+    log_info("%s: conversations with tools use its template tool_use", out->path);
     *template = other;
     return DRV_OK;
 }
@@ -125,7 +125,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
     char day[16] = "";
     if (chat_template_asks_date(template) || chat_template_asks_date(with_tools)) {
         strftime(day, sizeof day, "%Y-%m-%d", &now); // a build goes on while the day is the same
-        log_info("%s asks for the date: it is told %s (--date sets it)", model.path, day);
+        log_info("%s reads the date, which is set to %s (--date changes it)", model.path, day);
     }
     *format = (sft_format){.hash = hash_of(&model, &tool_model, day),
             .tokenizer = tok,
@@ -312,8 +312,7 @@ drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_exampl
     if (same) return DRV_OK;
     x->misfit = true;
     return drv_fail(DRV_E_DATA,
-            "%s: where the answers are cannot be told: the text of the first %zu messages%s is not how the text of all %zu "
-            "begins; put {%% generation %%} around the answers in a copy of the template and give it by --template",
+            "%s: the answers cannot be found: the text of the first %zu messages%s is not the beginning of the text of all %zu; put {%% generation %%} around the answers in a copy of the template and give it by --template",
             chat_template_name(c->template), n, prompt ? " with the generation prompt" : "",
             json_array_size(c->messages));
 }
@@ -326,8 +325,7 @@ static drv_status answers_by_front(conversation *c, sft_example *x) {
         if (i == 0) {
             x->misfit = false;
             return drv_fail(DRV_E_DATA,
-                    "the conversation begins with the assistant: without {%% generation %%} in the template it cannot "
-                    "be told where that answer begins");
+                    "the conversation begins with the assistant: without {%% generation %%} in the template the beginning of that answer cannot be found");
         }
         DRV_TRY(conversation_front(c, i, true, x, &begin));
         if (i + 1 < n) DRV_TRY(conversation_front(c, i + 1, false, x, &end));

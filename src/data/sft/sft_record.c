@@ -153,13 +153,14 @@ static drv_status add_pair(json_t *messages, const json_t *o) {
                      *answer = record_field(o, record_forms[i].answer, &names[2]);
         if (!prompt) continue;
         if (!answer)
-            return drv_fail(DRV_E_DATA, "\"%s\" has no answer beside it, expected \"%s\" or \"%s\"",
-                    names[0], record_forms[i].answer[0], record_forms[i].answer[1]);
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" has no answer in the same record, expected \"%s\" or \"%s\"", names[0],
+                    record_forms[i].answer[0], record_forms[i].answer[1]);
         DRV_TRY(record_add_prompt(messages, prompt, names[0], input, names[1]));
         return add_answer(messages, answer, names[2]);
     }
     return drv_fail(DRV_E_DATA,
-            "no form that is known: expected messages, conversations, prompt and response, or instruction and output");
+            "unknown form, expected messages, conversations, prompt and response, or instruction and output");
 }
 
 // --- the record

@@ -39,7 +39,7 @@ static void tell_markers(const tokenizer *t, const chat_model *model) {
     }
     encoder_free(e);
     if (n_unknown > 0)
-        log_warn("%s: the template writes %s, which the tokenizer has no token for and cuts into pieces",
+        log_warn("%s: the template writes %s, for which the tokenizer has no token: it is split into pieces",
                 model->path, names.p);
     str_free(&names);
 }
@@ -57,7 +57,7 @@ static void tell_undefined(const chat_model *model, const char *role, const char
     const bool asks = memmem(model->source, model->n_source, role, strlen(role)) &&
                       !memmem(model->source, model->n_source, set, strlen(set));
     if (asks && !has_role(model, role))
-        log_warn("%s: the template asks for %s, which no file beside it says: nothing is written there%s",
+        log_warn("%s: the template writes %s, which no file of the folder defines: it is rendered as nothing%s",
                 model->path, role, ends);
 }
 

@@ -52,9 +52,9 @@ static void put_values(arena *a, const job_spec *spec, str *out) {
     shell_words(out, words, n);
     str_puts(out, ")\nrun_dir=");
     shell_word(out, spec->run_dir);
-    str_printf(out, "\ntries=%d # further ones, after ends that another try may heal\n",
+    str_printf(out, "\ntries=%d # further tries, after a failure that another try may fix\n",
             spec->tries);
-    str_printf(out, "tried=.%s.tries # counts them, beside the log\n", spec->name);
+    str_printf(out, "tried=.%s.tries # the file that counts them\n", spec->name);
     for (; *environment; environment += 2) {
         str_printf(out, "export %s=", environment[0]);
         shell_word(out, environment[1]);
@@ -68,7 +68,7 @@ static const char say[] = "\n"
 // The next try finds the same versions, so a difference is final; a failing step may be a node.
 static const char checks[] =
         "\n"
-        "# Before the ranks: every node starts the program, and it is the same one.\n"
+        "# Before the ranks start: every node can start the program, in the same version.\n"
         "if ! versions=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" \"${program[0]}\" --version) || [ -z \"$versions\" ]; then\n"
         "    try_again \"after srun could not start the program on all nodes\" && exit 75\n"
         "    say \"ended: srun could not start the program on all nodes in $tries tries\"\n"
@@ -84,7 +84,7 @@ static const char checks[] =
 
 static const char secret[] =
         "\n"
-        "# What the nodes prove to each other: a file that this user alone can read, gone with the job.\n"
+        "# The secret by which nodes recognise each other: a file that only this user can read, removed with the job.\n"
         "secret=$(umask 077 && mktemp \"$PWD/.drover-secret-XXXXXX\") || exit 75\n"
         "head -c 32 /dev/urandom >\"$secret\"\n"
         "trap 'rm -f \"$secret\"' EXIT\n"
@@ -93,14 +93,14 @@ static const char secret[] =
 // Text from a file counts only if it is a number: a shell would evaluate anything else.
 static const char numbers[] =
         "\n"
-        "# number_of TEXT ELSE: TEXT where it is digits alone\n"
+        "# number_of TEXT ELSE: prints TEXT if it is a number, otherwise ELSE\n"
         "number_of() {\n"
         "    case $1 in\n"
         "    '' | *[!0-9]* | ??????????*) echo \"$2\" ;;\n"
         "    *) echo \"$((10#$1))\" ;;\n"
         "    esac\n"
         "}\n"
-        "# field NAME: a number of the run's status.json\n"
+        "# field NAME: prints a number from the run's status.json\n"
         "field() {\n"
         "    tr '\\n\\0' '  ' 2>/dev/null <\"$run_dir/status.json\" | sed -nE \"s/.*\\\"$1\\\": *([0-9]+) *[,}].*/\\1/p\"\n"
         "}\n"
@@ -109,21 +109,21 @@ static const char numbers[] =
 
 static const char run_status[] =
         "\n"
-        "# The status of the run that has just ended: its own word, else srun's.\n"
+        "# Prints the exit status of the run that has just ended: from status.json, otherwise srun's.\n"
         "status_of_run() {\n"
-        "    local said=\n"
-        "    [ ! \"$run_dir/status.json\" -nt \"$began\" ] || said=$(field status)\n"
-        "    number_of \"$said\" \"$1\"\n"
+        "    local status=\n"
+        "    [ ! \"$run_dir/status.json\" -nt \"$began\" ] || status=$(field status)\n"
+        "    number_of \"$status\" \"$1\"\n"
         "}\n";
 
 static const char functions[] =
         "\n"
-        "slow= # hosts that stand out before the run\n"
-        "# A try on other hosts is a new job, which says of which one it is.\n"
+        "slow= # hosts that are slow or faulty in the check before the run\n"
+        "# A try on other hosts is a new job, which names the first one.\n"
         "first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}\n"
         "unset DROVER_FIRST_JOB\n"
         "\n"
-        "# Hosts on which ranks were lost at least twice, with commas.\n"
+        "# Prints the hosts on which ranks were lost at least twice, separated by commas.\n"
         "bad_hosts() {\n"
         "    [ -e \"$run_dir/events.jsonl\" ] || return 0\n"
         "    sed -nE '/\"event\": *\"failure\"/{/\"cause\": *\"(fault|hang|peer|device)\"/"
@@ -131,13 +131,13 @@ static const char functions[] =
         "        sort | uniq -c | awk '$1 > 1 { print $2 }' | paste -sd, -\n"
         "}\n"
         "\n"
-        "# The job once more: in its place, or, to keep away from hosts, as a new job.\n"
+        "# Requeues the job, or, to exclude hosts, submits a new one.\n"
         "again() {\n"
         "    local bad\n"
         "    bad=$({ bad_hosts; echo \"$slow\"; } | sed '/^$/d' | paste -sd, -)\n"
         "    rm -f \"$began\" ${secret:+\"$secret\"}\n"
         "    if [ -n \"$bad\" ]; then\n"
-        "        say \"the next try keeps away from $bad\"\n"
+        "        say \"the next try excludes $bad\"\n"
         "        sbatch --exclude=\"$bad\" --dependency=\"afterany:$SLURM_JOB_ID\" --comment=\"drover:$first\" \\\n"
         "            --export=\"ALL,DROVER_FIRST_JOB=$first\" \"$0\"\n"
         "    else\n"
@@ -145,7 +145,7 @@ static const char functions[] =
         "    fi\n"
         "}\n"
         "\n"
-        "# try_again WHY: the job once more, if a try is left\n"
+        "# try_again WHY: starts the job again if a try is left\n"
         "try_again() {\n"
         "    local count=$(($(count_tries) + 1))\n"
         "    [ \"$count\" -le \"$tries\" ] || return 1\n"
@@ -155,7 +155,7 @@ static const char functions[] =
         "    return 0\n"
         "}\n"
         "\n"
-        "# Soon before the time limit: all ranks save and end, and the job goes on later.\n"
+        "# Shortly before the time limit: all ranks save and end, and the job is requeued.\n"
         "limit=\n"
         "# shellcheck disable=SC2317,SC2329 # the trap calls it\n"
         "on_limit() {\n"
@@ -167,7 +167,7 @@ static const char functions[] =
 
 static const char run[] =
         "\n"
-        "# On SageMaker HyperPod a node that breaks is replaced under the step.\n"
+        "# SageMaker HyperPod replaces a broken node while the step runs.\n"
         "resume=()\n"
         "[ ! -d /opt/sagemaker_cluster ] || resume=(--auto-resume=1)\n"
         "\n"
@@ -201,7 +201,7 @@ static const char once[] =
 // describes the last ranks, not a decision of node 0 against another attempt.
 static const char restarts[] =
         "\n"
-        "# drover starts its ranks again by itself: a node that is lost does not end the step, node 0 does.\n"
+        "# drover restarts its ranks itself: the step survives the loss of a node, except node 0.\n"
         "over=$(mktemp \"$PWD/.drover-over-XXXXXX\") || exit 75\n"
         "trap 'rm -f \"$over\" ${secret:+\"$secret\"}' EXIT\n"
         "# shellcheck disable=SC2016 # each node's own\n"

@@ -171,7 +171,7 @@ page_answer page_request_check(const page_request *request, const page_keys *key
     const char *code;
     if (request->broken)
         return refuse(400,
-                "expected no NUL, no header over several lines, and none twice that must stand once");
+                "expected no NUL, no header over several lines, and no repeated header that must be unique");
     if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
         return refuse(405, "expected GET or HEAD: no request changes anything");
     if (request->has_body) return refuse(413, "expected no body");

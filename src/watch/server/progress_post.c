@@ -100,7 +100,8 @@ static void post(progress_post *self, long limit_s) {
     progress_body(run, clock_utc_s(), &body);
     run_view_give(self->view);
     if (send_body(self, &body, limit_s) != DRV_OK && !self->failed) {
-        log_warn("progress: %s; training goes on, and no more is said of it", drv_message());
+        log_warn("progress: %s; training continues, and further failures are not logged",
+                drv_message());
         self->failed = true;
     }
     str_free(&body);

@@ -80,8 +80,7 @@ static bool world_is_formed(const watched_run *run) {
 static void answer_ready(const watched_run *run, page_reply *out) {
     const bool formed = world_is_formed(run);
     if (!formed) out->status = 503;
-    str_puts(&out->body,
-            formed ? "ready\n" : "the ranks have not all been heard of, or have ended\n");
+    str_puts(&out->body, formed ? "ready\n" : "some ranks have not reported yet, or have ended\n");
 }
 
 // --- the run

@@ -277,8 +277,7 @@ void watched_run_read(watched_run *self, double limit_s) {
     if (!whole) self->sums.goodput = (double)NAN;
     if (files->metrics.too_long)
         str_printf(&self->problems,
-                "metrics.jsonl: a line of more than %d MiB, expected JSON objects, one a line; what "
-                "follows is not read\n",
+                "metrics.jsonl: a line of more than %d MiB, expected JSON objects, one a line; the rest is not read\n",
                 JSON_LINE_MAX >> 20);
     else if (self->n_broken)
         str_printf(&self->problems, "metrics.jsonl: %lld line%s broken and left out\n",

@@ -199,12 +199,14 @@ static const verb subverbs[] = {
                 .summary = "the profile of this machine, for drover plan --device",
                 .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--out FILE]\n"
                          "--from RUN_DIR [--out FILE]",
-                .help = "Times the ops of a training step and writes what this machine reaches of its peaks as a\n"
-                        "profile: a plan of the same step then takes as long as the step did. Without CONFIG:\n"
-                        "llama-135m. Under mpirun a rank is what one of them has, and the links of data and tensor\n"
-                        "ranks are measured.\n"
-                        "--from changes the profile that a run was planned with (its key device) until the plan of\n"
-                        "its steps takes, term by term, what they took, and says which fields that determines.\n"
+                .help = "Times the ops of a training step and writes a profile with the share\n"
+                        "of its peaks that this machine reaches, so that a plan of the same\n"
+                        "step predicts its measured time. Without CONFIG: llama-135m. Under\n"
+                        "mpirun the profile is that of one rank, and the links of data and\n"
+                        "tensor ranks are measured.\n"
+                        "--from changes the profile that a run was planned with (its key device) until\n"
+                        "the plan of its steps predicts their measured time term by term, and\n"
+                        "prints which fields that determines.\n"
                         "Example: drover bench device --out mine.yaml\n"
                         "         drover plan run.yaml --ranks 8 --device mine.yaml",
                 CLI_OPTIONS(device_options),

@@ -136,8 +136,8 @@ static void print_text(const step_report *r) {
             str_plural(par_threads()), r->tokens / r->times.best, r->flops_per_s / 1e9,
             r->peak.f32 / 1e9, r->peak.bf16 / 1e9, 100 * r->ratio, str_bytes((double)r->peak_rss));
     if (r->all_flops_per_s > r->flops_per_s)
-        printf("with what is computed again %.1f GFLOP/s, %.1f %% of the peak\n",
-                r->all_flops_per_s / 1e9, 100 * r->all_ratio);
+        printf("with recomputation %.1f GFLOP/s, %.1f %% of the peak\n", r->all_flops_per_s / 1e9,
+                100 * r->all_ratio);
     if (r->profile) print_profile(r);
 }
 
@@ -168,8 +168,8 @@ static drv_status draw(arena *a, const step_report *r, const char *file) {
             .value = p->outside_s * 1e3,
             .note = arena_printf(a, "%.1f ms", p->outside_s * 1e3)};
     const char *title = arena_printf(a,
-            "%s, %s, a step of %.1f ms: time of each op, and darker what its bound needs", r->model,
-            precision_name(cfg->precision), p->step_s * 1e3);
+            "%s, %s, a step of %.1f ms: time of each op, and darker the least time by its bound",
+            r->model, precision_name(cfg->precision), p->step_s * 1e3);
     str out = {0};
     plot_bars_svg(title, "ms", bars, p->n_rows + 1, &out);
     const drv_status status = file_write_atomic(file, out.p, out.n);
@@ -203,7 +203,7 @@ static drv_status check_device_layout(const run_config *cfg) {
     const bool pipeline = cfg->pipeline_parallel > 1;
     if (!pipeline && cfg->context_parallel == 1) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "bench device: parallel.%s is %lld, expected 1: its waiting cannot be told from computing; data and tensor ranks measure links",
+            "bench device: parallel.%s is %lld, expected 1: waiting cannot be separated from computing; data and tensor ranks measure links",
             pipeline ? "pipeline" : "context",
             (long long)(pipeline ? cfg->pipeline_parallel : cfg->context_parallel));
 }

@@ -169,7 +169,8 @@ static drv_status say(prompt *p, const char *text, size_t n) {
                 (long long)turn.n_dropped);
     if (turn.end == GENERATE_LENGTH)
         log_info("the answer was cut: --max-tokens or the context is reached");
-    if (turn.end == GENERATE_INTERRUPTED) log_info("stopped; what there is of the answer counts");
+    if (turn.end == GENERATE_INTERRUPTED)
+        log_info("stopped; the conversation keeps the unfinished answer");
     return DRV_OK;
 }
 

@@ -113,7 +113,7 @@ static drv_status fit_turns(const conversation *c, id_list *ids, size_t *first) 
     }
     if (ids->n < capacity) return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "the message has %lld tokens with what the template puts around it, expected fewer than the context of %lld",
+            "the message has %lld tokens with the template's text, expected fewer than the context of %lld",
             (long long)ids->n, (long long)capacity);
 }
 

@@ -207,7 +207,7 @@ static drv_status data_verify(arena *a, const cli_args *args, const dataset *set
     DRV_TRY(dataset_scan_vocab(set, n_vocab, NULL));
     if (set->about.known && set->about.largest_id >= 0 && !dataset_knows_largest(set))
         return drv_fail(DRV_E_DATA,
-                "%s.idx.json: \"largest\" says that token %lld is %lld, but it is another one in the .bin",
+                "%s.idx.json: \"largest\" has id %lld at token %lld, but the .bin has another id there",
                 set->prefix, (long long)set->about.largest_at, (long long)set->about.largest_id);
     dataset_answers n;
     if (dataset_has_roles(set)) DRV_TRY(dataset_count_answers(set, INT32_MAX, &n));

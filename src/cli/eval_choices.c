@@ -47,7 +47,7 @@ drv_status eval_choices(arena *a, const cli_args *args, const scorer_opts *model
     const drv_status status = choices_score(a, &opts, &set, &result);
     if (status != DRV_OK && (status != DRV_STOPPED || result.n == 0)) return status;
     if (result.n_cut)
-        log_warn("%lld choice%s longer than the model's context with what stands before them: its left is cut",
+        log_warn("%lld choice%s longer than the model's context with the preceding text, which is truncated on the left",
                 (long long)result.n_cut, result.n_cut > 1 ? "s are" : " is");
     log_info("%lld tokens in %s, %s tokens/s", (long long)result.n_tokens,
             str_long_duration(result.seconds),

@@ -151,7 +151,7 @@ void cli_print_help(FILE *file, const verb *parent, const verb *shown) {
         list[i] = &shown->subverbs[i];
     print_names(file, list, shown->n_subverbs);
     if (shown->help) print_text(file, shown->help);
-    fprintf(file, "\ndrover help %s SUBVERB    says more\n", name);
+    fprintf(file, "\ndrover help %s SUBVERB    more about a subverb\n", name);
 }
 
 // Returns another verb that has a subverb of this name; NULL: none.

@@ -250,7 +250,7 @@ static drv_status print_program(arena *a, const asked_job *job, int n_lines) {
             .each = launch_print_bytes};
     DRV_TRY(program_must_run(a, &call, &end));
     if (!end.is_cut) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s printed more than %d MiB; what follows is left out",
+    return drv_fail(DRV_E_DATA, "%s printed more than %d MiB; the rest is ignored",
             program_name(a, &words), MOST_LOG >> 20);
 }
 

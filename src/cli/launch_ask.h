@@ -61,7 +61,7 @@ enum {
     "most --limit seconds. docs/launch-jobs.md has the details."
 #define LAUNCH_ASK_SUBVERBS                                                                                                 \
     {.name = "status",                                                                                                      \
-            .summary = "how a job of drover launch stands",                                                                 \
+            .summary = "print the state of a job of drover launch",                                                         \
             .usage = "JOB_DIR [--json] [--run-dir DIR] [--limit SECONDS]",                                                  \
             .help = "Queued, and why; running, and at which step of which attempt; ended, and by which rank and\n"          \
                     "cause: the scheduler's word joined with the run's status.json, which is read here, or in a\n"          \
@@ -72,7 +72,7 @@ enum {
             .max_positional = 1,                                                                                            \
             .run = launch_run_status},                                                                                      \
             {.name = "logs",                                                                                                \
-                    .summary = "the last lines that a job has written",                                                     \
+                    .summary = "print the last lines of a job's log",                                                       \
                     .usage = "JOB_DIR [--lines N] [--limit SECONDS]",                                                       \
                     .help = "Of Slurm those of its log file, of Kubernetes those of its launcher or first pod." ASK_COMMON, \
                     .options = launch_logs_options,                                                                         \
@@ -81,7 +81,7 @@ enum {
                     .max_positional = 1,                                                                                    \
                     .run = launch_run_logs},                                                                                \
             {.name = "stop",                                                                                                \
-                    .summary = "have a job save, and wait until it has ended",                                              \
+                    .summary = "have a job save and end, and wait for it",                                                  \
                     .usage = "JOB_DIR [--wait SECONDS] [--run-dir DIR] [--limit SECONDS]",                                  \
                     .help = "Slurm's ranks get SIGUSR1, a job of Kubernetes is deleted, which gives its pods their\n"       \
                             "grace for a save; one that is queued is taken out. The same job can be handed over again,\n"   \
@@ -92,7 +92,7 @@ enum {
                     .max_positional = 1,                                                                                    \
                     .run = launch_run_stop},                                                                                \
     {                                                                                                                       \
-        .name = "clean", .summary = "remove what a job that has ended made",                                                \
+        .name = "clean", .summary = "remove the files and objects of a job that has ended",                                 \
         .usage = "JOB_DIR [--yes] [--limit SECONDS]",                                                                       \
         .help = "Objects of Kubernetes with the job's label, Slurm's log, the files of JOB_DIR: listed first,\n"            \
                 "and removed after a yes. The run directory stays." ASK_COMMON,                                             \

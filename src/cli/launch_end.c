@@ -164,7 +164,7 @@ static drv_status clean(arena *a, const cli_args *args, asked_job *job) {
     for (int i = 0; i < list.n_files; i++)
         if (unlink(list.files[i]) != 0) return file_fail("remove", list.files[i]);
     if (rmdir(job->dir) != 0)
-        log_info("%s: \"%s\" has other files, and stays", args->name, job->dir);
+        log_info("%s: \"%s\" has other files, and is not removed", args->name, job->dir);
     return DRV_OK;
 }
 

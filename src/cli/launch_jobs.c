@@ -107,20 +107,21 @@ const cli_rule launch_job_rules[] = {
 HOLDS(launch_job_rules, N_LAUNCH_JOB_RULES);
 
 const char launch_job_help[] =
-        "Writes what the scheduler needs to train CONFIG on so many machines of a type, checks before that\n"
-        "the layout divides the ranks and the plan fits their memory, and prints what to do next. Nothing\n"
-        "is written where anything is wrong. A job that ends with 75 is tried again; 1, 2 (it would fail\n"
+        "Writes the scheduler's files to train CONFIG on N machines of a type, after checking\n"
+        "that the layout divides the ranks and that the plan fits their memory, and prints the\n"
+        "next commands. After an error nothing is written. A job that ends with 75 is tried again; 1, 2 (it would fail\n"
         "again) end it; before a time limit, an eviction or a shutdown the ranks save.\n"
         "\n"
-        "Pods run as user 1000 without rights (IPC_LOCK apart, for EFA), their requests are their limits;\n"
-        "the config travels in a ConfigMap, and several nodes of drover launch node share a Secret, which\n"
-        "--submit makes and no file holds. Kinds that run drover launch node hand on to it what follows a\n"
-        "failure (--max-restarts, --spare-nodes and their kin). --job compile and --job data make jobs of\n"
+        "Pods run as user 1000 without privileges (except IPC_LOCK for EFA), and their\n"
+        "requests equal their limits; the config is in a ConfigMap, and several nodes of drover launch node share\n"
+        "a Secret, which --submit creates and no file contains. Kinds that run drover launch\n"
+        "node pass it the options about failures (--max-restarts, --spare-nodes and so on). --job compile and --job data make jobs of\n"
         "the same image for drover compile CONFIG and for data:\n"
         "  drover launch trainjob --job data --instance cpu ...\n"
         "      -- data build --input text --out data/set\n"
         "\n"
-        "docs/launch-jobs.md has the kinds, what ends do in each, and what the image must hold.\n"
+        "docs/launch-jobs.md describes the kinds, how each handles the ends of a run, and the\n"
+        "contents of the image.\n"
         "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge\n"
         "             --time 24h --set backend=pjrt --set pjrt.plugin=neuron";
 
@@ -246,7 +247,7 @@ static drv_status read_instance(arena *a, const cli_args *args, job_spec *spec) 
     spec->instance = instance_find(spec->is_hyperpod ? name + 3 : name);
     if (spec->instance && !(spec->is_hyperpod && !spec->instance->label)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: --instance \"%s\" is not known, expected %s, or --instance-file", args->name, name,
+            "%s: --instance \"%s\" is unknown, expected %s, or --instance-file", args->name, name,
             instance_names(a));
 }
 

@@ -90,8 +90,7 @@ static drv_status check_card_options(const cli_args *args, const char *folder) {
 static void warn_of_base(arena *a, const char *folder) {
     const char *base = base_of(a, folder, NULL, true);
     if (*base && (file_is_dir(base) || file_is_dir(path_join(a, folder, base))))
-        log_warn("adapter_config.json names the base \"%s\", a folder of this machine: who takes the "
-                 "adapter has to name the base",
+        log_warn("adapter_config.json names the base \"%s\", a folder of this machine: users of the adapter have to name the base themselves",
                 base);
 }
 

@@ -185,7 +185,7 @@ static drv_status check_folder(arena *a, const char *out, const chat_form *chat)
     if (file_exists(old)) log_info("%s is there already; it is replaced when this is done", old);
     for (size_t i = 0; !chat && i < sizeof chat_files / sizeof *chat_files; i++)
         if (file_exists(path_join(a, out, chat_files[i])))
-            log_warn("%s/%s is there already and stays as it is: its tokens may be others than those of this tokenizer",
+            log_warn("%s/%s exists already and stays unchanged: its tokens may differ from this tokenizer's",
                     out, chat_files[i]);
     return DRV_OK;
 }
@@ -224,7 +224,7 @@ drv_status tokenizer_train(arena *a, const cli_args *args) {
     log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
             str_bytes((double)bytes), clock_s() - begin);
     if (n_vocab < opts.vocab_size)
-        log_warn("--vocab-size asks for %lld tokens: no further pair occurs %lld times (--min-frequency); more text gives more",
+        log_warn("--vocab-size is %lld, but no further pair occurs %lld times (--min-frequency); more text gives more tokens",
                 (long long)opts.vocab_size, (long long)opts.min_frequency);
     return DRV_OK;
 }

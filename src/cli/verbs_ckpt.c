@@ -239,38 +239,41 @@ static const cli_option consolidate_options[] = {
 static const verb subverbs[] = {
         {
                 .name = "import",
-                .summary = "make a Hugging Face folder from what others have written",
+                .summary = "convert a model of another format to a Hugging Face folder",
                 .usage =
                         "FILE.gguf|FOLDER --out DIR [--dtype bf16|f16|f32] [--config FILE]\nFILE.gguf --out DIR --keep-blocks\nFILE.pt --out DIR [--key KEY] [--dtype bf16|f16|f32]",
                 .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
                         "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
-                        "generation_config.json. The folder appears complete or not at all. Memory is bounded\n"
-                        "whatever the size of the model.\n"
+                        "generation_config.json. The folder appears complete or not at all. Memory\n"
+                        "does not depend on the size of the model.\n"
                         "\n"
                         "GGUF: reads weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a\n"
                         "Llama or a related model (docs/families.md), and makes the tokenizer from the metadata.\n"
                         "Quantised weights become f32, which holds them exactly; --dtype bf16 takes half of that and\n"
-                        "rounds. Other weights keep their type. docs/conversions.md says what is carried over.\n"
-                        "--keep-blocks keeps the file as model.gguf instead: a base for model.base_dtype gguf\n"
+                        "rounds. Other weights keep their type. docs/conversions.md lists the\n"
+                        "metadata that is kept. --keep-blocks keeps the file as model.gguf instead: a base for model.base_dtype gguf\n"
                         "(docs/small-machines.md).\n"
                         "\n"
                         "Folders: reads safetensors or pytorch_model.bin, in one or several files, and Meta's own files\n"
-                        "(consolidated.NN.pth, params.json); models of an unknown family are refused with what\n"
-                        "differs.\n"
+                        "(consolidated.NN.pth, params.json); models of an unknown family are\n"
+                        "refused with the difference.\n"
                         "\n"
                         "PyTorch: reads a file of torch.save (.bin, .pt, .pth, .ckpt) beside config.json and the\n"
-                        "tokenizer. It is the dict of the model's tensors, or has it under KEY, as model or\n"
-                        "state_dict. Nothing of it is run, and names that tensors do not need are refused.\n"
+                        "tokenizer. The file is the dict of the model's tensors, or has it\n"
+                        "under KEY, such as model or state_dict. No code in it is run, and\n"
+                        "names that tensors do not need are refused.\n"
                         "\n"
                         "Checkpoints of torch.distributed.checkpoint (.metadata: PyTorch, torchtitan, Megatron-Core) are\n"
-                        "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes are\n"
-                        "those of config.json in the folder, or of --config (docs/foreign-checkpoints.md). So are the\n"
-                        "files of ranks of Megatron-LM, NeMo 1 (also .nemo), NxD, neuronx-nemo-megatron, Optimum Neuron.\n"
-                        "--optimizer takes moments, masters and the step over too: the folder is a checkpoint with a\n"
-                        "manifest, from which a run goes on by model.weights resume.\n"
+                        "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the\n"
+                        "sizes come from config.json in the folder, or from --config (docs/foreign-checkpoints.md). The\n"
+                        "same holds for the files of ranks of Megatron-LM, NeMo 1 (also .nemo), NxD, neuronx-nemo-megatron, Optimum Neuron.\n"
+                        "--optimizer also imports moments, master weights and the step: the\n"
+                        "folder is then a checkpoint with a manifest, from which a run\n"
+                        "continues by model.weights: resume.\n"
                         "\n"
-                        "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
-                        "them, both models are run and compared as by export. verify.json has the result.",
+                        "The result is compared with the source by a hash of all values. If\n"
+                        "--dtype has rounded values, both models are run and compared as in\n"
+                        "export. verify.json has the result.",
                 CLI_OPTIONS(import_options),
                 CLI_RULES(import_rules),
                 .min_positional = 1,
@@ -328,20 +331,23 @@ static const verb subverbs[] = {
                         "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]\nSRC --dcp DIR [--names WHOSE] [--prefix TEXT] [--dtype bf16|f16|f32]",
                 .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
                         "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
-                        "and others: safetensors in shards with an index, config.json that says the type truthfully,\n"
-                        "generation_config.json, tokenizer and chat template. Optimizer and run state are left out: for a\n"
+                        "and others: safetensors in shards with an index, config.json with the\n"
+                        "true type, generation_config.json, tokenizer and chat template. Optimizer and run state are left out: for a\n"
                         "copy that resumes, see ckpt consolidate.\n"
                         "\n"
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
-                        "refused by name. Memory is bounded by pieces, whatever the size. --gguf writes weights,\n"
-                        "tokenizer and chat template in one file that llama.cpp loads. Of --type q4_k the output weight\n"
-                        "is Q8_0; of q8_0 and q4_k a matrix whose rows are not whole blocks (32, 256) is Q8_0 or F16.\n"
+                        "refused by name. Memory does not depend on the size of the model. --gguf writes weights,\n"
+                        "tokenizer and chat template in one file that llama.cpp loads. With\n"
+                        "--type q4_k the output weight is Q8_0; with q8_0 and q4_k a matrix\n"
+                        "whose rows are not whole blocks (of 32 or 256) is Q8_0 or F16.\n"
                         "\n"
-                        "--dcp writes what PyTorch, torchtitan and Megatron-Core load: .metadata and __0_0.distcp, under\n"
-                        "the names and in the order of rows that --names says (docs/foreign-checkpoints.md).\n"
+                        "--dcp writes a checkpoint for PyTorch, torchtitan and Megatron-Core:\n"
+                        ".metadata and __0_0.distcp, with the names and the order of rows that\n"
+                        "--names selects (docs/foreign-checkpoints.md).\n"
                         "\n"
                         "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
-                        "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
+                        "kept in verify.json (FILE.verify.json). A result that is out of\n"
+                        "bounds is written to DIR.unproved\n"
                         "(FILE.unproved) and exits 1.",
                 CLI_OPTIONS(export_options),
                 CLI_RULES(export_rules),
@@ -355,15 +361,17 @@ static const verb subverbs[] = {
                 .usage =
                         "BASE ADAPTER --out DIR [--dtype bf16|f16|f32]\nBASE ADAPTER --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]",
                 .help = "ADAPTER is PEFT's folder (adapter_config.json, adapter_model.safetensors), as drover and PEFT\n"
-                        "save it; a LoRA run's directory stands for its newest checkpoint. Each weight becomes\n"
+                        "save it; or a LoRA run's directory, whose newest checkpoint is used. Each weight becomes\n"
                         "W + scale B A, computed in fp32 and rounded once; scale is alpha / r, or alpha / sqrt(r) for\n"
-                        "rsLoRA, and rank_pattern and alpha_pattern count. What would make another model is refused by\n"
-                        "name: DoRA, biases, modules_to_save, a base of other shapes, and adapters whose start changed\n"
+                        "rsLoRA, and rank_pattern and alpha_pattern are applied. Features that\n"
+                        "would change the model differently are refused by name: DoRA, biases, modules_to_save, a base of other shapes, and adapters whose start changed\n"
                         "the base (PiSSA, OLoRA).\n"
                         "\n"
-                        "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
-                        "+ adapter and the merged model are replayed and compared. --gguf quantises the merged model\n"
-                        "as --type says; what the base lay in memory as while it was tuned does not count.",
+                        "The tokenizer is the adapter's if it has one. Everything else is as\n"
+                        "in ckpt export: base\n"
+                        "+ adapter and the merged model are replayed and compared. --gguf quantises\n"
+                        "the merged model as --type says, independently of the type in which\n"
+                        "the base was kept in memory during training.",
                 CLI_OPTIONS(merge_options),
                 CLI_RULES(gguf_rules),
                 .min_positional = 2,
@@ -389,7 +397,7 @@ const verb verb_ckpt = {
         .name = "ckpt",
         .summary = "look at checkpoints; import, export, merge and prove models",
         .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
-                "beside it. Models come in by import, go out by export and merge, and verify says whether\n"
-                "one is the other.",
+                "in it. import reads models of other formats, export and merge write models,\n"
+                "and verify compares two.",
         CLI_SUBVERBS(subverbs),
 };

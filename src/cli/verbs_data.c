@@ -55,7 +55,7 @@ static drv_status data_build(arena *a, const cli_args *args) {
     DRV_TRY(cli_need(args, "--out", &opts.prefix));
     if (str_ends(opts.prefix, "/"))
         return drv_fail(DRV_E_USAGE,
-                "data build: --out is \"%s\", a folder, expected what the names of the files begin with",
+                "data build: --out is \"%s\", a folder, expected a prefix for the names of the files",
                 opts.prefix);
     DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
@@ -198,16 +198,19 @@ static const verb subverbs[] = {
                         "--input PATH... --tokenizer PATH --out PREFIX\n"
                         "--sft|--preference --input PATH... --tokenizer PATH --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow, folders in name\n"
-                        "order, also those of datasets.save_to_disk (text, or input_ids as they are); standard input and\n"
-                        "files of another ending are recognised by their content. In folders those count where --ending\n"
-                        "names them, and .csv and .tsv with --text-column: they have a header row (RFC 4180). The\n"
-                        "documents keep that order whatever the number of workers. If it is killed, the same command\n"
-                        "resumes it after the last input file that was done.\n"
+                        "order, also those of datasets.save_to_disk (text, or input_ids\n"
+                        "unchanged); the format of standard input and of files with other\n"
+                        "extensions is detected from their content. In folders such files are\n"
+                        "read only if --ending names their extension, and .csv and .tsv only\n"
+                        "with --text-column; they need a header row (RFC 4180). The documents\n"
+                        "keep this order with any number of workers. If the build is killed,\n"
+                        "the same command resumes it after the last finished input file.\n"
                         "\n"
-                        "Where a name or a pattern names them also .tar of WebDataset (KEY.txt, KEY.json, each also .gz)\n"
+                        "If they are named by a path or a pattern: .tar of WebDataset (KEY.txt, KEY.json, each also .gz)\n"
                         "and .mds of MosaicML, whose folders are read by their index.json; and token ids: .bin of llm.c\n"
-                        "and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar and .arrow. They are checked\n"
-                        "against the tokenizer and taken as they are. A document begins in .bin with the tokenizer's BOS\n"
+                        "and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar and .arrow. Ids\n"
+                        "are checked against the tokenizer and stored unchanged. A document\n"
+                        "begins in .bin with the tokenizer's BOS\n"
                         "(else its end-of-text token), ends in .npy with the end-of-text token, and is a row elsewhere;\n"
                         "--cut-before and --cut-after name another token, in rows too, which are then joined.\n"
                         "\n"
@@ -215,15 +218,19 @@ static const verb subverbs[] = {
                         "and TSV with messages (role, content), conversations (from, value), prompt and response or\n"
                         "completion, or instruction, input or context, and output or response; of Arrow also with\n"
                         "input_ids and labels. The tokens are those of transformers' apply_chat_template; PREFIX.roles\n"
-                        "marks the answers, so that training can count them alone (data.loss). Where an answer begins is\n"
-                        "said by {% generation %} in the template, else by the generation prompt; where the template's\n"
-                        "text of a few messages is not how that of more begins, the build ends and says so.\n"
+                        "marks the answers, so that training can count them alone (data.loss). An\n"
+                        "answer is marked by {% generation %} in the template, or else begins\n"
+                        "after the generation prompt; the build fails if the template's text\n"
+                        "of the first messages is not the beginning of the text of more\n"
+                        "messages.\n"
                         "\n"
-                        "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) of records with\n"
-                        "chosen and rejected: both texts, beside a prompt; or both lists of messages, whose prompt stands\n"
-                        "beside them or is what both begin with. Each pair is two documents, the chosen one first. With\n"
-                        "--template none they are texts that no template goes around: the tokens are those of prompt and\n"
-                        "response and the end-of-text token. A record without a pair, a prompt or a response ends the build.",
+                        "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) of\n"
+                        "records with chosen and rejected: two texts and a prompt, or two\n"
+                        "lists of messages, whose prompt is a separate field or the messages\n"
+                        "with which both begin. Each pair is two documents, the chosen one\n"
+                        "first. With --template none the texts are used without a template:\n"
+                        "the tokens are those of prompt and response and the end-of-text\n"
+                        "token. A record without a pair, a prompt or a response ends the build.",
                 CLI_OPTIONS(build_options),
                 CLI_RULES(build_rules),
                 .run = data_build,

@@ -104,11 +104,12 @@ const verb verb_devices = {
                 "memory and its versions, or what it lacks. PLUGIN: one of cuda, rocm, tpu, neuron, cpu,\n"
                 "or the path of a plugin's file; exit status 1 when that cannot be used.\n"
                 "\n"
-                "Plugins lie in $DROVER_PJRT_DIR/NAME/*.so (default: ~/.cache/drover/pjrt);\n"
+                "Plugins are searched in $DROVER_PJRT_DIR/NAME/*.so (default: ~/.cache/drover/pjrt);\n"
                 "tools/fetch_pjrt.py gets those for the CPU and for NVIDIA GPUs.\n"
                 "\n"
-                "--profiles lists the devices that are known without being here: drover plan --device NAME says\n"
-                "what a run takes on them. A profile of one's own is a YAML file with the same fields.\n"
+                "--profiles lists devices with known figures, which need not be present:\n"
+                "drover plan --device NAME predicts a run on them. Your own profile is a YAML\n"
+                "file with the same fields.\n"
                 "\n"
                 "A run computes on one with   drover train RUN.yaml --set backend=pjrt --set pjrt.plugin=cuda",
         CLI_OPTIONS(options),

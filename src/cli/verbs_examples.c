@@ -38,12 +38,13 @@ const verb verb_examples = {
         .name = "examples",
         .summary = "list configs to begin with, or print one",
         .usage = "[NAME]",
-        .help = "Without NAME, lists the examples, one a line, with what each is for. With NAME, prints that config:\n"
+        .help = "Without NAME, lists the examples with the purpose of each. With NAME, prints that config:\n"
                 "\n"
                 "    drover examples tiny > run.yaml\n"
                 "\n"
-                "The comments at its top say which commands make its data. drover config FILE explains each key,\n"
-                "drover plan FILE says what the run takes.",
+                "The comments at its beginning have the commands that make its data. drover\n"
+                "config FILE explains each key, drover plan FILE prints the memory and time of\n"
+                "the run.",
         .max_positional = 1,
         .run = run,
 };

@@ -68,14 +68,14 @@ static drv_status check_placement(const node_placement *w, int n_nodes) {
                 w->tasks_per_node.by, w->tasks_per_node.value);
     if (w->node_rank.by && !w->nodes.by)
         return drv_fail(DRV_E_USAGE,
-                "launch node: %s says that this is node %d, but nothing how many there are; expected --nodes or DROVER_NODES",
+                "launch node: %s says that this is node %d, but not how many nodes there are; expected --nodes or DROVER_NODES",
                 w->node_rank.by, w->node_rank.value);
     if (n_nodes > 1 && !*w->master.value)
         return drv_fail(DRV_E_USAGE,
-                "launch node: nothing says where node 0 is; expected --master HOST:PORT or DROVER_MASTER");
+                "launch node: the address of node 0 is not known; expected --master HOST:PORT or DROVER_MASTER");
     if (w->port.by && w->port.value == 0 && w->node_rank.value > 0)
         return drv_fail(DRV_E_USAGE,
-                "launch node: %s gives port 0, and this is node %d; expected the port that node 0 says",
+                "launch node: %s gives port 0, and this is node %d; expected the port that node 0 prints",
                 w->port.by, w->node_rank.value);
     return DRV_OK;
 }
@@ -89,7 +89,7 @@ static drv_status find_secret(launch_job *job) {
     DRV_TRY(launch_read_secret(&job->secret, &job->has_secret));
     if (job->has_secret || job->n_nodes == 1 || is_here(job->placement.master.value)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "launch node: several hosts need a secret that strangers do not know; expected DROVER_JOB_SECRET_FILE, a file of mode 0600 with the same random bytes on all nodes");
+            "launch node: several hosts need a shared secret; expected DROVER_JOB_SECRET_FILE, a file of mode 0600 with the same random bytes on all nodes");
 }
 
 // Collects what `drover train` is to get: the config, and the options that are its own.
@@ -222,19 +222,22 @@ static const verb subverbs[] = {
                         "options. docs/launch.md has an example of each.\n"
                         "\n"
                         "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all.\n"
-                        "Node 0 listens only until all have come (with --max-restarts as long as the job runs), on the\n"
-                        "address of --master (DROVER_INTERFACE: another one); at port 0 it takes one that is free and\n"
-                        "says it. Local ranks share the cores and, with backend: pjrt, the devices.\n"
+                        "Node 0 listens only until all nodes have connected (with\n"
+                        "--max-restarts as long as the job runs), on the address of --master\n"
+                        "(or of DROVER_INTERFACE); with port 0 it chooses a free port and\n"
+                        "prints it. Local ranks share the cores and, with backend: pjrt, the devices.\n"
                         "\n"
                         "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and it waits for the save. Every\n"
                         "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.\n"
                         "\n"
-                        "--max-restarts N: node 0 starts the ranks again after a failure that another try may mend\n"
-                        "(--explain lists which), on the nodes that still answer and without hosts that failed twice.\n"
-                        "--spare-nodes S of the nodes wait to take the place of one; with --min-nodes M the job goes\n"
-                        "on with fewer, in the fastest layout that has the same bits (drover plan --elastic).\n"
-                        "--preflight measures nodes (drover doctor --node) before an attempt that takes new ones; exclude:\n"
-                        "one below 0.8 of the median is taken only where no spare one is left.",
+                        "--max-restarts N: node 0 restarts the ranks after a failure that\n"
+                        "another try may fix (--explain lists which), on the nodes that still\n"
+                        "answer and without hosts that failed twice. --spare-nodes S of the\n"
+                        "nodes wait to replace a failed one; with --min-nodes M the job\n"
+                        "continues with fewer, in the fastest layout that has the same bits (drover plan --elastic).\n"
+                        "--preflight measures nodes (drover doctor --node) before an attempt\n"
+                        "with new nodes; exclude: a node below 0.8 of the median is used only\n"
+                        "if no spare node is left.",
                 CLI_OPTIONS(node_options),
                 CLI_RULES(node_rules),
                 .min_positional = 1,

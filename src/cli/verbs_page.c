@@ -40,8 +40,8 @@ const verb verb_page = {
         .summary = "serve the page of a run",
         .usage = "RUN_DIR --password-file FILE [--listen HOST:PORT]",
         .help = "Serves what training.http serves, from the run's files alone: on another machine, before,\n"
-                "during and after the run. Browsers ask for the password; /healthz needs none, and says that\n"
-                "the page is there, whatever became of the run. TERM ends it. It is unencrypted.\n"
+                "during and after the run. Browsers ask for the password; /healthz needs none,\n"
+                "and shows that the server works, independently of the run's state. TERM ends it. It is unencrypted.\n"
                 "drover launch KIND --page makes a Deployment of it.\n"
                 "Example: drover page runs/perl --listen 0.0.0.0:8080 --password-file password",
         CLI_OPTIONS(options),

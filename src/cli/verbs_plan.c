@@ -153,7 +153,7 @@ static void print_plan(const plan_report *report) {
                 100 * programs_update_flops(&report->plan->programs) * report->plan->n_ranks /
                         run_plan_step_flops(report->plan));
     if (report->plan->recomputed_per_token > 0)
-        printf("              and %s per token to compute again what is not kept\n",
+        printf("              and %s per token for recomputation\n",
                 str_si(report->plan->recomputed_per_token));
     print_reference(report);
     print_nodes(&report->plan->programs);
@@ -280,7 +280,7 @@ static const cli_option plan_options[] = {
         PLAN_DEVICE_OPTION,
         PLAN_SEARCH_OPTIONS,
         ELASTIC_OPTIONS(
-                "for each number of nodes up to --nodes, list the layout that a job would go on with"),
+                "for each number of nodes up to --nodes, list the layout with which a job would continue"),
 };
 static const cli_rule plan_rules[] = {
         PLAN_SEARCH_RULES,
@@ -295,8 +295,8 @@ const verb verb_plan = {
         .help = "Builds the graphs, differentiates them and assigns every byte of memory, without allocating\n"
                 "a weight. It prints the memory by class, which a run never exceeds; whether that fits into\n"
                 "the memory of this machine (its control group and ulimit count), and if not, what would; and\n"
-                "how long the run takes without evaluations and checkpoints. The time follows from what a\n"
-                "short step reaches on this machine; if a micro-batch takes less than a second, some are run\n"
+                "how long the run takes without evaluations and checkpoints. The time is\n"
+                "predicted from a short step on this machine; if a micro-batch takes less than a second, some are run\n"
                 "on random tokens instead. For preference pairs (training.objective: dpo) the cost of their reference before\n"
                 "the first step is added.\n"
                 "\n"
@@ -320,17 +320,18 @@ const verb verb_plan = {
                 "parallelism and ZeRO; the model and training.* stay as they are, and parallel.* of the\n"
                 "config is ignored. --pin tensor=8 fixes one axis. It lists the fastest variant of each mesh\n"
                 "that fits, with its keys, time, tokens/s and MFU on the device that --device names. Without\n"
-                "--device a rank is like this machine, by what a short step reaches here; with --gflops,\n"
-                "its peak, by the shares of it that most devices reach. Messages travel at --link. With\n"
-                "--link X:Y --ranks-per-host N messages travel at X GB/s inside a host and at Y between\n"
-                "hosts; tensor ranks are nearest to each other, then context, data and pipeline ranks.\n"
+                "--device a rank has the speed of a short step on this machine; with --gflops\n"
+                "it has that peak, and typical shares of it are reached. Messages are sent at\n"
+                "--link. With\n"
+                "--link X:Y --ranks-per-host N messages are sent at X GB/s inside a host and\n"
+                "at Y between hosts; tensor ranks are nearest to each other, then context, data and pipeline ranks.\n"
                 "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --device h100\n"
                 "             --set training.global_batch_size=1024\n"
                 "\n"
-                "--elastic lists how a job of `drover launch node --min-nodes` would go on after losing\n"
-                "nodes: for each number of nodes the fastest layout that fits, its tokens/s, and whether its\n"
+                "--elastic lists how a job of `drover launch node --min-nodes` would continue\n"
+                "after losing nodes: for each number of nodes the fastest layout that fits, its tokens/s, and whether its\n"
                 "result is bit-identical to that of the whole job, which parallel.accumulation_groups\n"
-                "decides. On all nodes that is the layout of the config.\n"
+                "determines. On all nodes it is the layout of the config.\n"
                 "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8",
         CLI_OPTIONS(plan_options),
         CLI_RULES(plan_rules),

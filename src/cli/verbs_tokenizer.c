@@ -236,9 +236,10 @@ static const verb subverbs[] = {
                 .name = "train",
                 .summary = "make a byte-level BPE tokenizer from text",
                 .usage = "--input PATH... --vocab-size N --out DIR",
-                .help = "Writes a Hugging Face tokenizer.json with the merges that its own trainer would find. What the\n"
-                        "special tokens are for is printed and written beside it: --bos, --eos, --pad and --unk say it, or\n"
-                        "their names (<s>, </s>, <pad>, <unk>, <|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).\n"
+                .help = "Writes a Hugging Face tokenizer.json with the merges that its own trainer would find. It\n"
+                        "prints the roles of the special tokens and writes them to\n"
+                        "tokenizer_config.json: they follow from --bos, --eos, --pad and\n"
+                        "--unk, or from the tokens' names (<s>, </s>, <pad>, <unk>, <|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).\n"
                         "\n"
                         "--chat adds the special tokens that mark turns, writes the chat template of that form\n"
                         "(chat_template.jinja), and names the end of a turn in generation_config.json: data build --sft,\n"
@@ -268,8 +269,9 @@ static const verb subverbs[] = {
                 .summary = "tokenizer.model to tokenizer.json",
                 .usage = "--tokenizer PATH --out DIR",
                 .help = "Writes a model of sentencepiece or ranks of tiktoken as tokenizer.json and tokenizer_config.json, if\n"
-                        "they can say what gives the same ids; else the reason why not is printed, and nothing written.\n"
-                        "Every verb takes the file as it is, too.",
+                        "these can express a tokenizer with the same ids; otherwise it prints\n"
+                        "the reason and writes nothing. All verbs also accept the original\n"
+                        "file.",
                 CLI_OPTIONS(convert_options),
                 .run = tokenizer_convert,
         },

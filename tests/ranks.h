@@ -70,7 +70,7 @@ static inline int play_part(drv_status (*fn)(comm *self, void *ctx), void *ctx,
     if (status == DRV_OK) status = fn(self, ctx);
     const bool speaks = status != DRV_OK && (!self || comm_abort(self, status)) && *drv_message();
     if (speaks) log_failure(drv_message());
-    if (speaks && self) comm_said(self);
+    if (speaks && self) comm_mark_reported(self);
     if (self) comm_close(self);
     arena_free(a);
     return status == DRV_OK ? 0 : 1;

@@ -41,7 +41,7 @@ static void compute_until_ended(void) {
 
 static bool hears_of(comm *self, int rank) {
     rank_view view;
-    comm_look(self, rank, &view);
+    comm_view_rank(self, rank, &view);
     return view.step > 0;
 }
 
@@ -103,7 +103,7 @@ static drv_status gives_up(comm *self, void *ctx) {
     for (int other = 0; other < RANKS; other++)
         if (has_ended(other)) drv_fail(DRV_E_IO, "rank %d ends before the words are out", other);
     log_failure(drv_message());
-    comm_said(self);
+    comm_mark_reported(self);
     return drv_fail(DRV_E_PEER, "%s", "");
 }
 

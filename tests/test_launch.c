@@ -187,7 +187,7 @@ static void the_first_failure_is_the_jobs(void **state) {
     (void)state;
     static const outcome done = {OUTCOME_DONE, 0, 0, DRV_OK},
                          stopped = {OUTCOME_STOPPED, 3, 1, DRV_STOPPED},
-                         killed = {OUTCOME_UNSAID, 0, 2, DRV_E_PEER},
+                         killed = {OUTCOME_UNREPORTED, 0, 2, DRV_E_PEER},
                          peer = {OUTCOME_PEER, 75, 0, DRV_E_PEER},
                          full = {OUTCOME_FAILED, 75, 3, DRV_E_FULL},
                          wrong = {OUTCOME_FAILED, 1, 1, DRV_E_DATA};

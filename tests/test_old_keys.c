@@ -103,11 +103,11 @@ static void old_spellings_are_said(void **state) {
                        arena_printf(a, "parallel.%s", renamed[i].before), "2"),
                *now = json_pack("{s:{s:s}}", "config",
                        arena_printf(a, "parallel.%s", renamed[i].now), "2");
-        resume_say_changes(before, now);
+        resume_log_changes(before, now);
         assert_string_equal(logged(a, path), "");
         json_object_set_new(json_object_get(now, "config"),
                 arena_printf(a, "parallel.%s", renamed[i].now), json_string("4"));
-        resume_say_changes(before, now);
+        resume_log_changes(before, now);
         assert_non_null(
                 strstr(logged(a, path), arena_printf(a, "parallel.%s: 2 -> 4", renamed[i].now)));
         json_decref(before);

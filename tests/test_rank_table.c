@@ -200,11 +200,11 @@ static drv_status tell(comm *self, void *ctx) {
     (void)ctx;
     const int rank = comm_rank(self);
     comm_note(self, 10 + rank, "step");
-    comm_tell(self, &(rank_figures){.compute_s = (float)rank, .planned = 100 * rank});
+    comm_share_figures(self, &(rank_figures){.compute_s = (float)rank, .planned = 100 * rank});
     OK(comm_barrier(comm_all_ranks(self)));
     for (int i = 0; i < comm_size(self); i++) {
         rank_view v;
-        comm_look(self, i, &v);
+        comm_view_rank(self, i, &v);
         EXPECT(self, v.step == 10 + i && strcmp(v.program, "step") == 0 && !v.ended);
         EXPECT(self, v.figures.planned == 100 * i && v.heard_s >= 0 && *v.host);
     }

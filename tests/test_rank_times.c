@@ -101,7 +101,7 @@ static drv_status waits(comm *self, void *ctx) {
     rank_view other = {0};
     while (comm_rank(self) == 1 && !*other.op) { // until it is in the barrier
         usleep(1000);
-        comm_look(self, 0, &other);
+        comm_view_rank(self, 0, &other);
     }
     OK(comm_barrier(comm_all_ranks(self)));
     const double waited = comm_waited(self) - before;

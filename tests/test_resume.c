@@ -250,9 +250,9 @@ static void what_changed_is_said_in_one_line(void **state) {
                *now = about(in_config ? replaced(a, CONFIG, cases[i].from, cases[i].to) : CONFIG,
                        in_config ? SOURCE : replaced(a, SOURCE, cases[i].from, cases[i].to),
                        "fp32");
-        resume_say_changes(before, before);
+        resume_log_changes(before, before);
         assert_string_equal(said(a), "");
-        resume_say_changes(before, now);
+        resume_log_changes(before, now);
         const char *text = said(a);
         if (!strstr(text, cases[i].says) || count(text, "changed since the last part: ") != 1)
             fail_msg("case %zu: \"%s\", expected one line with \"%s\"", i, text, cases[i].says);
@@ -268,13 +268,13 @@ static void another_arithmetic_is_said(void **state) {
     json_t *before = about(CONFIG, SOURCE, "fp32"), *now = about(CONFIG, SOURCE, "AMX"),
            *old = json_pack("{s:i, s:i}", "seed", 1, "sequence_length", 64),
            *newer = json_pack("{s:i, s:i}", "seed", 2, "sequence_length", 64);
-    resume_say_changes(before, now);
+    resume_log_changes(before, now);
     assert_non_null(strstr(said(a), "arithmetic: \"fp32\" -> \"AMX\"; the last bits differ"));
     json_object_set_new(json_object_get(before, "config"), "optimizer.lr", json_integer(3));
-    resume_say_changes(before, before); // what is recorded is trusted for nothing
-    resume_say_changes(before, now);
+    resume_log_changes(before, before); // what is recorded is trusted for nothing
+    resume_log_changes(before, now);
     assert_non_null(strstr(said(a), "optimizer.lr: no text -> 0.1\n"));
-    resume_say_changes(old, newer); // a checkpoint of an earlier version records no config
+    resume_log_changes(old, newer); // a checkpoint of an earlier version records no config
     const char *text = said(a);
     assert_non_null(strstr(text, "seed: 1 -> 2; rows come in another order"));
     assert_int_equal(count(text, "changed since"), 1);
@@ -294,16 +294,16 @@ static void partial_sums_of_an_earlier_version(void **state) {
     json_object_set_new(config, "training.micro_batch_size", json_string("4"));
     json_object_set_new(json_object_get(now, "config"), "parallel.partial_sum_rows",
             json_string("4"));
-    resume_say_changes(before, now);
+    resume_log_changes(before, now);
     assert_string_equal(said(a), "");
     json_object_set_new(json_object_get(now, "config"), "parallel.partial_sum_rows",
             json_string("1"));
-    resume_say_changes(before, now);
+    resume_log_changes(before, now);
     assert_non_null(strstr(said(a),
             "parallel.partial_sum_rows: 4 -> 1; gradients are sums of other partial sums, the last bits differ"));
     json_object_set_new(config, "parallel.partial_sum_rows",
             json_string("1")); // what it says itself
-    resume_say_changes(before, now);
+    resume_log_changes(before, now);
     assert_string_equal(said(a), "");
     json_decref(before);
     json_decref(now);

@@ -148,7 +148,7 @@ static drv_status wait_for_layers(comm *self, arena *a, const char *dir) {
     const char *table = "gather_weight of model.embed_tokens";
     for (int i = 0; comm_rank(self) == 1 && i < PATIENCE && !str_starts(other.op, table); i++) {
         usleep(1000);
-        comm_look(self, 0, &other);
+        comm_view_rank(self, 0, &other);
     }
     if (comm_rank(self) == 1 && !str_starts(other.op, table))
         return drv_fail(DRV_E_DATA, "rank 0 is in \"%s\", expected %s", other.op, table);

@@ -25,7 +25,7 @@ static void use_all_cores(const comm *c) {
     if (comm_size(c) > 1 && !getenv("OMPI_MCA_hwloc_base_binding_policy") &&
             !getenv("SLURM_CPU_BIND_TYPE"))
         sched_setaffinity(0, sizeof all, &all);
-    const int n = par_threads_for(0) / comm_ranks_here(c);
+    const int n = par_threads_for(0) / comm_ranks_on_host(c);
     par_set_threads(n > 0 ? n : 1);
 }
 
@@ -147,7 +147,7 @@ drv_status doctor_node(arena *a, const cli_args *args) {
     bool says = comm_rank(c) == 0;
     if (status != DRV_OK && !together) says = comm_abort(c, status);
     if (status != DRV_OK && says) log_failure(message);
-    comm_said(c);
+    comm_mark_reported(c);
     comm_close(c);
     return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", "");
 }

@@ -60,7 +60,7 @@ drv_status launch_call(arena *a, const asked_job *job, const program_words *word
 
 static drv_status ask_pods(arena *a, asked_job *job) {
     program_end end;
-    const program_words words = job_pods_words(a, &job->record);
+    const program_words words = job_pods_command(a, &job->record);
     DRV_TRY(launch_call(a, job, &words, &end));
     return job_state_add_pods(a, end.out, end.n_out, &job->state, &job->n_pods);
 }
@@ -68,7 +68,7 @@ static drv_status ask_pods(arena *a, asked_job *job) {
 drv_status launch_ask(arena *a, asked_job *job) {
     const job_record *record = &job->record;
     program_end end;
-    const program_words words = job_ask_words(a, record);
+    const program_words words = job_ask_command(a, record);
     if (!job->is_known) return DRV_OK;
     DRV_TRY(launch_call(a, job, &words, &end));
     if (job_is_slurm(record))
@@ -80,7 +80,7 @@ drv_status launch_ask(arena *a, asked_job *job) {
 // From a pod that runs, since a volume of Kubernetes is rarely mounted where kubectl is.
 static drv_status read_from_pod(arena *a, asked_job *job, const char *path) {
     program_end end;
-    const program_words words = job_cat_words(a, &job->record, job->state.pod, path);
+    const program_words words = job_cat_command(a, &job->record, job->state.pod, path);
     const program_call call = {.words = &words,
             .limit_s = job->limit_s,
             .most_bytes = MOST_STATUS + 1};
@@ -243,7 +243,7 @@ static drv_status print_program(arena *a, const asked_job *job, int n_lines) {
     if (job->record.kind->is_kubernetes && !*job->state.pod)
         return drv_fail(DRV_E_BUSY, "no pod of \"%s\" has begun yet%s%s", job->record.name,
                 *job->state.why ? ": " : "", job->state.why);
-    const program_words words = job_logs_words(a, &job->record, job->state.pod, n_lines);
+    const program_words words = job_logs_command(a, &job->record, job->state.pod, n_lines);
     const program_call call = {.words = &words,
             .limit_s = job->limit_s,
             .most_bytes = MOST_LOG,

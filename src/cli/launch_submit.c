@@ -34,13 +34,14 @@ static void print_secret(arena *a, const job_record *record, const char *secret,
     program_words create = job_kubectl(a, record), label = job_kubectl(a, record);
     const char *name = arena_printf(a, "%s-%s", record->name, secret),
                *key = strcmp(secret, "page") == 0 ? "password" : secret;
-    program_say(&create, "create"), program_say(&create, "secret");
-    program_say(&create, "generic"), program_say(&create, name);
-    program_say(&create, arena_printf(a, "--from-file=%s=/dev/stdin", key));
+    program_add_word(&create, "create"), program_add_word(&create, "secret");
+    program_add_word(&create, "generic"), program_add_word(&create, name);
+    program_add_word(&create, arena_printf(a, "--from-file=%s=/dev/stdin", key));
     print_command(made, &create, "once");
-    program_say(&label, "label"), program_say(&label, "secret"), program_say(&label, name);
-    program_say(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
-    program_say(&label, "app.kubernetes.io/name=drover");
+    program_add_word(&label, "label"), program_add_word(&label, "secret"),
+            program_add_word(&label, name);
+    program_add_word(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
+    program_add_word(&label, "app.kubernetes.io/name=drover");
     print_command("", &label, NULL);
 }
 
@@ -55,13 +56,13 @@ static void print_secrets(arena *a, const job_record *record) {
 static void print_page(arena *a, const job_record *record) {
     program_words show = job_kubectl(a, record), forward = job_kubectl(a, record);
     if (!job_record_has_page(record)) return;
-    program_say(&show, "get"), program_say(&show, "secret");
-    program_say(&show, arena_printf(a, "%s-page", record->name));
-    program_say(&show, "--output=go-template={{.data.password | base64decode}}");
+    program_add_word(&show, "get"), program_add_word(&show, "secret");
+    program_add_word(&show, arena_printf(a, "%s-page", record->name));
+    program_add_word(&show, "--output=go-template={{.data.password | base64decode}}");
     print_command("", &show, "the page's password; any name goes with it");
-    program_say(&forward, "port-forward");
-    program_say(&forward, arena_printf(a, "service/%s-page", record->name));
-    program_say(&forward, "8080");
+    program_add_word(&forward, "port-forward");
+    program_add_word(&forward, arena_printf(a, "service/%s-page", record->name));
+    program_add_word(&forward, "8080");
     print_command("", &forward, "the page, at http://127.0.0.1:8080/");
 }
 
@@ -71,14 +72,15 @@ void launch_print_next(arena *a, const job_record *record, const char *dir) {
         printf("%s %s/%s", i ? "," : "", dir, record->files[i]);
     printf("\nnext:\n");
     print_secrets(a, record);
-    const program_words test = job_submit_words(a, record, dir, true),
-                        submit = job_submit_words(a, record, dir, false);
+    const program_words test = job_submit_command(a, record, dir, true),
+                        submit = job_submit_command(a, record, dir, false);
     print_command("", &test, "asks, and starts nothing");
     print_command("", &submit, NULL);
     if (!record->kind->is_kubernetes) return;
     program_words look = {0};
-    program_say(&look, "drover"), program_say(&look, "launch"), program_say(&look, "status");
-    program_say(&look, dir);
+    program_add_word(&look, "drover"), program_add_word(&look, "launch"),
+            program_add_word(&look, "status");
+    program_add_word(&look, dir);
     print_command("", &look, "or logs, stop, clean");
     print_page(a, record);
 }
@@ -111,8 +113,9 @@ static drv_status make_secret(arena *a, const job_record *record, const char *su
     const char *text, *name = arena_printf(a, "%s-%s", record->name, suffix);
     program_end end;
     program_words look = job_kubectl(a, record), create = job_kubectl(a, record);
-    program_say(&look, "get"), program_say(&look, "secret"), program_say(&look, name);
-    program_say(&look, "--output=name");
+    program_add_word(&look, "get"), program_add_word(&look, "secret"),
+            program_add_word(&look, name);
+    program_add_word(&look, "--output=name");
     const program_call call = {.words = &look, .limit_s = LIMIT_S, .most_bytes = MOST_BYTES};
     DRV_TRY_CTX(program_run(a, &call, &end), "--submit");
     if (end.status == 0) return DRV_OK;
@@ -122,7 +125,8 @@ static drv_status make_secret(arena *a, const job_record *record, const char *su
             "drover", JOB_LABEL, record->name, "type", "Opaque", "stringData", key, text);
     char *json = json_print(secret, JSON_COMPACT);
     const str input = {.p = json, .n = strlen(json)};
-    program_say(&create, "create"), program_say(&create, "-f"), program_say(&create, "-");
+    program_add_word(&create, "create"), program_add_word(&create, "-f"),
+            program_add_word(&create, "-");
     const drv_status status = must_run(a, &create, &input, &end);
     free(json);
     json_decref(secret);
@@ -146,10 +150,10 @@ static drv_status hand_over(arena *a, const char *dir, job_record *record) {
         DRV_TRY(make_secret(a, record, "secret", "secret"));
     if (job_record_has_page(record)) DRV_TRY(make_secret(a, record, "page", "password"));
     if (job_is_slurm(record)) {
-        const program_words test = job_submit_words(a, record, dir, true);
+        const program_words test = job_submit_command(a, record, dir, true);
         DRV_TRY(must_run(a, &test, NULL, &end));
     }
-    const program_words submit = job_submit_words(a, record, dir, false);
+    const program_words submit = job_submit_command(a, record, dir, false);
     DRV_TRY(must_run(a, &submit, NULL, &end));
     if (job_is_slurm(record)) return read_id(a, end.out, &record->id);
     launch_print_bytes(NULL, end.out, end.n_out);

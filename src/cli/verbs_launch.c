@@ -40,7 +40,7 @@ static const cli_rule node_rules[] = {{.option = "--preflight-seconds", .needs =
 static drv_status take_options(arena *a, const cli_args *args, node_placement *w) {
     const struct {
         const char *option;
-        said_number *to;
+        given_number *to;
         int64_t min, max;
     } numbers[] = {{"--ranks-per-node", &w->ranks_per_node, 1, MAX_RANKS_PER_NODE},
             {"--nodes", &w->nodes, 1, MAX_NODES}, {"--node-rank", &w->node_rank, 0, MAX_NODES - 1}};
@@ -48,14 +48,14 @@ static drv_status take_options(arena *a, const cli_args *args, node_placement *w
         int64_t value = 0;
         DRV_TRY(cli_get_i64(args, numbers[i].option, numbers[i].min, numbers[i].max, &value));
         if (cli_has(args, numbers[i].option))
-            *numbers[i].to = (said_number){(int)value, numbers[i].option};
+            *numbers[i].to = (given_number){(int)value, numbers[i].option};
     }
     if (!cli_has(args, "--master")) return DRV_OK;
     int port;
     const char *host;
     DRV_TRY(nodes_split_address(a, cli_get(args, "--master", ""), "--master", &host, &port));
-    w->master = (said_text){host, "--master"};
-    if (port >= 0) w->port = (said_number){port, "--master"};
+    w->master = (given_text){host, "--master"};
+    if (port >= 0) w->port = (given_number){port, "--master"};
     return DRV_OK;
 }
 

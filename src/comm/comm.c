@@ -51,7 +51,7 @@ static drv_status check_versions(const comm *c) {
     return DRV_OK;
 }
 
-drv_status comm_meet(comm *c) {
+drv_status comm_gather_info(comm *c) {
     rank_info *mine = &c->info[c->rank];
     if (gethostname(mine->host, sizeof mine->host - 1) != 0) memcpy(mine->host, "?", 2);
     snprintf(mine->version, sizeof mine->version, "%s", drover_version());
@@ -71,7 +71,7 @@ drv_status comm_open(arena *a, const comm_opts *opts, comm **out) {
     if (comm_launched() > 1) return comm_open_mpi(a, opts, &failure, out);
     static const comm_transport one = {.name = "one"};
     *out = comm_new(a, &one, NULL, 0, 1, opts, &failure);
-    return comm_meet(*out);
+    return comm_gather_info(*out);
 }
 
 void comm_close(comm *c) {
@@ -148,7 +148,7 @@ int comm_hosts(const comm *c) {
     return n;
 }
 
-int comm_ranks_here(const comm *c) {
+int comm_ranks_on_host(const comm *c) {
     return count_here(c, c->size);
 }
 
@@ -304,7 +304,7 @@ void comm_note(comm *c, int64_t step, const char *program) {
     pthread_mutex_unlock(&c->lock);
 }
 
-void comm_tell(comm *c, const rank_figures *mine) {
+void comm_share_figures(comm *c, const rank_figures *mine) {
     pthread_mutex_lock(&c->lock);
     c->mine.figures = *mine;
     pthread_mutex_unlock(&c->lock);
@@ -347,7 +347,7 @@ static watched last_heard(comm *c, int rank) {
     if (rank == c->rank)
         w = (watched){.status = comm_status_now(c), .heard_s = now};
     else if (c->ring)
-        ring_look(c->ring, rank, &w);
+        ring_rank_status(c->ring, rank, &w);
     else if (c->v->look) {
         w.closed = !c->v->look(c, rank, &w.status);
         w.heard_s = now;
@@ -355,7 +355,7 @@ static watched last_heard(comm *c, int rank) {
     return w;
 }
 
-void comm_look(comm *c, int rank, rank_view *out) {
+void comm_view_rank(comm *c, int rank, rank_view *out) {
     const watched w = last_heard(c, rank);
     *out = (rank_view){.host = c->info[rank].host,
             .pid = c->info[rank].pid,
@@ -410,15 +410,15 @@ bool comm_abort(comm *c, drv_status status) {
             drv_message());
     if (!failure_set(c->failure, FAIL_GAVE_UP, c->rank, status, text))
         return c->failure->kind != FAIL_GAVE_UP || c->failure->rank > c->rank;
-    if (c->ring) ring_tell_failure(c->ring);
+    if (c->ring) ring_send_failure(c->ring);
     if (c->v->wake) c->v->wake(c);
     return c->failure->rank == c->rank;
 }
 
-void comm_said(comm *c) {
+void comm_mark_reported(comm *c) {
     if (c->size == 1) return;
     log_drain();
-    if (c->ring && has_failed(c)) ring_tell_said(c->ring);
+    if (c->ring && has_failed(c)) ring_send_reported(c->ring);
 }
 
 // The status and message that a rank sends in comm_agree_on_first.

@@ -54,8 +54,8 @@ DRV_CHECKED drv_status comm_run_threads(int n_ranks, int n_threads, const comm_o
 int comm_rank(const comm *c);
 int comm_size(const comm *c);
 const char *comm_host(const comm *c, int rank);
-int comm_ranks_here(const comm *c); // on this rank's host, itself included
-int comm_hosts(const comm *c);      // how many hosts the ranks are on
+int comm_ranks_on_host(const comm *c); // on this rank's host, itself included
+int comm_hosts(const comm *c);         // how many hosts the ranks are on
 const char *comm_backend(const comm *c);
 
 // --- groups
@@ -153,7 +153,7 @@ bool comm_abort(comm *c, drv_status status);
 // few seconds at most: a launcher ends all processes when the first one exits with an error, and a
 // message that was not printed by then is lost. Failures that all ranks agreed on
 // (comm_agree_on_first) do not need this call.
-void comm_said(comm *c);
+void comm_mark_reported(comm *c);
 // The rank that made the job fail, as far as this rank knows.
 typedef struct comm_blame {
     int rank;          // -1: unknown, or no rank has failed
@@ -183,7 +183,7 @@ typedef struct rank_figures {
     int64_t resident, planned, device, sent;
     char arithmetic[RANK_ARITHMETIC];
 } rank_figures;
-void comm_tell(comm *c, const rank_figures *mine);
+void comm_share_figures(comm *c, const rank_figures *mine);
 // The status that a rank last reported. Texts live as long as the comm, or are copies.
 typedef struct rank_view {
     const char *host;
@@ -196,6 +196,6 @@ typedef struct rank_view {
 } rank_view;
 // Any thread may call it until comm_close. heard_s is -1 where ranks have no ring and so send no
 // status.
-void comm_look(comm *c, int rank, rank_view *out);
+void comm_view_rank(comm *c, int rank, rank_view *out);
 // Keeps the last 64 operations of this rank in DIR/rank-NNNNN.txt, readable also after kill -9.
 DRV_CHECKED drv_status comm_record(comm *self, const char *dir);

@@ -108,7 +108,7 @@ DRV_CHECKED drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failu
 comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int size,
         const comm_opts *opts, comm_failure *failure);
 // Gathers the rank_info of all ranks. This is the first use of the transport.
-DRV_CHECKED drv_status comm_meet(comm *c);
+DRV_CHECKED drv_status comm_gather_info(comm *c);
 void comm_begin(comm_group *g, const char *op, int64_t bytes);
 void comm_end(comm_group *g);
 // Records a failure unless one is recorded already. status: that of the rank that gave up, else
@@ -126,8 +126,8 @@ void flight_close(struct flight *f);
 
 // --- ring.c: sockets to both neighbours, beside the transport
 DRV_CHECKED drv_status ring_open(comm *c, struct ring **out);
-void ring_tell_failure(struct ring *r); // and waits until it has left
-void ring_tell_said(struct ring *r);    // that this rank has printed why it gave up
+void ring_send_failure(struct ring *r);  // and waits until it has left
+void ring_send_reported(struct ring *r); // that this rank has printed why it gave up
 // failed: closes without telling the neighbours, since they know of the failure.
 void ring_close(struct ring *r, bool failed);
 
@@ -137,7 +137,7 @@ typedef struct watched {
     double heard_s; // clock
     bool closed;    // it closed its comm
 } watched;
-void ring_look(struct ring *r, int rank, watched *out); // any thread
+void ring_rank_status(struct ring *r, int rank, watched *out); // any thread
 // Prints a table of all ranks; `suspect` is the rank that the others wait for.
 void watch_table(const comm *c, const watched *of, int suspect, const char *why);
 // Finds the rank that holds up the job: one that has sent no status for opts.silent_s, or, if an

@@ -87,13 +87,13 @@ uint32_t host_address_towards(const host_addresses *here, const host_addresses *
     return here->n > 0 && there->n > 0 ? here->address[0] : 0;
 }
 
-bool host_is_gone(int fd, int *n_silent) {
+bool host_is_unreachable(int fd, int *n_silent) {
     enum { LOOKS = 3 };
     struct tcp_info info;
     socklen_t n = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0) return false; // no TCP
     const uint32_t ack_ms = info.tcpi_last_ack_recv, data_ms = info.tcpi_last_data_recv;
-    const bool silent = (ack_ms < data_ms ? ack_ms : data_ms) > 1000 * HOST_GONE_S;
+    const bool silent = (ack_ms < data_ms ? ack_ms : data_ms) > 1000 * HOST_UNREACHABLE_S;
     *n_silent = silent ? *n_silent + 1 : 0;
     return *n_silent >= LOOKS;
 }

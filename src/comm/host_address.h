@@ -25,8 +25,8 @@ uint32_t host_address_towards(const host_addresses *here, const host_addresses *
 uint32_t host_address_route(uint32_t to);
 
 // Returns whether the host at the other end of a TCP connection is gone, that is, whether its
-// kernel (which answers for a stopped process too) has not answered for HOST_GONE_S. A link that is
-// cut does not reset connections. Call it once per beat on a side that sends each time. *n_silent
-// begins at 0; it keeps a process that has slept itself from blaming the other host.
-#define HOST_GONE_S 10.0
-bool host_is_gone(int fd, int *n_silent);
+// kernel (which answers for a stopped process too) has not answered for HOST_UNREACHABLE_S. A link
+// that is cut does not reset connections. Call it once per beat on a side that sends each time.
+// *n_silent begins at 0; it keeps a process that has slept itself from blaming the other host.
+#define HOST_UNREACHABLE_S 10.0
+bool host_is_unreachable(int fd, int *n_silent);

@@ -216,7 +216,7 @@ static drv_status check_launcher(void) {
 }
 
 // Without PMIx each process would open as a job of one rank.
-static drv_status check_world(int size) {
+static drv_status check_mpi_size(int size) {
     if (size == comm_launched()) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "started as one of %d processes, but MPI sees %d; expected mpirun, or srun --mpi=pmix",
@@ -227,7 +227,7 @@ static bool is_crowded(const comm *c) {
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) != 0) return false;
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return comm_ranks_here(c) > online || CPU_COUNT(&cores) < 1;
+    return comm_ranks_on_host(c) > online || CPU_COUNT(&cores) < 1;
 }
 
 drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failure *failure, comm **out) {
@@ -240,9 +240,9 @@ drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failure *failure,
     DRV_TRY(find_module(a, &s->m));
     const char *bad = s->m->open(&rank, &size, &max_tag);
     if (bad) return drv_fail(DRV_E_PEER, "MPI could not start: %s", bad);
-    DRV_TRY(check_world(size));
+    DRV_TRY(check_mpi_size(size));
     comm *c = comm_new(a, &transport, s, rank, size, opts, failure);
-    DRV_TRY(comm_meet(c));
+    DRV_TRY(comm_gather_info(c));
     s->crowded = is_crowded(c);
     DRV_TRY(ring_open(c, &c->ring));
     *out = c;

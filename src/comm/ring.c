@@ -22,16 +22,16 @@
 #include "comm/host_address.h"
 #include "comm/ring_connect.h"
 
-#define BEAT_S  0.25
-#define HOLD_S  0.6 // no rank exits earlier: mpirun kills the others when the first one exits
-#define GRACE_S 0.2 // for the main thread to exit by itself; mpirun kills survivors after 1.0 s
-#define FLUSH_S 0.3
-#define YIELD_S 0.15
-#define SAID_S  5.0 // the others wait so long for the rank that gave up to print its message
+#define BEAT_S        0.25
+#define HOLD_S        0.6 // no rank exits earlier: mpirun kills the others when the first one exits
+#define GRACE_S       0.2 // for the main thread to exit by itself; mpirun kills survivors after 1.0 s
+#define FLUSH_S       0.3
+#define YIELD_S       0.15
+#define REPORT_WAIT_S 5.0 // the others wait so long for the rank that gave up to print its message
 
 enum { MAX_PENDING = 1 << 18 }; // bytes queued for a neighbour that does not read; more are dropped
 
-typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_SAID, NOTE_BYE } note_kind;
+typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_REPORTED, NOTE_BYE } note_kind;
 
 typedef struct note { // a message on the ring; its length depends on its kind (note_bytes)
     uint32_t kind, beat;
@@ -47,7 +47,7 @@ static size_t note_bytes(uint32_t kind) {
 typedef struct neighbour {
     int fd, rank; // fd -1: gone
     bool bye;
-    int n_silent, n_beats; // of host_is_gone, which is asked now and then
+    int n_silent, n_beats; // of host_is_unreachable, which is asked now and then
     str in, out;
 } neighbour;
 
@@ -56,11 +56,11 @@ struct ring {
     pthread_t thread;
     neighbour link[2]; // the rank before, the rank after
     int wake[2];       // pipe: main -> thread
-    _Atomic bool closing, tells_failure, tells_said, flushed;
+    _Atomic bool closing, sends_failure, sends_reported, flushed;
     _Atomic int said; // the lowest rank that has printed why it gave up; size: none
     uint32_t beat;
-    uint32_t *heard_beat; // by rank
-    watched *of;          // by rank; written by the thread, under the lock
+    uint32_t *last_beat; // by rank
+    watched *of;         // by rank; written by the thread, under the lock
     pthread_mutex_t lock;
     int warned; // of this rank; -1: of none
     double warned_s;
@@ -132,7 +132,7 @@ static drv_status status_of(const note *x) {
 }
 
 // If two ranks give up at the same time, the lower one prints why; the higher one waits a moment
-// for it (ring_tell_failure). Returns whether the note is new.
+// for it (ring_send_failure). Returns whether the note is new.
 static bool yield_to_lower(comm_failure *f, const note *x) {
     pthread_mutex_lock(&f->lock);
     const bool lower = f->kind == FAIL_GAVE_UP && x->failure == FAIL_GAVE_UP && x->rank < f->rank;
@@ -162,7 +162,7 @@ static void hear(struct ring *r, int rank, const rank_status *status) {
     pthread_mutex_unlock(&r->lock);
 }
 
-void ring_look(struct ring *r, int rank, watched *out) {
+void ring_rank_status(struct ring *r, int rank, watched *out) {
     pthread_mutex_lock(&r->lock);
     *out = r->of[rank];
     pthread_mutex_unlock(&r->lock);
@@ -174,9 +174,9 @@ static void take_note(struct ring *r, int from, note *x) {
     if (x->kind == NOTE_BYE) r->link[from].bye = true;
     if (x->rank < 0 || x->rank >= r->c->size || x->rank == r->c->rank) return;
     if (x->kind == NOTE_FAILURE) take_failure(r, onward, x);
-    if (x->kind == NOTE_SAID) take_said(r, onward, x);
-    if (x->kind != NOTE_STATUS || (int32_t)(x->beat - r->heard_beat[x->rank]) <= 0) return;
-    r->heard_beat[x->rank] = x->beat;
+    if (x->kind == NOTE_REPORTED) take_said(r, onward, x);
+    if (x->kind != NOTE_STATUS || (int32_t)(x->beat - r->last_beat[x->rank]) <= 0) return;
+    r->last_beat[x->rank] = x->beat;
     hear(r, x->rank, &x->status);
     if (x->status.stop) stop_take_over(x->status.stop);
     send_note(onward, x);
@@ -242,7 +242,7 @@ static void watch(struct ring *links, double now) {
 // A host that loses its link or its power does not close its connections.
 static void look_for_host(struct ring *r, neighbour *l) {
     enum { BEATS = 4 };
-    if (l->fd < 0 || ++l->n_beats % BEATS != 0 || !host_is_gone(l->fd, &l->n_silent)) return;
+    if (l->fd < 0 || ++l->n_beats % BEATS != 0 || !host_is_unreachable(l->fd, &l->n_silent)) return;
     lost(r, l, "cannot be reached any more, last heard of");
 }
 
@@ -269,7 +269,7 @@ static void hold_back(const struct ring *r) {
 static bool waits_for_words(const struct ring *r) {
     const comm_failure *f = r->c->failure;
     return f->kind == FAIL_GAVE_UP && f->rank != r->c->rank && r->said > f->rank &&
-           clock_s() < f->since_s + SAID_S;
+           clock_s() < f->since_s + REPORT_WAIT_S;
 }
 
 static void run_before_end(comm *c) {
@@ -284,7 +284,8 @@ static void run_before_end(comm *c) {
 static void end_process(struct ring *r) {
     const comm_failure *f = r->c->failure;
     const bool mine = f->kind == FAIL_GAVE_UP && f->rank == r->c->rank;
-    if (f->kind == FAIL_NONE || clock_s() < f->since_s + (mine ? 2 * SAID_S : GRACE_S)) return;
+    if (f->kind == FAIL_NONE || clock_s() < f->since_s + (mine ? 2 * REPORT_WAIT_S : GRACE_S))
+        return;
     if (waits_for_words(r)) return;
     progress_end();
     run_before_end(r->c);
@@ -307,9 +308,9 @@ static void flush_all(struct ring *r) {
 
 // Sends what the main thread has asked for.
 static void tell(struct ring *r) {
-    const note said = {.kind = NOTE_SAID, .rank = r->c->rank};
-    const bool failure = atomic_exchange(&r->tells_failure, false),
-               words = atomic_exchange(&r->tells_said, false);
+    const note said = {.kind = NOTE_REPORTED, .rank = r->c->rank};
+    const bool failure = atomic_exchange(&r->sends_failure, false),
+               words = atomic_exchange(&r->sends_reported, false);
     if (failure) tell_failure(r);
     if (words) send_both(r, &said);
     if (failure || words) flush_all(r);
@@ -345,7 +346,7 @@ drv_status ring_open(comm *c, struct ring **out) {
     *r = (struct ring){.c = c,
             .warned = -1,
             .said = c->size,
-            .heard_beat = ARENA_ARRAY(c->a, uint32_t, c->size),
+            .last_beat = ARENA_ARRAY(c->a, uint32_t, c->size),
             .of = ARENA_ARRAY(c->a, watched, c->size)};
     DRV_TRY(ring_connect(c, fd));
     if (fd[0] < 0) return DRV_OK;
@@ -372,14 +373,14 @@ static void wake_and_wait(struct ring *r) {
         poll(NULL, 0, 1);
 }
 
-void ring_tell_failure(struct ring *r) {
-    r->tells_failure = true;
+void ring_send_failure(struct ring *r) {
+    r->sends_failure = true;
     wake_and_wait(r);
     poll(NULL, 0, 1 + (int)(1000 * YIELD_S)); // for a lower rank that gave up as well
 }
 
-void ring_tell_said(struct ring *r) {
-    r->tells_said = true;
+void ring_send_reported(struct ring *r) {
+    r->sends_reported = true;
     wake_and_wait(r);
 }
 

@@ -72,7 +72,7 @@ static void serve(meeting *m) {
 }
 
 // --- the rank after
-static void hang_up(meeting *m) {
+static void drop_connection(meeting *m) {
     if (m->call.fd >= 0) close(m->call.fd);
     m->call.fd = -1;
     m->again_s = clock_s() + PAUSE_S;
@@ -85,7 +85,7 @@ static void call_next(meeting *m) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     handshake_begin(&m->call, fd, true, m->secret, m->to_next, MEET_S);
     m->connected = fd >= 0 && connect(fd, (const struct sockaddr *)&in, sizeof in) == 0;
-    if (!m->connected && (fd < 0 || errno != EINPROGRESS)) hang_up(m);
+    if (!m->connected && (fd < 0 || errno != EINPROGRESS)) drop_connection(m);
 }
 
 static bool is_connected(meeting *m) {
@@ -95,7 +95,7 @@ static bool is_connected(meeting *m) {
     if (m->connected) return true;
     if (poll(&p, 1, 0) != 1) return false;
     m->connected = getsockopt(m->call.fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error == 0;
-    if (!m->connected) hang_up(m);
+    if (!m->connected) drop_connection(m);
     return m->connected;
 }
 
@@ -104,7 +104,7 @@ static void go_on_calling(meeting *m) {
     if (m->call.fd < 0 && clock_s() >= m->again_s) call_next(m);
     if (m->call.fd < 0 || !is_connected(m)) return;
     const handshake_state state = handshake_go_on(&m->call);
-    if (state == HANDSHAKE_REFUSED) hang_up(m);
+    if (state == HANDSHAKE_REFUSED) drop_connection(m);
     if (state != HANDSHAKE_PROVEN) return;
     m->fd[1] = m->call.fd;
     m->call.fd = -1;

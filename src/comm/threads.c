@@ -183,7 +183,7 @@ static void *run(void *arg) {
     pthread_mutex_lock(&w->hub->lock);
     w->hub->ranks[w->rank].c = c;
     pthread_mutex_unlock(&w->hub->lock);
-    const drv_status met = comm_meet(c);
+    const drv_status met = comm_gather_info(c);
     drv_save(met == DRV_OK ? w->fn(c, w->ctx) : met, &w->ended);
     if (w->ended.status != DRV_OK) comm_abort(c, w->ended.status);
     comm_close(c);

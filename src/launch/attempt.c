@@ -89,7 +89,7 @@ drv_status attempt_start(attempt *self) {
     }
     if (self->parts->local->child) DRV_TRY(local_job_renew(self->parts->local));
     self->runs = true;
-    journal_look(&self->journal, &self->journal.attempt_before, &self->saved_seen);
+    journal_read_progress(&self->journal, &self->journal.attempt_before, &self->saved_seen);
     if (self->parts->job->n_nodes > 1)
         DRV_TRY(agents_open(self->parts->agents, self->parts->local->dir));
     return start_mpirun(self);
@@ -97,10 +97,10 @@ drv_status attempt_start(attempt *self) {
 
 // --- while it runs
 static void note_killed(attempt *self, int node, outcome result) {
-    if (self->first_killed < 0 && result.kind == OUTCOME_UNSAID) self->first_killed = node;
+    if (self->first_killed < 0 && result.kind == OUTCOME_UNREPORTED) self->first_killed = node;
 }
 
-void attempt_node_over(attempt *self, int node, outcome result, bool lacked_memory) {
+void attempt_node_ended(attempt *self, int node, outcome result, bool lacked_memory) {
     met_node *m = &self->parts->meeting->members[node];
     if (m->place < 0 || m->over) return;
     m->over = true;
@@ -108,7 +108,7 @@ void attempt_node_over(attempt *self, int node, outcome result, bool lacked_memo
     m->lacked_memory = lacked_memory;
     note_killed(self, node, result);
     if (self->first_over_s <= 0) self->first_over_s = clock_s();
-    agents_let_go(self->parts->agents, node, result.kind == OUTCOME_PEER && m->line.closed);
+    agents_release(self->parts->agents, node, result.kind == OUTCOME_PEER && m->line.closed);
 }
 
 void attempt_node_lost(attempt *self, int node, const char *why) {
@@ -121,7 +121,7 @@ void attempt_node_lost(attempt *self, int node, const char *why) {
         self->lost = why;
         self->lost_node = node;
     }
-    attempt_node_over(self, node, lost, false);
+    attempt_node_ended(self, node, lost, false);
 }
 
 // Stops the attempt if waiting nodes allow a larger one, which then begins at a checkpoint.
@@ -131,7 +131,7 @@ static void look_at_growth(attempt *self) {
     int most;
     if (self->measures || self->grows || self->asked || now - self->looked_s < STATUS_S) return;
     self->looked_s = now;
-    journal_look(&self->journal, &run_attempt, &saved);
+    journal_read_progress(&self->journal, &run_attempt, &saved);
     const bool is_new = run_attempt > self->journal.attempt_before && saved > self->saved_seen;
     if (run_attempt > self->journal.attempt_before) self->saved_seen = saved;
     if (!is_new || !choice_could_grow(self->parts->meeting, self->n_nodes, &most)) return;
@@ -163,8 +163,8 @@ static void note_local(attempt *self, outcome *all) {
     *all = local_job_outcome(self->parts->local, 0);
     for (int i = 0; i < self->parts->local->n_ranks; i++) {
         const local_rank *r = &self->parts->local->ranks[i];
-        if (r->pid && r->ended && !r->has_said)
-            note_killed(self, 0, (outcome){.kind = OUTCOME_UNSAID});
+        if (r->pid && r->ended && !r->has_outcome)
+            note_killed(self, 0, (outcome){.kind = OUTCOME_UNREPORTED});
     }
 }
 
@@ -181,7 +181,7 @@ static int blamed_node(const attempt *self, const outcome *all, const run_status
 
 static void fill_end(attempt *self, const outcome *all, int status, attempt_end *end) {
     run_status read;
-    const bool said = journal_said(&self->journal, &read);
+    const bool said = journal_read_status(&self->journal, &read);
     attempt_facts facts = {.all = *all,
             .status = status,
             .said = said ? &read : NULL,
@@ -228,7 +228,7 @@ bool attempt_watch(attempt *self, attempt_end *end, const char **why) {
         // A checkpoint is complete before any rank ends as stopped, so losing a rank after that
         // costs nothing in a job that was asked to stop.
         status = EXIT_STOPPED;
-    else if (n_told < self->n_nodes || self->lost_s > 0 || self->parts->local->told_s > 0)
+    else if (n_told < self->n_nodes || self->lost_s > 0 || self->parts->local->end_sent_s > 0)
         status = all.kind == OUTCOME_FAILED ? status : EXIT_TRY_AGAIN;
     else if (all.kind == OUTCOME_NONE && self->asked) // mpirun's agents got the signal too
         status = EXIT_STOPPED;
@@ -241,7 +241,7 @@ bool attempt_watch(attempt *self, attempt_end *end, const char **why) {
     return true;
 }
 
-void attempt_tell_over(const attempt *self) {
+void attempt_announce_end(const attempt *self) {
     // A node that was lost and has come back has already ended what was left. Its second
     // CONTROL_READY would arrive in the middle of the next attempt.
     for (int place = 1; place < self->n_nodes; place++)

@@ -38,10 +38,10 @@ DRV_CHECKED drv_status attempt_start(attempt *self);
 // Returns whether it has ended; *end says how, and *why says why ("": its ranks have reported it).
 bool attempt_watch(attempt *self, attempt_end *end, const char **why);
 // Notes that a node's ranks in the attempt have ended, or that the node is lost.
-void attempt_node_over(attempt *self, int node, outcome result, bool lacked_memory);
+void attempt_node_ended(attempt *self, int node, outcome result, bool lacked_memory);
 void attempt_node_lost(attempt *self, int node, const char *why);
 // Tells every other node to end what is left of the attempt.
-void attempt_tell_over(const attempt *self);
+void attempt_announce_end(const attempt *self);
 // Clears the places of its nodes, once mpirun has ended.
 void attempt_close(attempt *self);
 // Returns its nodes, for the agents of mpirun.

@@ -8,7 +8,7 @@
 
 // Returns the cause of status 75. A rank that failed by itself reports its code even where no file
 // can be written.
-static end_cause cause_to_try_again(const attempt_facts *facts) {
+static end_cause retryable_cause(const attempt_facts *facts) {
     const bool said = facts->said && facts->said->end == RUN_FAILED;
     const char *cause = said ? facts->said->cause : "";
     const bool failed = facts->all.kind == OUTCOME_FAILED;
@@ -29,7 +29,7 @@ end_cause attempt_cause(const attempt_facts *facts) {
     case EXIT_USAGE:
         return END_USAGE;
     case EXIT_TRY_AGAIN:
-        return facts->lacked_memory ? END_MEMORY : cause_to_try_again(facts);
+        return facts->lacked_memory ? END_MEMORY : retryable_cause(facts);
     default:
         break;
     }

@@ -96,7 +96,7 @@ void control_pump(control *self) {
     const double now = clock_s();
     if (self->closed) return;
     if (now - self->beat_s >= BEAT_S) {
-        if (host_is_gone(self->fd, &self->n_silent)) self->closed = true;
+        if (host_is_unreachable(self->fd, &self->n_silent)) self->closed = true;
         control_send(self, CONTROL_BEAT, NULL, 0);
         self->beat_s = now;
     }

@@ -39,7 +39,7 @@ typedef struct control {
     uint64_t n_sent, n_received;
     str in, out, text;      // text: of the message that was taken last
     double heard_s, beat_s; // clock
-    int n_silent;           // of host_is_gone
+    int n_silent;           // of host_is_unreachable
     const char **fields;    // of that message
 } control;
 

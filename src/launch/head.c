@@ -11,11 +11,11 @@
 #include "launch/head.h"
 #include "launch/node_choice.h"
 
-#define SAY_S            10.0
+#define LOG_INTERVAL_S   10.0
 #define SPARE_S          10.0 // for spare nodes, once the layout has its nodes
 #define LATE_S           1.0  // for nodes of the last attempt, which spare nodes would replace
 #define READY_S          30.0 // for a node to end what is left of an attempt
-#define COME_S           3.0  // for a node that has lost its connection to come back
+#define RECONNECT_S      3.0  // for a node that has lost its connection to come back
 #define BETWEEN_ATTEMPTS "stopped between restarts; the same command goes on"
 enum { LOOK_MS = 50 };
 
@@ -79,7 +79,7 @@ void head_serve(head *self, int ms) {
     else
         poll_all(self, ms);
     pass_on(self);
-    local_job_look(&self->local);
+    local_job_poll(&self->local);
     meeting_serve(&self->meeting);
     serve_agents(self);
 }
@@ -87,7 +87,7 @@ void head_serve(head *self, int ms) {
 // --- messages of nodes
 static void take_result(void *ctx, int node, outcome result, bool lacked_memory) {
     head *self = ctx;
-    if (self->attempt.runs) attempt_node_over(&self->attempt, node, result, lacked_memory);
+    if (self->attempt.runs) attempt_node_ended(&self->attempt, node, result, lacked_memory);
 }
 
 static void take_loss(void *ctx, int node, const char *why) {
@@ -140,10 +140,10 @@ static int describe_absent(const head *self, str *out) {
     return n;
 }
 
-static void say_absent(head *self, double until_s, double *say_s) {
+static void say_absent(head *self, double until_s, double *next_log_s) {
     str absent = {0};
     const double now = clock_s();
-    if (now < until_s && now < *say_s) return;
+    if (now < until_s && now < *next_log_s) return;
     const int n_absent = describe_absent(self, &absent);
     const char *nodes = absent.p ? absent.p : "";
     if (now < until_s)
@@ -155,7 +155,7 @@ static void say_absent(head *self, double until_s, double *say_s) {
                 arena_printf(self->a, "node%s %s of %d did not come within %.0f s",
                         str_plural(n_absent), nodes, self->job->n_nodes, self->job->wait_s));
     str_free(&absent);
-    *say_s = now + SAY_S;
+    *next_log_s = now + LOG_INTERVAL_S;
 }
 
 // Returns whether the connected nodes are enough, or no more can come.
@@ -171,13 +171,13 @@ static bool are_enough(const head *self, int n_usable, double waited_s, double *
     if (n_usable < self->job->rules.min_nodes) return false;
     if (!first && n_usable == choice_count_possible(&self->meeting)) return true;
     if (first) return waited_s >= self->job->wait_s;
-    return waited_s >= (choice_one_is_late(&self->meeting) ? READY_S : COME_S);
+    return waited_s >= (choice_one_is_late(&self->meeting) ? READY_S : RECONNECT_S);
 }
 
 // Waits until there are nodes with a layout, or the job has ended.
 static void gather(head *self, attempt_layout *layout) {
     const double begin_s = clock_s(), until_s = begin_s + self->job->wait_s;
-    double full_s = 0, say_s = begin_s + 2;
+    double full_s = 0, next_log_s = begin_s + 2;
     int refused = 0; // this number of nodes has no layout
     while (self->verdict.status < 0) {
         const int n = choice_count_usable(&self->meeting);
@@ -186,7 +186,7 @@ static void gather(head *self, attempt_layout *layout) {
             log_warn("%s", drv_message());
             refused = n;
         }
-        say_absent(self, until_s, &say_s);
+        say_absent(self, until_s, &next_log_s);
         if (self->verdict.status < 0) head_serve(self, LOOK_MS);
     }
 }
@@ -204,7 +204,7 @@ static void run_attempt(head *self, attempt_end *end, const char **why) {
 }
 
 void head_close_attempt(head *self) {
-    attempt_tell_over(&self->attempt);
+    attempt_announce_end(&self->attempt);
     while (self->verdict.status < 0 && self->local.child && !self->local.child_ended) {
         local_job_end(&self->local);
         head_serve(self, LOOK_MS);

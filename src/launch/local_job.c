@@ -133,8 +133,8 @@ int local_job_signal(local_job *self) {
 // mpirun and its daemons run with signals blocked, so they are killed, but only once the outcome is
 // decided. Ranks that remain are ended by local_job_close.
 void local_job_end(local_job *self) {
-    if (!self->child || self->child_ended || self->told_s > 0) return;
-    self->told_s = clock_s();
+    if (!self->child || self->child_ended || self->end_sent_s > 0) return;
+    self->end_sent_s = clock_s();
     kill(self->child, SIGKILL);
 }
 
@@ -156,7 +156,7 @@ static void deliver(local_rank *r) {
     r->pending = 0;
 }
 
-void local_job_look(local_job *self) {
+void local_job_poll(local_job *self) {
     int n_ended = 0;
     for (int i = 0; i < self->n_ranks; i++) {
         local_rank *r = &self->ranks[i];
@@ -183,19 +183,19 @@ bool local_job_forward(local_job *self, int number) {
     if (number == SIGINT && getenv("SLURM_STEP_ID")) number = SIGTERM;
     for (int i = 0; i < self->n_ranks; i++)
         self->ranks[i].pending |= 1u << number;
-    local_job_look(self);
+    local_job_poll(self);
     return self->child && !self->child_ended;
 }
 
 outcome local_job_outcome(local_job *self, int first_rank) {
     outcome all = {.rank = first_rank};
-    local_job_look(self);
+    local_job_poll(self);
     for (int i = 0; i < self->n_ranks; i++) {
         local_rank *r = &self->ranks[i];
-        const outcome unsaid = {OUTCOME_UNSAID, 0, first_rank + i, DRV_E_PEER};
+        const outcome unsaid = {OUTCOME_UNREPORTED, 0, first_rank + i, DRV_E_PEER};
         if (!r->pid) continue;
-        if (!r->has_said) r->has_said = outcome_read(self->dir, i, &r->said);
-        all = outcome_of_both(all, r->has_said ? r->said : unsaid);
+        if (!r->has_outcome) r->has_outcome = outcome_read(self->dir, i, &r->said);
+        all = outcome_of_both(all, r->has_outcome ? r->said : unsaid);
     }
     return all;
 }
@@ -233,7 +233,7 @@ drv_status local_job_renew(local_job *self) {
     self->child = 0;
     self->child_ended = false;
     self->child_status = 0;
-    self->told_s = self->ranks_ended_s = 0;
+    self->end_sent_s = self->ranks_ended_s = 0;
     if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());
     if (self->shared_fd >= 0) close(self->shared_fd);
     open_shared(self);

@@ -13,7 +13,7 @@ typedef struct local_rank {
     pid_t pid; // 0: not started yet
     bool ended;
     unsigned pending; // bits of signals to be sent once it has started
-    bool has_said;
+    bool has_outcome;
     outcome said;
 } local_rank;
 
@@ -26,7 +26,7 @@ typedef struct local_job {
     pid_t child; // 0: not started
     bool child_ended;
     int child_status;     // 128 + the signal that ended it
-    double told_s;        // clock: when this process killed the child; 0: it did not
+    double end_sent_s;    // clock: when this process killed the child; 0: it did not
     double ranks_ended_s; // clock: when all ranks had ended; 0: not yet
     int64_t kills_before; // by the system for lack of memory, before the child started
 } local_job;
@@ -48,9 +48,9 @@ int local_job_signal(local_job *self);
 // such a rank, or may be one.
 bool local_job_forward(local_job *self, int number);
 // Looks for ranks that have started or ended, and sends pending signals.
-void local_job_look(local_job *self);
+void local_job_poll(local_job *self);
 bool local_job_has_ranks(const local_job *self); // one has started
-// Returns how the ranks that have started have ended; a running one counts as OUTCOME_UNSAID.
+// Returns how the ranks that have started have ended; a running one counts as OUTCOME_UNREPORTED.
 outcome local_job_outcome(local_job *self, int first_rank);
 // Ends the child, not its ranks.
 void local_job_end(local_job *self);

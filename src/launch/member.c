@@ -23,12 +23,12 @@
 #include "launch/launch.h"
 #include "launch/local_job.h"
 
-#define RETRY_S   0.25
-#define SAY_S     10.0 // between log lines while it waits
-#define HANDS_S   20.0 // for a connection and its handshake
-#define VERDICT_S 60.0 // for node 0 to send the job's end, after this node's ranks have ended
-#define RETURN_S  30.0 // to connect to node 0 again
-#define LOOK_MS   50
+#define RETRY_S        0.25
+#define LOG_INTERVAL_S 10.0 // between log lines while it waits
+#define HANDSHAKE_S    20.0 // for a connection and its handshake
+#define VERDICT_S      60.0 // for node 0 to send the job's end, after this node's ranks have ended
+#define RETURN_S       30.0 // to connect to node 0 again
+#define LOOK_MS        50
 enum { MAX_REFUSALS = 5, MAX_CLOSED = 4 };
 
 typedef struct member {
@@ -44,7 +44,7 @@ typedef struct member {
     bool welcome, told; // told: has reported how the ranks of this node ended
     bool clears;        // is ending what is left of an attempt
     int place;          // in the attempt
-    double told_s;
+    double end_sent_s;
     int verdict; // exit status; -1: not yet
     const char *why;
 } member;
@@ -89,8 +89,8 @@ static bool wait_for(member *self, int fd, short events, double end_s) {
 static try_result shake_hands(member *self, int fd, const job_secret *secret) {
     handshake h;
     job_secret session;
-    const double end_s = clock_s() + HANDS_S;
-    handshake_begin(&h, fd, true, secret, LAUNCH_PURPOSE, HANDS_S);
+    const double end_s = clock_s() + HANDSHAKE_S;
+    handshake_begin(&h, fd, true, secret, LAUNCH_PURPOSE, HANDSHAKE_S);
     while (handshake_go_on(&h) == HANDSHAKE_UNDERWAY)
         if (!wait_for(self, fd, POLLIN, end_s)) break;
     if (h.state != HANDSHAKE_PROVEN) return h.step > 0 ? NOT_ACCEPTED : NOBODY;
@@ -118,7 +118,7 @@ static try_result try_once(member *self) {
     const bool begun =
             connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EINPROGRESS;
     try_result made = NOBODY;
-    if (begun && wait_for(self, fd, POLLOUT, clock_s() + HANDS_S) &&
+    if (begun && wait_for(self, fd, POLLOUT, clock_s() + HANDSHAKE_S) &&
             getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n_bytes) == 0)
         made = error == 0              ? shake_hands(self, fd, &secret)
                : error == ECONNREFUSED ? CLOSED
@@ -136,7 +136,7 @@ static const char *what_is_missing(try_result last) {
 static drv_status find_head(member *self, double seconds, bool again) {
     const launch_job *job = self->job;
     const double end_s = clock_s() + seconds;
-    double say_s = clock_s() + 1;
+    double next_log_s = clock_s() + 1;
     int refusals = 0, n_closed = 0;
     for (try_result last; (last = try_once(self)) != CONNECTED;) {
         if (self->verdict >= 0) return DRV_OK;
@@ -154,10 +154,10 @@ static drv_status find_head(member *self, double seconds, bool again) {
         if (clock_s() > end_s)
             return drv_fail(DRV_E_BUSY, "node 0 at %s:%d was not found within %.0f s: %s",
                     job->placement.master.value, job->port, seconds, why);
-        if (clock_s() > say_s) {
+        if (clock_s() > next_log_s) {
             log_info("waiting for node 0 at %s:%d, for at most %.0f s: %s",
                     job->placement.master.value, job->port, seconds, why);
-            say_s = clock_s() + SAY_S;
+            next_log_s = clock_s() + LOG_INTERVAL_S;
         }
         wait_for(self, -1, 0, clock_s() + RETRY_S);
     }
@@ -165,7 +165,7 @@ static drv_status find_head(member *self, double seconds, bool again) {
 }
 
 // --- messages of node 0
-static void say_hello(member *self) {
+static void send_hello(member *self) {
     const launch_job *job = self->job;
     char host[64] = "?";
     if (gethostname(host, sizeof host - 1) != 0) memcpy(host, "?", 2);
@@ -227,10 +227,10 @@ static void obey(member *self) {
 }
 
 // --- the processes of this node
-static void tell_result(member *self) {
+static void send_result(member *self) {
     const local_job *l = &self->local;
     const bool over = l->child && (l->child_ended || l->ranks_ended_s > 0);
-    if (self->told && !self->returns && clock_s() - self->told_s > VERDICT_S)
+    if (self->told && !self->returns && clock_s() - self->end_sent_s > VERDICT_S)
         end(self, EXIT_TRY_AGAIN, "node 0 does not say how the job has ended");
     if (self->told || !over || self->clears) return;
     const char *fields[] = {outcome_text(self->a, local_job_outcome(&self->local,
@@ -238,7 +238,7 @@ static void tell_result(member *self) {
             local_job_lacked_memory(&self->local) ? "1" : "0"};
     control_send(&self->line, CONTROL_RESULT, fields, 2);
     self->told = true;
-    self->told_s = clock_s();
+    self->end_sent_s = clock_s();
 }
 
 static void pass_on(member *self) {
@@ -261,7 +261,7 @@ static bool clear_up(member *self) {
 }
 
 // The ranks here belong to an attempt that has lost this node. A signal ends the search for node 0.
-static drv_status come_again(member *self) {
+static drv_status reconnect_to_head(member *self) {
     log_warn("the connection to node 0 is lost; reconnecting");
     control_close(&self->line);
     self->welcome = false;
@@ -271,22 +271,22 @@ static drv_status come_again(member *self) {
         if (number && number != SIGUSR2) end(self, EXIT_STOPPED, "stopped after node 0 was lost");
     }
     if (self->verdict < 0) DRV_TRY(find_head(self, RETURN_S, true));
-    if (self->verdict < 0) say_hello(self);
+    if (self->verdict < 0) send_hello(self);
     return DRV_OK;
 }
 
 static drv_status serve(member *self) {
-    say_hello(self);
+    send_hello(self);
     while (self->verdict < 0) {
-        if (self->line.closed) DRV_TRY(come_again(self));
+        if (self->line.closed) DRV_TRY(reconnect_to_head(self));
         if (self->verdict >= 0) break;
         struct pollfd p[2] = {{self->line.fd, (short)(POLLIN | (self->line.out.n ? POLLOUT : 0)),
                                       0},
                 {self->local.signal_fd, POLLIN, 0}};
         poll(p, 2, LOOK_MS);
         pass_on(self);
-        local_job_look(&self->local);
-        tell_result(self);
+        local_job_poll(&self->local);
+        send_result(self);
         if (self->clears && clear_up(self)) control_send(&self->line, CONTROL_READY, NULL, 0);
         control_pump(&self->line);
         obey(self);

@@ -46,7 +46,7 @@ void agents_close(mpirun_agents *self) {
     self->listener = -1;
 }
 
-void agents_let_go(mpirun_agents *self, int node, int status) {
+void agents_release(mpirun_agents *self, int node, int status) {
     const char *text = arena_printf(self->a, "%d", status);
     const char *fields[] = {text, ""};
     for (int i = 0; i < self->n; i++)

@@ -30,5 +30,5 @@ int agents_fds(const mpirun_agents *self, struct pollfd *fds);
 // Sends the command lines that have arrived to their nodes.
 void agents_serve(mpirun_agents *self, const attempt_nodes *of);
 // Ends the agent of a node with this status; mpirun takes it for the end of the daemon.
-void agents_let_go(mpirun_agents *self, int node, int status);
+void agents_release(mpirun_agents *self, int node, int status);
 void agents_close(mpirun_agents *self);

@@ -41,15 +41,15 @@ static bool is_option(const char *by) {
 }
 
 // --- one value, or several that agree
-static drv_status take(const reading *self, said_number *s, int value, const char *name) {
-    if (!s->by) *s = (said_number){value, arena_strdup(self->a, name)};
+static drv_status take(const reading *self, given_number *s, int value, const char *name) {
+    if (!s->by) *s = (given_number){value, arena_strdup(self->a, name)};
     if (s->value == value || is_option(s->by)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "the launcher contradicts itself: %s is %d, but by %s it is %d; expected the same, or an option of drover launch node",
             s->by, s->value, name, value);
 }
 
-static drv_status take_variable(const reading *self, said_number *s, const char *name, int min,
+static drv_status take_variable(const reading *self, given_number *s, const char *name, int min,
         int max) {
     int value;
     if (!has(self, name)) return DRV_OK;
@@ -58,8 +58,8 @@ static drv_status take_variable(const reading *self, said_number *s, const char 
 }
 
 // The first one counts, since one host may have several names.
-static void take_text(said_text *s, const char *value, const char *by) {
-    if (!s->by && value && *value) *s = (said_text){value, by};
+static void take_text(given_text *s, const char *value, const char *by) {
+    if (!s->by && value && *value) *s = (given_text){value, by};
 }
 
 static drv_status take_master(const reading *self, const char *host, const char *port) {
@@ -88,8 +88,8 @@ static drv_status take_address(const reading *self, const char *name) {
     int port;
     if (!has(self, name) || self->found->master.by) return DRV_OK;
     DRV_TRY(nodes_split_address(self->a, get(self, name), name, &host, &port));
-    self->found->master = (said_text){host, name};
-    if (port >= 0 && !self->found->port.by) self->found->port = (said_number){port, name};
+    self->found->master = (given_text){host, name};
+    if (port >= 0 && !self->found->port.by) self->found->port = (given_number){port, name};
     return DRV_OK;
 }
 
@@ -149,7 +149,7 @@ static drv_status read_torch(const reading *self) {
     DRV_TRY(take_master(self, "MASTER_ADDR", "MASTER_PORT"));
     if (has(self, "LOCAL_WORLD_SIZE")) {
         DRV_TRY(get_number(self, "LOCAL_WORLD_SIZE", 1, size, &here));
-        if (here > 1) found->tasks_per_node = (said_number){here, "LOCAL_WORLD_SIZE"};
+        if (here > 1) found->tasks_per_node = (given_number){here, "LOCAL_WORLD_SIZE"};
         DRV_TRY(take(self, &found->nodes, size / here, "WORLD_SIZE"));
         return take(self, &found->node_rank, rank / here, "RANK");
     }
@@ -240,7 +240,7 @@ static drv_status read_slurm(const reading *self) {
     nodes = tasks;
     if (has(self, count)) DRV_TRY(get_number(self, count, 1, MAX_NODES, &nodes));
     if (inner && tasks != nodes) return DRV_OK; // RANK tells which of a node's tasks this is
-    if (tasks > nodes) found->tasks_per_node = (said_number){(tasks + nodes - 1) / nodes, each};
+    if (tasks > nodes) found->tasks_per_node = (given_number){(tasks + nodes - 1) / nodes, each};
     DRV_TRY(take(self, &found->node_rank, tasks == nodes ? rank : rank * nodes / tasks,
             "SLURM_PROCID"));
     DRV_TRY(take(self, &found->nodes, nodes, count));
@@ -252,7 +252,7 @@ static drv_status read_slurm(const reading *self) {
     take_text(&found->master, first, "SLURM_STEP_NODELIST");
     if (has(self, "SLURM_JOB_ID")) DRV_TRY(get_number(self, "SLURM_JOB_ID", 0, INT32_MAX, &job));
     // The port lies below those that Linux gives to clients, and differs between jobs on one node.
-    if (!found->port.by && job) found->port = (said_number){15000 + job % 10000, "SLURM_JOB_ID"};
+    if (!found->port.by && job) found->port = (given_number){15000 + job % 10000, "SLURM_JOB_ID"};
     return DRV_OK;
 }
 

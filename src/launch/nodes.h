@@ -10,25 +10,25 @@
 enum { MAX_NODES = 1 << 16, MAX_RANKS_PER_NODE = 1 << 12 };
 
 // A number, and its source: the name of a variable or an option. NULL: there is none.
-typedef struct said_number {
+typedef struct given_number {
     int value;
     const char *by;
-} said_number;
-typedef struct said_text {
+} given_number;
+typedef struct given_text {
     const char *value; // "" without a source
     const char *by;
-} said_text;
+} given_text;
 
 typedef struct node_placement {
-    said_number node_rank, nodes, ranks_per_node;
-    said_text master; // the host of node 0
-    said_number port; // on it; 0: any free one there
+    given_number node_rank, nodes, ranks_per_node;
+    given_text master; // the host of node 0
+    given_number port; // on it; 0: any free one there
     // Processes per node that a launcher has started, each of which sees these variables: by
     // torchrun, or by srun with several tasks a node. `drover launch node` needs 1.
-    said_number tasks_per_node;
-    said_text job;        // the scheduler's name of the job
-    said_number restarts; // how often it has been restarted
-    bool is_rank;         // mpirun or srun has started this process as a rank of MPI
+    given_number tasks_per_node;
+    given_text job;        // the scheduler's name of the job
+    given_number restarts; // how often it has been restarted
+    bool is_rank;          // mpirun or srun has started this process as a rank of MPI
 } node_placement;
 
 // environment: "NAME=VALUE", NULL at the end, as environ. `out` may hold the values of options,

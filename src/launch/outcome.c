@@ -71,7 +71,7 @@ int outcome_status(outcome o, int launcher) {
         return o.status;
     case OUTCOME_PEER:
         return EXIT_TRY_AGAIN;
-    case OUTCOME_UNSAID: // a stop while programs are compiled ends a rank at once
+    case OUTCOME_UNREPORTED: // a stop while programs are compiled ends a rank at once
         return launcher == EXIT_STOPPED ? EXIT_STOPPED : EXIT_TRY_AGAIN;
     case OUTCOME_STOPPED:
         return EXIT_STOPPED;

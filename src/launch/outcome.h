@@ -10,10 +10,10 @@
 typedef enum outcome_kind {
     OUTCOME_NONE, // there was no rank
     OUTCOME_DONE,
-    OUTCOME_STOPPED, // on request
-    OUTCOME_UNSAID,  // it ended without a report: killed, or at once
-    OUTCOME_PEER,    // because another one was lost
-    OUTCOME_FAILED,  // by itself: its status is that of the job
+    OUTCOME_STOPPED,    // on request
+    OUTCOME_UNREPORTED, // it ended without a report: killed, or at once
+    OUTCOME_PEER,       // because another one was lost
+    OUTCOME_FAILED,     // by itself: its status is that of the job
     N_OUTCOMES
 } outcome_kind;
 

@@ -11,14 +11,14 @@ static bool read_status(const run_journal *self, run_status *out) {
     return run_status_read(self->a, self->run_dir, out) == DRV_OK;
 }
 
-void journal_look(const run_journal *self, int64_t *run_attempt, int64_t *saved_step) {
+void journal_read_progress(const run_journal *self, int64_t *run_attempt, int64_t *saved_step) {
     run_status status;
     const bool found = read_status(self, &status);
     *run_attempt = found ? status.attempt : 0;
     *saved_step = found ? status.saved_step : -1;
 }
 
-bool journal_said(const run_journal *self, run_status *out) {
+bool journal_read_status(const run_journal *self, run_status *out) {
     return read_status(self, out) && out->attempt > self->attempt_before;
 }
 
@@ -26,7 +26,7 @@ bool journal_said(const run_journal *self, run_status *out) {
 static void add(const run_journal *self, run_event_kind kind, json_t *fields) {
     run_status status;
     run_events *events;
-    if (!journal_said(self, &status) ||
+    if (!journal_read_status(self, &status) ||
             run_events_open(self->a, self->run_dir, status.attempt, &events) != DRV_OK) {
         json_decref(fields);
         return;

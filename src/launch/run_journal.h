@@ -12,9 +12,9 @@ typedef struct run_journal {
 } run_journal;
 
 // Finds the number of the run's last attempt, 0: none; *saved_step -1: no checkpoint.
-void journal_look(const run_journal *self, int64_t *run_attempt, int64_t *saved_step);
+void journal_read_progress(const run_journal *self, int64_t *run_attempt, int64_t *saved_step);
 // Reads status.json; false unless this attempt has written it.
-bool journal_said(const run_journal *self, run_status *out);
+bool journal_read_status(const run_journal *self, run_status *out);
 // Add lines to events.jsonl about the attempt that has ended, or about the next one.
 void journal_restart(const run_journal *self, const attempt_end *end, const decision *made);
 void journal_exclusion(const run_journal *self, const attempt_end *end);

@@ -129,7 +129,7 @@ static drv_status read_blocks(int fd, const char *path, char *block, int n_block
 static int blocks_of(const comm *nodes, const char *dir, int64_t free_memory) {
     struct statvfs disk;
     const int64_t block = BLOCK_MIB * MIB;
-    int64_t bytes = node_share(FILE_MIB * MIB, block, free_memory, comm_ranks_here(nodes));
+    int64_t bytes = node_share(FILE_MIB * MIB, block, free_memory, comm_ranks_on_host(nodes));
     if (statvfs(dir, &disk) == 0)
         bytes = node_share(bytes, block, (int64_t)(disk.f_bavail * disk.f_frsize),
                 comm_size(nodes));
@@ -166,7 +166,7 @@ drv_status node_measure(arena *a, const comm *nodes, const char *dir, double sec
     if (limit.free < INT64_MAX) out->value[NODE_FREE] = (double)limit.free;
     DRV_TRY(measure_gemm(a, GEMM_SHARE * seconds, &out->value[NODE_GEMM]));
     const int64_t bytes =
-            node_share(COPY_MIB * MIB, COPY_PIECE_MIB * MIB, limit.free, comm_ranks_here(nodes));
+            node_share(COPY_MIB * MIB, COPY_PIECE_MIB * MIB, limit.free, comm_ranks_on_host(nodes));
     measure_memory(MEMORY_SHARE * seconds, bytes, &out->value[NODE_MEMORY]);
     out->sees_directory = 1;
     if (measure_disk(a, nodes, dir, DISK_SHARE * seconds, limit.free, out) != DRV_OK) {

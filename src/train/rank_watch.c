@@ -32,7 +32,7 @@ static void cut(char *out, size_t size, const char *text) {
 
 static void fill_row(comm *job, int rank, rank_row *row) {
     rank_view view;
-    comm_look(job, rank, &view);
+    comm_view_rank(job, rank, &view);
     const rank_figures *f = &view.figures;
     *row = (rank_row){.known = true,
             .ended = view.ended,
@@ -110,7 +110,7 @@ void rank_watch_close(rank_watch *w) {
     pthread_mutex_destroy(&w->lock);
 }
 
-void rank_watch_tell(run *r, const rank_time *step) {
+void rank_watch_share_figures(run *r, const rank_time *step) {
     rank_figures *f = &r->shown.figures;
     const double now = clock_s();
     f->compute_s = (float)step->compute;
@@ -124,7 +124,7 @@ void rank_watch_tell(run *r, const rank_time *step) {
         f->device = on_host ? 0 : backend_held_bytes(r->rank.b);
         r->shown.measured_s = now;
     }
-    comm_tell(r->rank.comm, f);
+    comm_share_figures(r->rank.comm, f);
 }
 
 // --- energy
@@ -182,7 +182,7 @@ drv_status rank_watch_open_energy(run *r) {
     return status;
 }
 
-const char *rank_watch_energy_words(const run *r) {
+const char *rank_watch_energy_text(const run *r) {
     return r->shown.energy->words;
 }
 
@@ -218,7 +218,7 @@ void rank_watch_find_stragglers(run *r, const mesh *ranks) {
     r->shown.stragglers = stragglers_new(r->rank.a, n, stages, hosts, r->rank.cfg->straggler_ratio);
 }
 
-static void tell_straggler(run *r, const straggler *told) {
+static void report_straggler(run *r, const straggler *told) {
     const char *host = comm_host(r->rank.comm, told->rank);
     char who[128];
     if (told->whole_host)
@@ -242,7 +242,7 @@ drv_status rank_watch_stragglers(run *r, int64_t step) {
         stragglers_add(r->shown.stragglers, step - RECENT_STEPS + 1 + i,
                 rank_times_recent(&r->shown.times, i));
         while (stragglers_next(r->shown.stragglers, &told))
-            tell_straggler(r, &told);
+            report_straggler(r, &told);
     }
     return DRV_OK;
 }

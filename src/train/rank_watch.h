@@ -19,7 +19,7 @@ void rank_watch_close(rank_watch *w);
 // Every rank calls it before the first step: one rank of each host begins to read its energy
 // (measure/energy.h).
 DRV_CHECKED drv_status rank_watch_open_energy(struct run *r);
-const char *rank_watch_energy_words(
+const char *rank_watch_energy_text(
         const struct run *r); // on rank 0: how energy is read, or why not
 void rank_watch_close_energy(struct run *r);
 // Adds the energy that the host has used since the last call, read at most once a second. Call it
@@ -28,7 +28,7 @@ void rank_watch_energy(struct run *r, int64_t step);
 
 // Every rank calls it after each step: sends the others the times of the step and the memory that
 // the rank holds.
-void rank_watch_tell(struct run *r, const rank_time *step);
+void rank_watch_share_figures(struct run *r, const rank_time *step);
 
 // On rank 0 of several: starts the detection of stragglers among the ranks of a mesh.
 void rank_watch_find_stragglers(struct run *r, const mesh *ranks);

@@ -30,7 +30,7 @@ static void unbind(void) {
 static int threads_of(const run_config *cfg, const comm *c) {
     if (comm_size(c) == 1 || cfg->threads || getenv("DROVER_THREADS") || getenv("OMP_NUM_THREADS"))
         return (int)cfg->threads;
-    const int n = par_threads_for(0) / comm_ranks_here(c);
+    const int n = par_threads_for(0) / comm_ranks_on_host(c);
     return n > 0 ? n : 1;
 }
 
@@ -39,14 +39,14 @@ static void name_cores(const comm *c, int threads, char *out, size_t size) {
     cpu_set_t mine;
     const int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
     const int n = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : all;
-    const char *shared = threads * comm_ranks_here(c) > all ? ", which they share" : "";
+    const char *shared = threads * comm_ranks_on_host(c) > all ? ", which they share" : "";
     if (n < all)
         snprintf(out, size, "bound to %d of %d cores%s", n, all, shared);
     else
         snprintf(out, size, "not bound, %d core%s%s", all, all > 1 ? "s" : "", shared);
 }
 
-static void say_ranks(const run_config *cfg, const comm *c) {
+static void log_ranks(const run_config *cfg, const comm *c) {
     static const char *const levels[] = {"", ", ZeRO-1", ", ZeRO-2", ", ZeRO-3"};
     const int hosts = comm_hosts(c), threads = par_threads();
     char pipeline[64] = "", context[64] = "", cores[64];
@@ -77,7 +77,7 @@ drv_status ranks_set_up(this_rank *r, run_config *cfg) {
     cfg->rank = comm_rank(r->comm);
     if (comm_size(r->comm) > 1 && !cfg->threads && !r->pool) unbind();
     if (!r->pool) par_set_threads(threads_of(cfg, r->comm));
-    if (comm_size(r->comm) > 1) say_ranks(cfg, r->comm);
+    if (comm_size(r->comm) > 1) log_ranks(cfg, r->comm);
     return DRV_OK;
 }
 
@@ -90,7 +90,7 @@ drv_status ranks_choose_zero(this_rank *rank) {
     run_config *cfg = rank->cfg;
     if (cfg->given_zero >= 0 || comm_size(rank->comm) == 1) return DRV_OK;
     drv_status status =
-            rank_memory(rank->a, cfg, NULL, comm_ranks_here(rank->comm), &limit, &process);
+            rank_memory(rank->a, cfg, NULL, comm_ranks_on_host(rank->comm), &limit, &process);
     if (status == DRV_OK) status = fit_choose_zero(rank->a, cfg, &limit, process, &why);
     DRV_TRY(ranks_together(rank, status));
     int64_t level = cfg->zero;
@@ -142,7 +142,7 @@ drv_status ranks_leave(this_rank *r, const drv_saved *ended) {
     const bool alone = comm_size(r->comm) == 1;
     if (status != DRV_OK && mine && *ended->message && !alone) {
         log_failure(ended->message);
-        comm_said(r->comm);
+        comm_mark_reported(r->comm);
     }
     comm_close(r->comm);
     // All processes end with the status of the rank that failed.

@@ -178,7 +178,7 @@ static bool same_value(const json_t *x, const json_t *y) {
     return *p == *q;
 }
 
-static void say_config(const json_t *before, const json_t *now) {
+static void log_config(const json_t *before, const json_t *now) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)now, key, value) {
@@ -211,13 +211,13 @@ static void say_sources(arena *a, const json_t *before, const json_t *now) {
     }
 }
 
-void resume_say_changes(const json_t *before, const json_t *now) {
+void resume_log_changes(const json_t *before, const json_t *now) {
     arena *a = arena_new("changes");
     const json_t *config = json_object_get(before, "config");
     const json_t *old = json_object_get(before, "arithmetic");
     const json_t *new = json_object_get(now, "arithmetic");
     if (config) {
-        say_config(config, json_object_get(now, "config"));
+        log_config(config, json_object_get(now, "config"));
     } else { // of an earlier version: what it recorded
         static const char *const fields[] = {"seed", "sequence_length"};
         for (int i = 0; i < 2; i++) {

@@ -26,7 +26,7 @@ DRV_CHECKED drv_status resume_check_optimizer(const char *folder, const json_t *
 
 // Logs a line for each key that changed since the checkpoint was written, with its effect on the
 // order of rows. `before` and `now` are objects made by trainer_about.
-void resume_say_changes(const json_t *before, const json_t *now);
+void resume_log_changes(const json_t *before, const json_t *now);
 
 // Moves checkpoints, metrics, logs and configs of earlier runs to RUN_DIR/before-N.
 DRV_CHECKED drv_status resume_move_aside(const char *run_dir);

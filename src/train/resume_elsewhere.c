@@ -72,7 +72,7 @@ drv_status resume_elsewhere_counters(const run_config *cfg, bool say, run_state 
 
 // Every rank reads the checkpoint, perhaps a copy of its own. One that fails, or stands elsewhere,
 // ends all of them before they exchange what is in it.
-static drv_status stand_together(const run_config *cfg, comm *c, drv_status status,
+static drv_status agree_on_progress(const run_config *cfg, comm *c, drv_status status,
         const foreign_progress *mine) {
     DRV_TRY(comm_agree_on_first(c, status));
     foreign_progress first = *mine;
@@ -94,7 +94,7 @@ drv_status resume_elsewhere(const run_config *cfg, held_model *model, rows *trai
     foreign_progress progress = foreign_progress_unknown();
     drv_status status = read_progress(cfg, &progress);
     if (status == DRV_OK) status = set_counters(cfg, &progress, say, state);
-    DRV_TRY(stand_together(cfg, model->comm, status, &progress));
+    DRV_TRY(agree_on_progress(cfg, model->comm, status, &progress));
     DRV_TRY(state_load_resumed(model, cfg->from));
     rows_seek(train, state->rows_taken);
     if (!say) return DRV_OK;

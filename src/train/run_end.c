@@ -87,7 +87,7 @@ static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
 }
 
 // Tells the end of a run that was stopped, in a message.
-static drv_status tell_stopped(const run *r) {
+static drv_status report_stopped(const run *r) {
     const long long step = r->progress.state.step, steps = r->rank.cfg->steps;
     if (r->ending.stop == STOP_AT_STEP)
         return drv_fail(DRV_STOPPED, "stopped by %s after step %lld of %lld; raise it to go on",
@@ -140,7 +140,7 @@ drv_status run_end(run *r, drv_status status) {
         return drv_fail(status, "%s; step %lld could not be saved", why, step);
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);
-    if (status == DRV_STOPPED) return tell_stopped(r);
+    if (status == DRV_STOPPED) return report_stopped(r);
     if (r->saving.saved_step < 0) return drv_fail(status, "%s", why);
     if (r->saving.lost_dir)
         return drv_fail(status, "%s; step %lld is saved in \"%s\"", why,

@@ -129,7 +129,7 @@ static void go_on(run *r, const char *folder, const json_t *before) {
             set_counters_resume(r->opened.train_rows, before, r->progress.state.rows_taken);
     rows_counts(r->opened.train_rows, r->progress.set_counts);
     count_steps(r);
-    resume_say_changes(before, r->opened.about);
+    resume_log_changes(before, r->opened.about);
     if (r->rank.leads) carry_say_changes(&r->saving.content, folder);
     say_began(r, folder);
 }
@@ -344,7 +344,7 @@ static drv_status open_folder(run *r, bool fresh) {
                 "model.weights load",
                 config_where(cfg, "lora"));
     memory_limit limit = memory_limit_read("");
-    limit.free /= comm_ranks_here(r->rank.comm);
+    limit.free /= comm_ranks_on_host(r->rank.comm);
     DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
     const bool goes_on = !fresh && file_is_dir(cfg->run_dir);
     if (goes_on) DRV_TRY(open_run_dir(r, fresh));
@@ -367,7 +367,7 @@ static drv_status say_less(const run *r, drv_status status) {
 }
 
 // Tells those who watch, before the process ends.
-static void tell_stopped_early(void *ctx) {
+static void report_stopped_early(void *ctx) {
     const run *r = ctx;
     char message[128];
     snprintf(message, sizeof message, "stopped by %s while programs were compiled",
@@ -381,7 +381,7 @@ static void tell_stopped_early(void *ctx) {
 static drv_status load_programs(run *r) {
     if (!backend_has_steps(r->rank.b))
         return say_less(r, programs_load(r->rank.a, r->rank.b, &r->opened.programs));
-    if (r->rank.leads) DRV_TRY(stop_tell_end(tell_stopped_early, r));
+    if (r->rank.leads) DRV_TRY(stop_tell_end(report_stopped_early, r));
     stop_ends_process(!r->rank.leads && !r->rank.pool);
     const drv_status status = programs_load(r->rank.a, r->rank.b, &r->opened.programs);
     stop_is_saved_again();
@@ -426,14 +426,14 @@ static drv_status open_reports(run *r) {
 }
 
 // Tells the others what they may know of this rank before its first step.
-static void tell_plan(run *r) {
+static void report_plan(run *r) {
     r->shown.figures.planned =
             programs_memory(&r->opened.programs).total + process_bytes(r->rank.cfg);
     const char *arithmetic = backend_arithmetic(r->rank.b), *kernels = "kernels ";
     if (str_starts(arithmetic, kernels)) arithmetic += strlen(kernels);
     snprintf(r->shown.figures.arithmetic, sizeof r->shown.figures.arithmetic, "%.*s",
             (int)strcspn(arithmetic, ",; "), arithmetic);
-    rank_watch_tell(r, &(rank_time){0});
+    rank_watch_share_figures(r, &(rank_time){0});
 }
 
 bool run_checks_replicas(const run *r) {
@@ -488,7 +488,7 @@ drv_status run_open(run *r, bool fresh) {
                 replicas_check(&r->opened.programs.held, r->progress.state.step)));
     r->shown.times = rank_times_new(r->rank.a, r->rank.comm);
     rank_watch_find_stragglers(r, &ranks);
-    tell_plan(r);
+    report_plan(r);
     DRV_TRY(ranks_together(&r->rank, open_reports(r)));
     if (r->audit) DRV_TRY(ranks_together(&r->rank, audit_open(r)));
     return rank_watch_open_energy(r);

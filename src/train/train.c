@@ -266,7 +266,7 @@ static drv_status take_step(run *r, step_metrics *made) {
     mine.sent = (double)(comm_sent_by(r->rank.comm) - started->sent);
     mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
     rank_times_add(&r->shown.times, &mine);
-    rank_watch_tell(r, &mine);
+    rank_watch_share_figures(r, &mine);
     fill_metrics(r, made);
     DRV_TRY(share_times(r, made));
     return rank_watch_stragglers(r, made->step);
@@ -447,7 +447,7 @@ static bool is_to_stop(const run *r) {
     return r->ending.stop || (comm_size(r->rank.comm) == 1 && stop_requested());
 }
 
-static void say_nothing_to_do(const run *r) {
+static void log_nothing_to_do(const run *r) {
     const run_config *cfg = r->rank.cfg;
     if (r->progress.state.step > cfg->steps)
         log_info("nothing to do: step %lld is done, and %s asks for %lld; raise it to go on",
@@ -480,7 +480,7 @@ static json_t *plan_json(const run *r) {
 
 static drv_status loop(run *r) {
     const run_config *cfg = r->rank.cfg;
-    say_nothing_to_do(r);
+    log_nothing_to_do(r);
     DRV_TRY(ranks_together(&r->rank, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
@@ -489,7 +489,7 @@ static drv_status loop(run *r) {
     DRV_TRY(run_agree(r, DRV_OK, &asked));
     if (asked) DRV_TRY(run_start_save(r));
     if (r->rank.leads && r->progress.state.step < last_step(cfg))
-        record_running(r->shown.record, r->progress.state.step + 1, rank_watch_energy_words(r),
+        record_running(r->shown.record, r->progress.state.step + 1, rank_watch_energy_text(r),
                 plan_json(r));
     for (bool first = true; r->progress.state.step < last_step(cfg); first = false) {
         if (is_to_stop(r)) {

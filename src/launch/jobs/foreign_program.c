@@ -21,7 +21,7 @@ extern char **environ;
 #define AFTERWARDS_S 0.5
 enum { WAIT_MS = 50, CHUNK = 1 << 16 };
 
-void program_say(program_words *self, const char *word) {
+void program_add_word(program_words *self, const char *word) {
     DRV_ASSERT(self->n < PROGRAM_WORDS - 1, "%d words", self->n);
     self->words[self->n++] = word;
 }

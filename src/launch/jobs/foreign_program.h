@@ -15,7 +15,7 @@ typedef struct program_words {
     const char *words[PROGRAM_WORDS];
     int n;
 } program_words;
-void program_say(program_words *self, const char *word);
+void program_add_word(program_words *self, const char *word);
 // Names the program in messages, with its first word that is neither an option nor an option's
 // value, as in "kubectl get".
 const char *program_name(arena *a, const program_words *words);

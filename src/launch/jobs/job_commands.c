@@ -17,7 +17,7 @@ const char *job_program(const job_record *record) {
 
 static void say_all(program_words *c, const char *const *words, int n) {
     for (int i = 0; i < n; i++)
-        program_say(c, words[i]);
+        program_add_word(c, words[i]);
 }
 #define SAY(c, ...)                                                                                \
     say_all(c, (const char *const[]){__VA_ARGS__},                                                 \
@@ -40,7 +40,7 @@ static const char *selector(arena *a, const job_record *record) {
             record->name);
 }
 
-program_words job_submit_words(arena *a, const job_record *record, const char *dir,
+program_words job_submit_command(arena *a, const job_record *record, const char *dir,
         bool only_test) {
     program_words c = {0};
     if (record->kind->is_kubernetes) {
@@ -51,12 +51,12 @@ program_words job_submit_words(arena *a, const job_record *record, const char *d
     } else {
         SAY(&c, "sbatch", only_test ? "--test-only" : "--parsable");
     }
-    program_say(&c, job_record_path(a, dir, record));
+    program_add_word(&c, job_record_path(a, dir, record));
     if (job_record_has_page(record)) SAY(&c, "-f", path_join(a, dir, PAGE_FILE));
     return c;
 }
 
-program_words job_ask_words(arena *a, const job_record *record) {
+program_words job_ask_command(arena *a, const job_record *record) {
     program_words c = {0};
     if (job_is_slurm(record)) {
         SAY(&c, "squeue", "--me", "--noheader", "--format", SQUEUE_FORMAT);
@@ -67,33 +67,33 @@ program_words job_ask_words(arena *a, const job_record *record) {
     return c;
 }
 
-program_words job_pods_words(arena *a, const job_record *record) {
+program_words job_pods_command(arena *a, const job_record *record) {
     program_words c = job_kubectl(a, record);
     SAY(&c, "get", "pods", selector(a, record), "--output=json");
     return c;
 }
 
-program_words job_logs_words(arena *a, const job_record *record, const char *pod_name,
+program_words job_logs_command(arena *a, const job_record *record, const char *pod_name,
         int n_lines) {
     program_words c = job_kubectl(a, record);
     SAY(&c, "logs", arena_printf(a, "--tail=%d", n_lines), pod_name);
     return c;
 }
 
-program_words job_cat_words(arena *a, const job_record *record, const char *pod_name,
+program_words job_cat_command(arena *a, const job_record *record, const char *pod_name,
         const char *path) {
     program_words c = job_kubectl(a, record);
     SAY(&c, "exec", pod_name, "--", "cat", path);
     return c;
 }
 
-program_words job_save_words(const char *id) {
+program_words job_save_command(const char *id) {
     program_words c = {0};
     SAY(&c, "scancel", "--signal=USR1", id);
     return c;
 }
 
-program_words job_end_words(arena *a, const job_record *record, const char *id) {
+program_words job_end_command(arena *a, const job_record *record, const char *id) {
     program_words c = {0};
     if (job_is_slurm(record)) {
         SAY(&c, "scancel", id);
@@ -121,7 +121,7 @@ const char *const *job_objects(arena *a, const job_record *record, int *n) {
     return list;
 }
 
-program_words job_objects_words(arena *a, const job_record *record) {
+program_words job_objects_command(arena *a, const job_record *record) {
     program_words c = job_kubectl(a, record);
     const char *types = "";
     int n;
@@ -133,7 +133,7 @@ program_words job_objects_words(arena *a, const job_record *record) {
     return c;
 }
 
-program_words job_remove_words(arena *a, const job_record *record, const char *object) {
+program_words job_remove_command(arena *a, const job_record *record, const char *object) {
     program_words c = job_kubectl(a, record);
     SAY(&c, "delete", object, "--ignore-not-found", "--wait=false");
     return c;

@@ -89,7 +89,7 @@ static double patience_s(int n_guests) {
 }
 
 // libmicrohttpd's own timeout starts again at every byte, so a slow sender would stay for ever.
-static void send_away(page_server *self) {
+static void reject_connection(page_server *self) {
     const double now = clock_s(), patience = patience_s(count_guests(self));
     for (int i = 0; i < MAX_PLACES; i++) {
         const guest *g = &self->guests[i];
@@ -232,7 +232,7 @@ static void *server_main(void *arg) {
         poll(fds, 2, wait_ms(self, self->calls->idle(self->ctx)));
         if (fds[0].revents) break;
         http->run(self->daemon);
-        send_away(self);
+        reject_connection(self);
         rest(&left);
     }
     http->stop_daemon(self->daemon);

@@ -70,7 +70,7 @@ static void answer_health(const watched_run *run, page_reply *out) {
 }
 
 // Returns whether every rank has been heard of, and the run has not ended.
-static bool world_is_formed(const watched_run *run) {
+static bool all_ranks_reported(const watched_run *run) {
     if (!run->has_status || !run->has_table || run->table.n != run->status.ranks) return false;
     for (int i = 0; i < run->table.n; i++)
         if (!run->table.rows[i].known || run->table.rows[i].pid <= 0) return false;
@@ -78,7 +78,7 @@ static bool world_is_formed(const watched_run *run) {
 }
 
 static void answer_ready(const watched_run *run, page_reply *out) {
-    const bool formed = world_is_formed(run);
+    const bool formed = all_ranks_reported(run);
     if (!formed) out->status = 503;
     str_puts(&out->body, formed ? "ready\n" : "some ranks have not reported yet, or have ended\n");
 }

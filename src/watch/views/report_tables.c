@@ -127,7 +127,7 @@ static report_table make_terms(arena *a, const watched_run *run) {
                 number(a, p->measured_s, 4, " s"), number(a, p->measured_s / p->planned_s, 2, "")};
         add_row(a, &table, cells);
     }
-    words = watched_terms_words(a, pairs, n);
+    words = watched_terms_text(a, pairs, n);
     if (*words)
         table.title = arena_printf(a, "%s (planned for %s: %s)", table.title, device, words);
     return table;
@@ -186,7 +186,7 @@ static const char *joules_text(arena *a, double joules, double per_step) {
 
 static report_table make_energy(arena *a, const watched_run *run) {
     report_table table = {.title = "Energy", .columns = 2};
-    const char *words = watched_run_energy_words(run);
+    const char *words = watched_run_energy_text(run);
     double per_step;
     const double joules = watched_run_joules(run, &per_step);
     if (isfinite(joules)) add_pair(a, &table, "steps that count", joules_text(a, joules, per_step));

@@ -9,7 +9,7 @@ static const char *host_of(arena *a, const run_event *e) {
 }
 
 // Returns "rank 3 (node1): ", or "" if the event names no rank or node.
-static const char *who_of(arena *a, const run_event *e, const char *what) {
+static const char *subject_of(arena *a, const run_event *e, const char *what) {
     const int64_t number = run_event_i64(e, what, -1);
     if (number < 0) return "";
     return arena_printf(a, "%s %lld%s: ", what, (long long)number, host_of(a, e));
@@ -21,13 +21,13 @@ static const char *step_of(arena *a, const run_event *e) {
 }
 
 // --- attempts
-static const char *attempt_words(arena *a, const ledger_attempt *attempt) {
+static const char *attempt_text(arena *a, const ledger_attempt *attempt) {
     const char *end = attempt->end ? run_event_text(attempt->end, "state") : "no end", *who = "";
     const char *cause =
             attempt->end ? run_event_text(attempt->end, "cause") : "killed, or still alive";
     const char *steps = "no step", *from = arena_strdup(a, str_duration(attempt->from_s));
     if (attempt->failure) {
-        who = who_of(a, attempt->failure, "rank");
+        who = subject_of(a, attempt->failure, "rank");
         cause = run_event_text(attempt->failure, "message");
     }
     if (attempt->last_step >= attempt->first_step && attempt->first_step > 0)
@@ -51,16 +51,17 @@ static const char *layout_words(arena *a, const run_event *e) {
 }
 
 // Returns the words for an event; NULL: the time line leaves it out.
-static const char *event_words(arena *a, const run_event *e) {
+static const char *event_text(arena *a, const run_event *e) {
     switch (e->kind) {
     case EVENT_FAILURE:
-        return arena_printf(a, "failure: %s%s (%s%s)", who_of(a, e, "rank"),
+        return arena_printf(a, "failure: %s%s (%s%s)", subject_of(a, e, "rank"),
                 run_event_text(e, "message"), run_event_text(e, "cause"), step_of(a, e));
     case EVENT_RESTART:
-        return arena_printf(a, "restart: %s%s%s, after a wait of %.1f s", who_of(a, e, "node"),
+        return arena_printf(a, "restart: %s%s%s, after a wait of %.1f s", subject_of(a, e, "node"),
                 run_event_text(e, "cause"), step_of(a, e), run_event_f64(e, "wait_s"));
     case EVENT_EXCLUSION:
-        return arena_printf(a, "exclusion: %s%s", who_of(a, e, "node"), run_event_text(e, "cause"));
+        return arena_printf(a, "exclusion: %s%s", subject_of(a, e, "node"),
+                run_event_text(e, "cause"));
     case EVENT_LAYOUT:
         return layout_words(a, e);
     default:
@@ -94,9 +95,9 @@ timeline report_timeline(arena *a, const watched_run *run) {
         if (run_events_begin_attempt(events, i) && ++k < sums->n_attempts)
             add(&line, (timeline_row){.attempt = &sums->attempts[k],
                                .fault = sums->attempts[k].failure,
-                               .words = attempt_words(a, &sums->attempts[k])});
+                               .words = attempt_text(a, &sums->attempts[k])});
         if (k >= sums->n_attempts || e == sums->attempts[k].failure) continue;
-        const char *words = event_words(a, e);
+        const char *words = event_text(a, e);
         if (!words) continue;
         add(&line, (timeline_row){.at_s = place(sums, (int)k, e),
                            .fault = e->kind == EVENT_FAILURE,

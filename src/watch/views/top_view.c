@@ -38,7 +38,7 @@ static int draw_terms(screen *grid, int row, const watched_run *run) {
     const term_pair *pairs;
     const char *device;
     const int n = watched_terms_pairs(a, &run->terms, &run->events, &pairs, &device);
-    const char *words = watched_terms_words(a, pairs, n);
+    const char *words = watched_terms_text(a, pairs, n);
     if (*words) screen_printf(grid, row, 0, STYLE_DIM, "plan for %s: %s", device, words);
     const int taken = *words != 0;
     arena_free(a);
@@ -230,7 +230,7 @@ static int draw_map(screen *grid, int row, int rows, const rank_table *table, bo
     return row + (shown + grid->columns - 1) / grid->columns;
 }
 
-static void keep_in_sight(top_view *view, int count, int rows) {
+static void scroll_to_selection(top_view *view, int count, int rows) {
     if (view->selected >= count) view->selected = count - 1;
     if (view->selected < 0) return;
     if (view->first_row > view->selected) view->first_row = view->selected;
@@ -254,7 +254,7 @@ static int draw_ranks(screen *grid, int row, int rows, const watched_run *run, t
                 "host", "step", "program",
                 view->plan ? "held of planned" : "compute, wait, data, save", sorts[sort],
                 *view->find ? ", with \"" : "", view->find, *view->find ? "\"" : "");
-    keep_in_sight(view, count, end - row);
+    scroll_to_selection(view, count, end - row);
     for (int i = view->first_row; i < count && row < end; i++, row++)
         draw_rank(grid, row, list[i].rank, &table->rows[list[i].rank], view, longest,
                 i == view->selected && view->page == PAGE_RUN ? STYLE_SELECTED : STYLE_PLAIN);
@@ -263,7 +263,7 @@ static int draw_ranks(screen *grid, int row, int rows, const watched_run *run, t
 }
 
 // --- events
-static void event_words(const run_event *e, char *out, size_t size) {
+static void event_text(const run_event *e, char *out, size_t size) {
     const time_t seconds = (time_t)fmax(0, fmin(e->time, 4e9));
     char clock[32];
     struct tm tm;
@@ -287,7 +287,7 @@ static void draw_events(screen *grid, int row, int rows, const run_event_list *e
     const int64_t first = events->n > rows ? events->n - rows : 0;
     for (int64_t i = first; i < events->n; i++) {
         const run_event *e = &events->events[i];
-        event_words(e, text, sizeof text);
+        event_text(e, text, sizeof text);
         screen_put(grid, row++, 0, e->kind == EVENT_FAILURE ? STYLE_BAD : STYLE_DIM, text);
     }
 }
@@ -352,7 +352,7 @@ void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *
     char text[3][32];
     screen_printf(grid, 0, 0, STYLE_DIM, "%-28s %-9s %14s %9s %10s %8s %s", "run", "state", "step",
             "loss", "tokens/s", "goodput", "eta");
-    keep_in_sight(view, count, grid->rows - 1);
+    scroll_to_selection(view, count, grid->rows - 1);
     for (int i = view->first_row, row = 1; i < count && row < grid->rows; i++, row++) {
         const watched_run *run = runs[i];
         char step[48];

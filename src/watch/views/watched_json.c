@@ -23,7 +23,7 @@ static json_t *energy_json(const watched_run *run) {
     json_t *object = json_object(), *hosts = json_array();
     json_object_set_new(object, "joules", json_of_f64(watched_run_joules(run, &per_step)));
     json_object_set_new(object, "joules_per_step", json_of_f64(per_step));
-    json_object_set_new(object, "source", json_of_text(watched_run_energy_words(run)));
+    json_object_set_new(object, "source", json_of_text(watched_run_energy_text(run)));
     for (int64_t i = 0; i < run->n_energy; i++) {
         const watched_energy *of = &run->energy[i];
         json_t *host = json_object();

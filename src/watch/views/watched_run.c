@@ -338,7 +338,7 @@ double watched_run_joules(const watched_run *run, double *per_step) {
     return joules;
 }
 
-const char *watched_run_energy_words(const watched_run *run) {
+const char *watched_run_energy_text(const watched_run *run) {
     const char *words = "";
     for (int64_t i = 0; i < run->events.n; i++)
         if (run->events.events[i].kind == EVENT_RUNNING)

@@ -63,7 +63,7 @@ void watched_run_close(watched_run *self);
 // Returns the joules of all hosts, in all and per step; NaN: none were read.
 double watched_run_joules(const watched_run *run, double *per_step);
 // Returns how the run reads energy, or why it cannot; "": it does not say.
-const char *watched_run_energy_words(const watched_run *run);
+const char *watched_run_energy_text(const watched_run *run);
 
 // Returns whether `dir` looks like a run directory: it has one of the files of a run.
 bool watched_run_is_one(const char *dir);

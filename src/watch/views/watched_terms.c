@@ -66,7 +66,7 @@ int watched_terms_pairs(arena *a, const watched_terms *self, const run_event_lis
     return n;
 }
 
-const char *watched_terms_words(arena *a, const term_pair *pairs, int n) {
+const char *watched_terms_text(arena *a, const term_pair *pairs, int n) {
     int most = -1;
     double largest = 0;
     for (int i = 0; i < n - 1; i++) {

@@ -29,4 +29,4 @@ typedef struct term_pair {
 int watched_terms_pairs(arena *a, const watched_terms *self, const run_event_list *events,
         const term_pair **out, const char **device);
 // Returns a sentence that names the largest difference; "": nothing can be compared.
-const char *watched_terms_words(arena *a, const term_pair *pairs, int n);
+const char *watched_terms_text(arena *a, const term_pair *pairs, int n);

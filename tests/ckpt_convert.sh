@@ -115,7 +115,7 @@ check "the optimizer is the same" cmp $step/optimizer.safetensors moved/step-000
 
 echo "-- nothing is overwritten"
 expect 2 "has files in it" "$drover" ckpt export f32 --out shards
-expect 2 "is what is read" "$drover" ckpt export f32 --out ./f32 --force
+expect 2 "is the source itself" "$drover" ckpt export f32 --out ./f32 --force
 echo mine >shards/notes.txt
 expect 0 "proved" "$drover" ckpt export f32 --out shards --force
 check "another's file stays" grep -q mine shards/notes.txt

@@ -15,7 +15,7 @@ lacks "eta" " 0 documents"
 
 # --- fewer tokens than were asked for are explained
 head -n 40 text.txt >small.txt
-expect 0 "warning: --vocab-size asks for 5000 tokens" "$drover" tokenizer train --input small.txt --vocab-size 5000 --out small
+expect 0 "warning: --vocab-size is 5000" "$drover" tokenizer train --input small.txt --vocab-size 5000 --out small
 
 # --- a run and what may be done with it
 make_data

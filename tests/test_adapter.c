@@ -97,7 +97,7 @@ static void configs(void **state) {
             {"{" PLAIN "}", NULL},
             {"{" PLAIN ", \"made_up_later\": null, \"another\": {}}", NULL},
             {"{" PLAIN ", \"made_up_later\": 3}",
-                    "\"made_up_later\" is set, which drover does not know"},
+                    "\"made_up_later\" is set, which drover does not support"},
             {"{" PLAIN ", \"use_dora\": true}", "\"use_dora\" is set: DoRA's magnitudes"},
             {"{" PLAIN ", \"modules_to_save\": [\"lm_head\"]}",
                     "\"modules_to_save\" is set: modules"},

@@ -137,7 +137,7 @@ expect 2 "quote.sh:1: a quote is not closed" "$drover" config --from nemo-megatr
 printf 'python train.py --max_steps 7 --learning_rate 1e-3\n' >trains.txt
 while IFS='|' read -r name form; do
     { cat trains.txt; printf '%b\n' "$form"; } >form.sh
-    expect 2 "form.sh:2: $name is not read" "$drover" config --from args --set model.preset=llama-3.1-8b --ranks 8 form.sh
+    expect 2 "form.sh:2: $name is not supported" "$drover" config --from args --set model.preset=llama-3.1-8b --ranks 8 form.sh
     grep -qF -- "$name" "$tests"/../docs/translate.md && ok || bad "docs/translate.md does not name $name"
 done <<'FORMS'
 until|until false; do A=1; done

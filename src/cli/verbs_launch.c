@@ -280,20 +280,20 @@ static const cli_rule job_rules[] = {
 };
 
 static const char job_help[] =
-        "Writes what the scheduler needs to train CONFIG on so many machines of a type, checks before that\n"
-        "the layout divides the ranks and the plan fits their memory, and prints what to do next. Nothing\n"
-        "is written where anything is wrong. A job that ends with 75 is tried again; 1, 2 (it would fail\n"
+        "Writes the scheduler's files to train CONFIG on N machines of a type, after checking that the\n"
+        "layout divides the ranks and that the plan fits their memory, and prints the next commands. After\n"
+        "an error nothing is written. A job that ends with 75 is tried again; 1, 2 (it would fail\n"
         "again) end it; before a time limit, an eviction or a shutdown the ranks save.\n"
         "\n"
-        "Pods run as user 1000 without rights (IPC_LOCK apart, for EFA), their requests are their limits;\n"
-        "the config travels in a ConfigMap, and several nodes of drover launch node share a Secret, which\n"
-        "--submit makes and no file holds. Kinds that run drover launch node hand on to it what follows a\n"
-        "failure (--max-restarts, --spare-nodes and their kin). --job compile and --job data make jobs of\n"
+        "Pods run as user 1000 without privileges (except IPC_LOCK for EFA), and their requests equal\n"
+        "their limits; the config is in a ConfigMap, and several nodes of drover launch node share a Secret,\n"
+        "which --submit creates and no file contains. Kinds that run drover launch node pass it the options\n"
+        "about failures (--max-restarts, --spare-nodes and so on). --job compile and --job data make jobs of\n"
         "the same image for drover compile CONFIG and for data:\n"
         "  drover launch trainjob --job data --instance cpu ...\n"
         "      -- data build --input text --out data/set\n"
         "\n"
-        "docs/launch-jobs.md has the kinds, what ends do in each, and what the image must hold.\n"
+        "docs/launch-jobs.md describes the kinds, how each handles the ends of a run, and the image.\n"
         "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge\n"
         "             --time 24h --set backend=pjrt --set pjrt.plugin=neuron";
 
@@ -374,7 +374,7 @@ static const verb subverbs[] = {
         JOB_SUBVERB("volcano", "write a Job of Volcano", volcano_options),
         {
                 .name = "status",
-                .summary = "how a job of drover launch stands",
+                .summary = "print the state of a job of drover launch",
                 .usage = "JOB_DIR [--json] [--run-dir DIR] [--limit SECONDS]",
                 .help = "Queued, and why; running, and at which step of which attempt; ended, and by which rank and\n"
                         "cause: the scheduler's word joined with the run's status.json, which is read here, or in a\n"
@@ -385,7 +385,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "logs",
-                .summary = "the last lines that a job has written",
+                .summary = "print the last lines of a job's log",
                 .usage = "JOB_DIR [--lines N] [--limit SECONDS]",
                 .help = "Of Slurm those of its log file, of Kubernetes those of its launcher or first pod." ASK_COMMON,
                 CLI_OPTIONS(logs_options),
@@ -394,7 +394,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "stop",
-                .summary = "have a job save, and wait until it has ended",
+                .summary = "have a job save and end, and wait for it",
                 .usage = "JOB_DIR [--wait SECONDS] [--run-dir DIR] [--limit SECONDS]",
                 .help = "Slurm's ranks get SIGUSR1, a job of Kubernetes is deleted, which gives its pods their\n"
                         "grace for a save; one that is queued is taken out. The same job can be handed over again,\n"
@@ -405,7 +405,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "clean",
-                .summary = "remove what a job that has ended made",
+                .summary = "remove the files and objects of a job that has ended",
                 .usage = "JOB_DIR [--yes] [--limit SECONDS]",
                 .help = "Objects of Kubernetes with the job's label, Slurm's log, the files of JOB_DIR: listed first,\n"
                         "and removed after a yes. The run directory stays." ASK_COMMON,

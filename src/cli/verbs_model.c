@@ -81,14 +81,14 @@ static const verb subverbs[] = {
                 .summary = "publish a model on the Hugging Face hub",
                 .usage = "FOLDER hf:ORG/NAME [--create [--private]] [--dry-run]",
                 .help = "Uploads a model folder, a checkpoint (also by its run directory) or a LoRA adapter: config, "
-                        "weights, tokenizer, chat template, licence texts, verify.json and README.md. What the hub "
-                        "has is not sent again, so an interrupted push is called once more and goes on; of a large "
-                        "file it sends the parts that are missing. All of it appears on the hub at once, in one "
-                        "commit (in several beyond 256 files). Large files go by Git LFS, also where the hub keeps "
-                        "them in Xet.\n\n"
-                        "Without a README.md in the folder drover makes a card of what it knows: data, steps, loss "
-                        "and ranks of the run, hashes of the weights, the proof of verify.json. What it cannot know "
-                        "you may say by --base, --dataset, --license and --language.\n\n"
+                        "weights, tokenizer, chat template, licence texts, verify.json and README.md. Files "
+                        "that the hub has are not sent again, so the same command continues an interrupted push; "
+                        "of a large file it sends the missing parts. All files appear on the hub at once, in one "
+                        "commit (in several beyond 256 files). Large files are uploaded by Git LFS, even if the "
+                        "hub stores them in Xet.\n\n"
+                        "Without a README.md in the folder drover writes a card with the facts it has: data, steps, "
+                        "loss and ranks of the run, hashes of the weights, the proof of verify.json. Add others "
+                        "by --base, --dataset, --license and --language.\n\n"
                         "The token comes from HF_TOKEN, or from the file that `hf auth login` has written "
                         "(HF_TOKEN_PATH, HF_HOME). It is sent to the hub alone, over https; HF_ENDPOINT names "
                         "another hub.",

@@ -6,7 +6,7 @@ say() { echo "job $SLURM_JOB_ID: $*"; }
 #: checks
 #: The next try finds the same versions, so a difference is final; a failing step may be a node.
 
-# Before the ranks: every node starts the program, and it is the same one.
+# Before the ranks start: every node can start the program, in the same version.
 if ! versions=$(srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" "${program[0]}" --version) || [ -z "$versions" ]; then
     try_again "after srun could not start the program on all nodes" && exit 75
     say "ended: srun could not start the program on all nodes in $tries tries"
@@ -21,7 +21,7 @@ if [ "$(wc -l <<<"$versions")" != 1 ]; then
 fi
 #: secret
 
-# What the nodes prove to each other: a file that this user alone can read, gone with the job.
+# The secret by which nodes recognise each other: a file that only this user can read, removed with the job.
 secret=$(umask 077 && mktemp "$PWD/.drover-secret-XXXXXX") || exit 75
 head -c 32 /dev/urandom >"$secret"
 trap 'rm -f "$secret"' EXIT
@@ -29,14 +29,14 @@ export DROVER_JOB_SECRET_FILE=$secret
 #: numbers
 #: Text from a file counts only if it is a number: a shell would evaluate anything else.
 
-# number_of TEXT ELSE: TEXT where it is digits alone
+# number_of TEXT ELSE: prints TEXT if it is a number, otherwise ELSE
 number_of() {
     case $1 in
     '' | *[!0-9]* | ??????????*) echo "$2" ;;
     *) echo "$((10#$1))" ;;
     esac
 }
-# field NAME: a number of the run's status.json
+# field NAME: prints a number from the run's status.json
 field() {
     tr '\n\0' '  ' 2>/dev/null <"$run_dir/status.json" | sed -nE "s/.*\"$1\": *([0-9]+) *[,}].*/\1/p"
 }
@@ -44,33 +44,33 @@ saved_step() { number_of "$(field saved_step)" 0; }
 count_tries() { number_of "$(head -c 20 "$tried" 2>/dev/null | tr -d '\0')" 0; }
 #: run_status
 
-# The status of the run that has just ended: its own word, else srun's.
+# Prints the exit status of the run that has just ended: from status.json, otherwise srun's.
 status_of_run() {
-    local said=
-    [ ! "$run_dir/status.json" -nt "$began" ] || said=$(field status)
-    number_of "$said" "$1"
+    local status=
+    [ ! "$run_dir/status.json" -nt "$began" ] || status=$(field status)
+    number_of "$status" "$1"
 }
 #: functions
 
-slow= # hosts that stand out before the run
-# A try on other hosts is a new job, which says of which one it is.
+slow= # hosts that are slow or faulty in the check before the run
+# A try on other hosts is a new job, which names the first one.
 first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}
 unset DROVER_FIRST_JOB
 
-# Hosts on which ranks were lost at least twice, with commas.
+# Prints the hosts on which ranks were lost at least twice, separated by commas.
 bad_hosts() {
     [ -e "$run_dir/events.jsonl" ] || return 0
     sed -nE '/"event": *"failure"/{/"cause": *"(fault|hang|peer|device)"/s/.*"host": *"([A-Za-z0-9._-]+)".*/\1/p}' "$run_dir/events.jsonl" |
         sort | uniq -c | awk '$1 > 1 { print $2 }' | paste -sd, -
 }
 
-# The job once more: in its place, or, to keep away from hosts, as a new job.
+# Requeues the job, or, to exclude hosts, submits a new one.
 again() {
     local bad
     bad=$({ bad_hosts; echo "$slow"; } | sed '/^$/d' | paste -sd, -)
     rm -f "$began" ${secret:+"$secret"}
     if [ -n "$bad" ]; then
-        say "the next try keeps away from $bad"
+        say "the next try excludes $bad"
         sbatch --exclude="$bad" --dependency="afterany:$SLURM_JOB_ID" --comment="drover:$first" \
             --export="ALL,DROVER_FIRST_JOB=$first" "$0"
     else
@@ -78,7 +78,7 @@ again() {
     fi
 }
 
-# try_again WHY: the job once more, if a try is left
+# try_again WHY: starts the job again if a try is left
 try_again() {
     local count=$(($(count_tries) + 1))
     [ "$count" -le "$tries" ] || return 1
@@ -88,7 +88,7 @@ try_again() {
     return 0
 }
 
-# Soon before the time limit: all ranks save and end, and the job goes on later.
+# Shortly before the time limit: all ranks save and end, and the job is requeued.
 limit=
 # shellcheck disable=SC2317,SC2329 # the trap calls it
 on_limit() {
@@ -99,7 +99,7 @@ on_limit() {
 trap on_limit USR1
 #: run
 
-# On SageMaker HyperPod a node that breaks is replaced under the step.
+# SageMaker HyperPod replaces a broken node while the step runs.
 resume=()
 [ ! -d /opt/sagemaker_cluster ] || resume=(--auto-resume=1)
 
@@ -131,7 +131,7 @@ rm -f "$began.status"
 #: a file: srun would wait for the task of a node that crashed and came back, and status.json describes
 #: the last ranks, not a decision of node 0 against another attempt.
 
-# drover starts its ranks again by itself: a node that is lost does not end the step, node 0 does.
+# drover restarts its ranks itself: the step survives the loss of a node, except node 0.
 over=$(mktemp "$PWD/.drover-over-XXXXXX") || exit 75
 trap 'rm -f "$over" ${secret:+"$secret"}' EXIT
 # shellcheck disable=SC2016 # each node's own

@@ -13,7 +13,7 @@ typedef struct stage_work {
     work forward, backward, update;
 } stage_work;
 
-// What the work of a stage depends on, of layouts of one mesh.
+// Tells stages of one mesh apart that differ in their work.
 typedef struct sample_key {
     int64_t micro_batch, zero, zero_group;
     recompute_mode recompute;

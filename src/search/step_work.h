@@ -10,7 +10,7 @@ typedef struct step_work {
     double boundary_bytes;    // of what a stage hands to the next one; 0 without a pipeline
 } step_work;
 
-// What a stage has beside its layers depends on its place.
+// The place of a stage in the model, on which depends what it has beside its layers.
 typedef enum stage_place {
     STAGE_FIRST,
     STAGE_MIDDLE,

@@ -1,13 +1,15 @@
-// The search for layouts against planning every variant: the same first five meshes, on twenty
-// small models, numbers of ranks, memories and links drawn from a fixed seed.
+// The search for layouts against planning every variant: the same first five meshes, and the same
+// of all meshes, on twenty small models, numbers of ranks, memories and links drawn from a fixed
+// seed.
 #include "harness.h"
 
 #include <math.h>
 
 #include "base/parallel.h"
 #include "search/layout_search.h"
+#include "search/layout_time.h"
 
-enum { CASES = 20, TOP = 5 };
+enum { CASES = 20, TOP = 5, ALL = 256 };
 // Nine of ten estimates are so close to their plans, and all of them so close. A bucket of messages
 // of 1 MiB, of some 10 MB, is not estimated for each program, and micro-batches of more rows than
 // the largest sample are extrapolated.
@@ -67,30 +69,56 @@ static int plan_all(const layout_search *s, layout_candidate *best) {
     return n;
 }
 
+// Compares the search for so many layouts with the best of all.
+static void check_search(int number, const layout_search *asked, int64_t top,
+        const layout_candidate *best, int n) {
+    static layout_search search;
+    layout_search *s = &search;
+    const int expected = n < top ? n : (int)top;
+    search = *asked;
+    s->top = top;
+    OK(layout_search_run(s));
+    if (s->n != expected) fail_msg("case %d: %d found of %d", number, s->n, n);
+    for (int i = 0; i < s->n; i++)
+        if (s->list[i].seconds > best[i].seconds * (1 + 1e-9))
+            fail_msg("case %d, row %d: %g s, expected %g: tensor %d pipeline %d context %d", number,
+                    i, s->list[i].seconds, best[i].seconds, (int)best[i].tensor,
+                    (int)best[i].pipeline, (int)best[i].context);
+    layout_search_free(s);
+}
+
 static void check_case(int number) {
     arena *a = arena_new("case");
     const rng_key key = {7, RNG_TEST, (uint64_t)number};
     const run_config cfg = draw_config(a, &key, 0);
-    layout_search s = {.cfg = &cfg, .ranks = 2 + 2 * (number % 2), .top = TOP};
-    static layout_candidate best[256];
-    par_set_threads(1 + number % 3); // which search together; what follows plans by itself
-    s.device = draw_device(&key, 0);
-    OK(layout_search_run(&s));
+    const layout_search s = {.cfg = &cfg,
+            .ranks = 2 + 2 * (number % 2),
+            .device = draw_device(&key, 0)};
+    static layout_candidate best[ALL];
+    par_set_threads(1 + number % 3); // which search together; what is planned here is planned alone
     const int n = plan_all(&s, best);
-    if (s.n != (n < TOP ? n : TOP)) fail_msg("case %d: %d found of %d", number, s.n, n);
-    for (int i = 0; i < s.n; i++)
-        if (s.list[i].seconds > best[i].seconds * (1 + 1e-9))
-            fail_msg("case %d, row %d: %g s, expected %g: tensor %d pipeline %d context %d", number,
-                    i, s.list[i].seconds, best[i].seconds, (int)best[i].tensor,
-                    (int)best[i].pipeline, (int)best[i].context);
-    layout_search_free(&s);
+    check_search(number, &s, TOP, best, n);
+    check_search(number, &s, ALL, best, n);
     arena_free(a);
 }
 
-static void the_first_five(void **state) {
+static void every_mesh(void **state) {
     for (int i = 0; i < CASES; i++)
         check_case(i);
     par_set_threads(1);
+}
+
+// The time of a layout without its plan, against that of the plan.
+static void check_time(arena *a, const layout_search *s, const layout_candidate *planned) {
+    run_config cfg = *s->cfg;
+    step_cost cost;
+    layout_times *known = layout_times_new();
+    OK(layout_candidate_apply(planned, s->ranks, &cfg));
+    OK(layout_time_make(known, &cfg, &s->device, &cost));
+    if (fabs(cost.seconds / planned->seconds - 1) > 1e-9)
+        fail_msg("%s: timed %.12g s, planned %.12g", layout_keys(a, planned), cost.seconds,
+                planned->seconds);
+    layout_times_free(known);
 }
 
 // Estimates against plans, of every schedule, recomputation and degree of ZeRO: models of which
@@ -112,6 +140,7 @@ static void estimates_are_plans(void **state) {
         for (int k = 0; k < all.n; k += 37) {
             layout_candidate c = all.list[k];
             if (layout_search_plan(&s, &c) != DRV_OK) continue;
+            check_time(a, &s, &c);
             const double off = all.list[k].bytes / c.bytes - 1;
             n_pipelines += c.pipeline > 1;
             n_tried++;
@@ -129,7 +158,7 @@ static void estimates_are_plans(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_five),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh),
             cmocka_unit_test(estimates_are_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

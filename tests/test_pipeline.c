@@ -19,6 +19,9 @@ static void simulate(arena *a, const pipeline_schedule *s, double forward, doubl
             by_stage[w][i] = seconds[w] / s->shape.chunks;
     const pipeline_cost cost = {by_stage[0], by_stage[1], by_stage[2], 0};
     OK(pipeline_simulate(a, s, &cost, out));
+    pipeline_result again; // without the check
+    OK(pipeline_time(s, &cost, &again));
+    assert_true(again.seconds == out->seconds && again.bubble == out->bubble);
 }
 
 // Seconds beyond the work itself, from the papers.
@@ -276,6 +279,8 @@ static void refuses_broken_tables(void **state) {
         const pipeline_cost cost = {seconds, seconds, seconds, 0};
         pipeline_result result;
         FAILS(pipeline_simulate(a, &s, &cost, &result), DRV_E_DATA, cases[i].says);
+        if (i == 0) // a backward before its forward
+            FAILS(pipeline_time(&s, &cost, &result), DRV_E_DATA, "an input never comes");
         arena_free(a);
     }
 }

@@ -121,6 +121,11 @@ typedef struct pipeline_result {
 DRV_CHECKED drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule,
         const pipeline_cost *cost, pipeline_result *out);
 
+// Computes the time of a table that pipeline_simulate has seen to end, by another cost; `peak` is
+// not set. DRV_E_DATA: a rank waits for ever.
+DRV_CHECKED drv_status pipeline_time(const pipeline_schedule *schedule, const pipeline_cost *cost,
+        pipeline_result *out);
+
 // Deals a table that can end out in rounds: in each, a rank does at most one task, and only tasks
 // whose inputs were computed in earlier rounds. So all ranks may pause, or end, after the same
 // round: nobody waits for what comes after it. Returns the round of each task of the rank, from 1

@@ -154,7 +154,7 @@ static bool run(simulation *s, int rank, double *now) {
     return s->next[rank] > begin;
 }
 
-static void take_time(arena *a, simulation *s, pipeline_result *out) {
+static drv_status take_time(arena *a, simulation *s, pipeline_result *out) {
     const int n_ranks = s->schedule->shape.ranks;
     const bool forward_only = s->schedule->shape.forward_only;
     double *now = ARENA_ARRAY(a, double, n_ranks), busy = 0;
@@ -164,13 +164,16 @@ static void take_time(arena *a, simulation *s, pipeline_result *out) {
         for (int rank = 0; rank < n_ranks; rank++)
             moved = run(s, rank, &now[rank]) || moved;
     }
-    for (int rank = 0; rank < n_ranks; rank++)
+    for (int rank = 0; rank < n_ranks; rank++) {
+        if (s->next[rank] < s->schedule->n_tasks) return cannot_end(s, "an input never comes");
         if (now[rank] > out->seconds) out->seconds = now[rank];
+    }
     for (int stage = 0; stage < s->n_stages; stage++)
         busy += s->cost->forward[stage] +
                 (forward_only ? 0 : s->cost->input_grad[stage] + s->cost->weight_grad[stage]);
     busy *= s->schedule->shape.micro_batches;
     out->bubble = out->seconds > 0 ? 1 - busy / (n_ranks * out->seconds) : 0;
+    return DRV_OK;
 }
 
 // Activations are held from the forward to the last task that reads them.
@@ -250,11 +253,20 @@ drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule, const 
     *out = (pipeline_result){.peak = ARENA_ARRAY(a, int, shape->ranks)};
     drv_status status = find_tasks(&s);
     if (status == DRV_OK) status = try_to_end(scratch, &s);
-    if (status == DRV_OK) {
-        take_time(scratch, &s, out);
+    if (status == DRV_OK) status = take_time(scratch, &s, out);
+    if (status == DRV_OK)
         for (int rank = 0; rank < shape->ranks; rank++)
             out->peak[rank] = peak_of(schedule, rank);
-    }
     arena_free(scratch);
+    return status;
+}
+
+drv_status pipeline_time(const pipeline_schedule *schedule, const pipeline_cost *cost,
+        pipeline_result *out) {
+    arena *a = arena_new("pipeline_time");
+    simulation s = open_simulation(a, schedule, cost);
+    *out = (pipeline_result){.peak = NULL};
+    const drv_status status = take_time(a, &s, out);
+    arena_free(a);
     return status;
 }

@@ -12,13 +12,14 @@
 #include "model/layout.h"
 #include "programs/batch_feed.h"
 #include "programs/programs.h"
+#include "search/step_work.h"
 
 enum { ALONE_FEW = 2, ALONE_MORE = 3, STAGE_LAYERS = 2 }; // layers of the small models
 enum { SETTLED = 4 }; // micro-batches for each rank after which no more are in flight
 enum { N_ROWS = 3, N_CONTEXTS = 2, N_MODES = RECOMPUTE_FULL + 1 };
 static const int sampled_rows[N_ROWS] = {1, 2, 8};
 typedef enum sample_kind { ALONE, STAGES, SPLIT_STAGES, N_KINDS } sample_kind; // split: ZB-H1
-typedef enum stage_place { FIRST, MIDDLE, LAST, N_PLACES } stage_place;
+enum { N_PLACES = STAGE_ALONE }; // of the stages of a pipeline
 
 // All in bytes, of one data rank that shares nothing.
 typedef struct place_bytes {
@@ -33,7 +34,8 @@ enum { N_BYTES = sizeof(place_bytes) / sizeof(double) };
 
 typedef struct sample {
     enum { UNKNOWN, POSSIBLE, IMPOSSIBLE } state;
-    place_bytes of[N_PLACES]; // ALONE: of[FIRST] with few layers, of[MIDDLE] with one more
+    place_bytes
+            of[N_PLACES]; // ALONE: of[STAGE_FIRST] with few layers, of[STAGE_MIDDLE] with one more
 } sample;
 
 typedef struct tensor_samples {
@@ -133,7 +135,7 @@ static drv_status plan_sample(const run_config *cfg, const sample_key *key, stag
     one.sequence_parallel = key->sequence;
     one.context_blocks = one.partial_sum_rows = one.accum_groups = 0;
     one.zero = one.given_zero = one.zero_group = 0;
-    one.model.num_hidden_layers = which == FIRST ? ALONE_FEW : ALONE_MORE;
+    one.model.num_hidden_layers = which == STAGE_FIRST ? ALONE_FEW : ALONE_MORE;
     if (key->kind != ALONE) {
         one.model.num_hidden_layers = STAGE_LAYERS * N_PLACES;
         one.pipeline_parallel = N_PLACES;
@@ -162,7 +164,7 @@ static tensor_samples *samples_of(layout_bytes *all, int64_t ranks) {
 static const sample *get(layout_bytes *all, const sample_key *key) {
     sample *s = &samples_of(all, key->tensor)
                          ->of[key->context][key->rows][key->recompute][key->sequence][key->kind];
-    const int n = key->kind == ALONE ? LAST : N_PLACES;
+    const int n = key->kind == ALONE ? STAGE_LAST : N_PLACES;
     if (s->state == UNKNOWN)
         s->state = POSSIBLE;
     else
@@ -223,10 +225,6 @@ static bool table_of(arena *a, const layout_candidate *layout, int64_t micro_bat
     return true;
 }
 
-static stage_place place_of(int stage, int n_stages) {
-    return stage == 0 ? FIRST : stage + 1 == n_stages ? LAST : MIDDLE;
-}
-
 static void find_peak(const pipeline_schedule *table, int rank, int64_t micro_batches,
         const int *layers, peak_of most, rank_peak *out) {
     const int p = table->shape.ranks, v = table->shape.chunks;
@@ -242,7 +240,7 @@ static void find_peak(const pipeline_schedule *table, int rank, int64_t micro_ba
         const int stage = i / PIPELINE_SPANS * p + rank, span = i % PIPELINE_SPANS;
         if (table->shape.kind == PIPELINE_GPIPE && span == pipeline_span(0, 1))
             count[i] = (int)micro_batches;
-        out->chunks[place_of(stage, p * v)][span] += count[i];
+        out->chunks[stage_place_of(stage, p * v)][span] += count[i];
         out->layers[span] += (double)count[i] * layers[stage];
     }
     arena_free(a);
@@ -257,7 +255,7 @@ static rank_chunks chunks_of(const run_config *cfg, const layout_candidate *layo
     rank_chunks out = {.possible = table_of(a, layout, micro_batches, rank, &table)};
     layout_share_layers(&cfg->model, n, layers);
     for (int stage = rank; stage < n; stage += (int)layout->pipeline) {
-        out.n[place_of(stage, n)]++;
+        out.n[stage_place_of(stage, n)]++;
         out.layers += layers[stage];
     }
     const int n_peaks = layout->schedule == SCHEDULE_ZB_H1 ? N_PEAKS : PEAK_WEIGHTS;
@@ -328,10 +326,10 @@ static double sum_of(const run_config *with, const layout_candidate *layout,
 static double bytes_at(const sample *s, const rank_peak *peak) {
     double bytes = 0;
     for (int i = 0; i < PIPELINE_SPANS; i++) {
-        bytes += peak->layers[i] * s->of[MIDDLE].layer[i];
+        bytes += peak->layers[i] * s->of[STAGE_MIDDLE].layer[i];
         for (int place = 0; place < N_PLACES; place++)
             bytes += peak->chunks[place][i] *
-                     (s->of[place].flight[i] - s->of[place].layers * s->of[MIDDLE].layer[i]);
+                     (s->of[place].flight[i] - s->of[place].layers * s->of[STAGE_MIDDLE].layer[i]);
     }
     return bytes;
 }
@@ -339,7 +337,7 @@ static double bytes_at(const sample *s, const rank_peak *peak) {
 // Adds up what the chunks of a rank have. A stage between the ends of the model has layers alone.
 static double rank_bytes(const sample *small, const run_config *with,
         const layout_candidate *layout, const rank_chunks *rank) {
-    const place_bytes *like = &small->of[MIDDLE];
+    const place_bytes *like = &small->of[STAGE_MIDDLE];
     place_bytes sum = {.weights = 0};
     double more = rank->layers, in_flight = 0; // layers beyond those of the small models
     if (!rank->possible) return 0;
@@ -379,8 +377,8 @@ double layout_bytes_of(layout_bytes *all, const run_config *with, const layout_c
     if (!interpolate(all, layout, key, &s)) return 0;
     if (!pipeline) {
         place_bytes whole;
-        extend(&s.of[FIRST], &s.of[MIDDLE], (double)(with->model.num_hidden_layers - ALONE_FEW),
-                &whole);
+        extend(&s.of[STAGE_FIRST], &s.of[STAGE_MIDDLE],
+                (double)(with->model.num_hidden_layers - ALONE_FEW), &whole);
         return sum_of(with, layout, &whole, 0);
     }
     double most = 0;

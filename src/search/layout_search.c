@@ -11,14 +11,21 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "programs/fit.h"
+#include "search/layout_time.h"
 #include "search/timed_plan.h"
 #include "setup/process_bytes.h"
 
-enum { MAX_TRIES = 24 }; // variants of one mesh that are planned
-// Plans may be so much faster than their estimates.
+enum { MAX_TRIES = 24 };    // variants of one mesh that are planned
+enum { MOST_AT_ONCE = 16 }; // meshes that threads share
+// Times may be so much shorter than their estimates.
 #define FASTER 0.97
-// The excess of an alike variant may be so much larger than that of another micro-batch.
-#define UNLIKE 1.03
+// Seconds that differ by less are the same.
+#define SAME   (1 - 1e-10)
+// Plans need so much of their estimates at least. Where an alike variant was planned, they need
+// what that one did, less a part of what its estimate was off and a little.
+#define LEAST  0.97
+#define UNLIKE 0.5
+#define LITTLE 0.001
 
 // Plans one layout; DRV_E_USAGE: it is not possible after all.
 drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
@@ -43,15 +50,6 @@ static bool is_alike(const layout_candidate *x, const layout_candidate *y) {
            x->sequence == y->sequence && x->zero == y->zero && x->zero_group == y->zero_group;
 }
 
-// The excess over its estimate that alike variants showed; 1: not known.
-static double excess_of(const layout_candidate *tried, const double *excess, int n,
-        const layout_candidate *c) {
-    double most = 1;
-    for (int i = 0; i < n; i++)
-        if (is_alike(&tried[i], c)) most = fmax(most, excess[i]);
-    return most;
-}
-
 // The variants of a mesh, and the one that was chosen.
 typedef struct mesh_variants {
     int first, end; // in the list of candidates
@@ -59,26 +57,85 @@ typedef struct mesh_variants {
     layout_candidate best;
 } mesh_variants;
 
-// Finds the fastest variant of a mesh that fits. Variants are planned in the order of their
-// estimates, until none is left that may be faster; those are passed over of which an alike one
-// needed so much more than its estimate that they cannot fit.
-static void find_variant(const layout_search *made, mesh_variants *of) {
-    const double memory = (double)made->device.memory;
+// The variants of a mesh of which the time is known, and those that were planned.
+typedef struct mesh_search {
+    const layout_search *made;
+    layout_times *times;
+    layout_candidate *timed; // seconds HUGE_VAL: done with
+    int n_timed, next;       // next: the first candidate that is not timed
     layout_candidate tried[MAX_TRIES];
     double excess[MAX_TRIES];
-    int tries = 0;
-    for (int i = of->first; i < of->end && tries < MAX_TRIES; i++) {
-        layout_candidate c = made->all.list[i];
-        const double estimated = c.bytes;
-        if (of->fits && FASTER * c.seconds > of->best.seconds) break;
-        if (estimated * excess_of(tried, excess, tries, &c) > UNLIKE * memory) continue;
-        if (layout_search_plan(made, &c) != DRV_OK) continue;
-        excess[tries] = c.bytes / estimated;
-        tried[tries++] = c;
-        if (c.bytes > memory || (of->fits && c.seconds >= of->best.seconds)) continue;
-        of->fits = true;
-        of->best = c;
+    int tries;
+    double faster; // plans took so much of the seconds that they were timed at, at least
+} mesh_search;
+
+// Returns whether a variant may need no more than there is, as far as alike ones tell.
+static bool may_fit(const mesh_search *s, const layout_candidate *c) {
+    double least = LEAST; // of its estimate
+    for (int i = 0; i < s->tries; i++)
+        if (is_alike(&s->tried[i], c))
+            least = fmax(least, s->excess[i] - UNLIKE * fabs(s->excess[i] - 1) - LITTLE);
+    return c->bytes * least <= (double)s->made->device.memory;
+}
+
+// Finds the time of the next candidate.
+static void time_next(mesh_search *s) {
+    layout_candidate c = s->made->all.list[s->next++];
+    run_config cfg = *s->made->cfg;
+    step_cost cost;
+    if (!may_fit(s, &c) || layout_candidate_apply(&c, s->made->ranks, &cfg) != DRV_OK ||
+            layout_time_make(s->times, &cfg, &s->made->device, &cost) != DRV_OK)
+        return;
+    c.seconds = cost.seconds;
+    s->timed[s->n_timed++] = c;
+}
+
+// Plans a variant that is timed.
+static void plan_variant(mesh_search *s, layout_candidate *timed, mesh_variants *of) {
+    layout_candidate c = *timed;
+    const double seconds = timed->seconds;
+    timed->seconds = HUGE_VAL;
+    if (!may_fit(s, &c) || layout_search_plan(s->made, &c) != DRV_OK) return;
+    s->faster = fmin(s->faster, c.seconds / seconds);
+    s->excess[s->tries] = c.bytes / timed->bytes;
+    s->tried[s->tries++] = c;
+    if (c.bytes > (double)s->made->device.memory) return;
+    if (of->fits && c.seconds >= of->best.seconds) return;
+    of->fits = true;
+    of->best = c;
+}
+
+// Returns the fastest variant that is timed and not done with; NULL: there is none.
+static layout_candidate *fastest_of(const mesh_search *s) {
+    layout_candidate *out = NULL;
+    for (int i = 0; i < s->n_timed; i++)
+        if (s->timed[i].seconds < (out ? out->seconds : HUGE_VAL)) out = &s->timed[i];
+    return out;
+}
+
+// Finds the fastest variant of a mesh that fits. Variants are timed in the order of their
+// estimates, and planned in the order of their times, until none is left that may be faster; those
+// are passed over of which an alike one needed so much more than its estimate that they cannot fit.
+static void find_variant(const layout_search *made, mesh_variants *of) {
+    mesh_search s = {.made = made,
+            .times = layout_times_new(),
+            .timed = mem_alloc(sizeof *s.timed * (size_t)(of->end - of->first)),
+            .next = of->first,
+            .faster = 1};
+    while (s.tries < MAX_TRIES) {
+        layout_candidate *fastest = fastest_of(&s);
+        const double goal = of->fits ? of->best.seconds : HUGE_VAL,
+                     known = fastest ? fastest->seconds : HUGE_VAL,
+                     other = s.next < of->end ? FASTER * made->all.list[s.next].seconds : HUGE_VAL;
+        if (other < fmin(known, goal))
+            time_next(&s);
+        else if (known * s.faster < SAME * goal)
+            plan_variant(&s, fastest, of);
+        else
+            break;
     }
+    layout_times_free(s.times);
+    free(s.timed);
 }
 
 static int by_seconds(const void *x, const void *y) {
@@ -111,16 +168,20 @@ static bool may_be_better(const layout_search *f, int first) {
     return f->n < f->top || FASTER * f->all.list[first].seconds <= f->list[f->top - 1].seconds;
 }
 
-// Ends when no mesh that is left is estimated to be faster than the last one that is wanted.
+// Ends when no mesh that is left is estimated to be faster than the last one that is wanted. As
+// many meshes as are wanted in any case are planned at a time.
 static void plan_best(layout_search *to) {
     const double begin = clock_s();
     const int n_threads = par_threads();
-    mesh_variants *meshes = mem_alloc(sizeof *meshes * (size_t)n_threads);
+    mesh_variants *meshes = mem_alloc(sizeof *meshes * (size_t)(n_threads + MOST_AT_ONCE));
     int room = 0, next = 0;
     while (next < to->all.n && may_be_better(to, next)) {
+        const int64_t wanted = to->top - to->n, most = wanted > MOST_AT_ONCE ? MOST_AT_ONCE
+                                                       : wanted > n_threads  ? wanted
+                                                                             : n_threads;
         int n = 0;
         if (next > 0) show_progress(to, begin);
-        for (; n < n_threads && next < to->all.n && may_be_better(to, next); n++) {
+        for (; n < most && next < to->all.n && may_be_better(to, next); n++) {
             meshes[n] = (mesh_variants){.first = next};
             while (next < to->all.n &&
                     layout_same_mesh(&to->all.list[meshes[n].first], &to->all.list[next]))

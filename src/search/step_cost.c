@@ -117,7 +117,7 @@ static drv_status simulate(arena *a, const rates *r, const step_work *w,
             .weight_grad = backward,
             .transfer = link_axis_seconds(&r->links, &r->mesh, AXIS_PIPELINE, w->boundary_bytes) +
                         r->device->message_s};
-    return pipeline_simulate(a, schedule, &cost, out);
+    return pipeline_time(schedule, &cost, out);
 }
 
 drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whole,

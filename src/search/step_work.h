@@ -11,6 +11,20 @@ typedef struct step_work {
     double boundary_bytes;    // that a stage sends to the next one; 0 without a pipeline
 } step_work;
 
+// The place of a stage in the model, on which depends what it has beside its layers.
+typedef enum stage_place {
+    STAGE_FIRST,
+    STAGE_MIDDLE,
+    STAGE_LAST,
+    STAGE_ALONE, // the only one
+    N_STAGE_PLACES
+} stage_place;
+
+static inline stage_place stage_place_of(int stage, int n_stages) {
+    if (n_stages == 1) return STAGE_ALONE;
+    return stage == 0 ? STAGE_FIRST : stage + 1 == n_stages ? STAGE_LAST : STAGE_MIDDLE;
+}
+
 // Allocates the stages of a run in `a`.
 step_work step_work_new(arena *a, const run_config *cfg);
 // Adds the work of the programs of one rank of the pipeline, cfg->rank.

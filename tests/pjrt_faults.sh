@@ -84,6 +84,13 @@ if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then
         ls /dev/nvidia0 >/dev/null 2>&1 || DROVER_PJRT_DIR=$real refused 1 "names another plugin, tools/fetch_pjrt.py gets that of the CPU"
         for_gpu() { DROVER_PJRT_DIR=$real expect "$1" "$2" "$drover" compile run.yaml --target "${@:3}"; }
         for_gpu 0 "Total successful: 2" cuda:h200 --set pjrt.plugin=cpu # the config's, for runs here
+        # The plan that chooses parallel.zero is the target's too, masks of cuDNN in it: nothing is compiled, for a flag's sake.
+        for plugin in cuda cpu; do
+            for_gpu 1 "zero 1: it needs" h200 --devices 2 --set parallel.zero=auto --set training.precision=bf16 --set model.head_dim=8 \
+                --set data.sequence_length=512 --set "pjrt.flags=[xla_no_such=1]" --set pjrt.plugin=$plugin
+            grep '^zero 1' out >zero-$plugin
+        done
+        check "another plugin in the file changes the plan for a target" cmp -s zero-cuda zero-cpu
         # What the compiler needs is more than the GPU has: by one layer of 1.7e10 weights, and by a share of a small one.
         for_gpu 1 'on a device, but NVIDIA A100-SXM4-80GB (cuda) gives 79.26 GiB (85100068864)' cuda:a100 --set model.num_hidden_layers=1 \
             --set model.hidden_size=32768 --set model.intermediate_size=131072 --set model.num_attention_heads=256 --set model.num_key_value_heads=256

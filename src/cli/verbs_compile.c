@@ -26,6 +26,7 @@ typedef struct compiled_for {
 typedef struct counts {
     int n, n_failed, n_kept; // for all ranks; n_kept: taken from the cache
     const char *target;      // which is not present; NULL: a device
+    const char *plugin;      // the config's, by whose path the target may be compiled for
     int64_t memory;          // of the target's profile; 0: not given
     // For the current rank:
     backend *device;
@@ -142,16 +143,15 @@ static drv_status choose_zero(arena *a, const cli_args *args, run_config *cfg) {
 }
 
 // n: devices; 0: from the options and the config.
-static drv_status open_devices(arena *a, const cli_args *args, const char *target, run_config *cfg,
+static drv_status open_devices(arena *a, const cli_args *args, const counts *c, run_config *cfg,
         int64_t n, compiled_for *out) {
-    // The device decides the resolved values of `auto`.
-    if (target) cfg->backend = backend_caps_pjrt.name;
-    DRV_TRY(set_devices(args, target, cfg, &n));
+    DRV_TRY(set_devices(args, c->target, cfg, &n));
     DRV_TRY(choose_zero(a, args, cfg));
     out->ranks = run_mesh(cfg);
-    if (target) {
-        DRV_TRY_CTX(device_open_targets(a, cfg, target, (int)n, &out->pool), "compile");
-        cfg->pjrt.plugin = "cuda"; // for plans: whatever the config names for runs here
+    if (c->target) {
+        run_config named = *cfg;
+        named.pjrt.plugin = c->plugin;
+        DRV_TRY_CTX(device_open_targets(a, &named, c->target, (int)n, &out->pool), "compile");
         return DRV_OK;
     }
     if (n > 1 && !config_backend(cfg)->has_devices)
@@ -212,7 +212,7 @@ static drv_status compile_layout(arena *a, const cli_args *args, run_config *cfg
     compiled_for to = {0};
     drv_status status = DRV_OK;
     DRV_TRY(set_bounds(args, cfg));
-    DRV_TRY(open_devices(a, args, c->target, cfg, n, &to));
+    DRV_TRY(open_devices(a, args, c, cfg, n, &to));
     if (run_inputs_bound(cfg) != DRV_OK)
         log_warn("%s: a step for rows of any number of documents, another one than that of a run",
                 drv_message());
@@ -222,15 +222,21 @@ static drv_status compile_layout(arena *a, const cli_args *args, run_config *cfg
     return status;
 }
 
-// Loads the config with the keys of a layout after those of the command line.
+// Loads the config with the keys of a layout after those of the command line. A target decides the
+// programs and their plans, whatever back end and plugin the config names for runs here.
 static drv_status load_config(arena *a, const cli_args *args, const elastic_layout *layout,
-        run_config *cfg) {
+        counts *c, run_config *cfg) {
     int n;
     const char **sets = cli_get_all(a, args, "--set", &n);
     const char **all = ARENA_ARRAY(a, const char *, n + layout->n_sets + 1);
     for (int i = 0; i < n + layout->n_sets; i++)
         all[i] = i < n ? sets[i] : layout->sets[i - n];
-    return config_load(a, args->positional[0], all, n + layout->n_sets, cfg);
+    DRV_TRY(config_load(a, args->positional[0], all, n + layout->n_sets, cfg));
+    if (!c->target) return DRV_OK;
+    c->plugin = cfg->pjrt.plugin;
+    cfg->backend = backend_caps_pjrt.name;
+    cfg->pjrt.plugin = "cuda";
+    return DRV_OK;
 }
 
 // Compiles for every number of nodes that the job may be left with.
@@ -238,7 +244,7 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
         counts *tally) {
     elastic_job job;
     DRV_TRY(elastic_job_read(args, cfg, &job));
-    if (!config_backend(cfg)->has_devices && !cli_has(args, "--target"))
+    if (!config_backend(cfg)->has_devices)
         return drv_fail(DRV_E_USAGE,
                 "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
                 cfg->backend);
@@ -252,7 +258,7 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
             continue;
         }
         log_info("%d node%s: %s", n, str_plural(n), found.words);
-        DRV_TRY(load_config(a, args, &found, &smaller));
+        DRV_TRY(load_config(a, args, &found, tally, &smaller));
         DRV_TRY(compile_layout(a, args, &smaller, (int64_t)n * job.ranks, tally));
     }
     return DRV_OK;
@@ -262,10 +268,10 @@ static drv_status compile(arena *a, const cli_args *args) {
     static const elastic_layout own;
     run_config cfg;
     counts c = {0};
-    DRV_TRY(load_config(a, args, &own, &cfg));
+    DRV_TRY(read_target(a, args, &c));
+    DRV_TRY(load_config(a, args, &own, &c, &cfg));
     par_set_threads((int)cfg.threads);
     c.explains = cli_has(args, "--explain");
-    DRV_TRY(read_target(a, args, &c));
     if (cli_has(args, "--elastic"))
         DRV_TRY(compile_elastic(a, args, &cfg, &c));
     else

@@ -26,7 +26,7 @@ expect 2 "gives port 0, and this is node 1; expected the port that node 0 prints
 # --- what is said again, and who knows the secret and speaks out of turn
 intruder relay $address:0 $node_0 said
 master=$(listens relay) node 1 3 --set run_dir=crowd
-follows grep -q "node 0 is there" node-1.out
+follows grep -q "node 0 is connected" node-1.out
 expect 0 "" "$tests"/intruder.py replay $node_0 said
 check "the relay saw no secret" [ "$(grep -caF "$(cat secret | tr -d '\0')" said)" = 0 ]
 leave

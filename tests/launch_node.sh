@@ -67,7 +67,7 @@ nothing_is_left "after two jobs at one port"
 port=0
 six="--set run_dir=twice --set training.global_batch_size=6"
 for i in 0 1; do node $i 3 $six; done
-follows grep -q "node 0 is there" node-1.out
+follows grep -q "node 0 is connected" node-1.out
 node 1x 3 $six
 ended "a node that comes twice" 2 1x
 told 1x "node 1 came twice"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # What `drover plan` says of a run on H200 is what XLA's compiler plans for them, within 1 %: for Llama-2-7B and Llama-3.1-8B
 # on one GPU, on eight that share each layer, and on eight that share the optimizer. Compiles for GPUs that are not
-# there; needs the CUDA plugin and says so where there is none. All seven with DROVER_PLAN_CUDA=all, half a minute each; else two,
-# the second one of 8 of the 32 layers, each of which the compiler takes as long for; and activations that wait on the host. Rows of several documents, whose mask the
+# there; needs the CUDA plugin and says so where there is none. All nine with DROVER_PLAN_CUDA=all, half a minute each; else four,
+# the second one of 8 of the 32 layers, each of which the compiler takes as long for. Rows of several documents, whose mask the
 # compiler plans too, but for one case; cuDNN's scratch, of which it learns on a device alone, is counted beside.
 here=$(cd "$(dirname "$0")"/.. && pwd)
 . "$(dirname "$0")"/story.bash
@@ -23,9 +23,10 @@ cases=(
     "7B TP 8|llama-2-7b|4096|8|parallel.tensor=8 parallel.sequence=true"
     "8B ZeRO-1|llama-3.1-8b|8192|8|parallel.zero=1"
     "8B, rows of one document|llama-3.1-8b|8192|1|data.pack=stream $kept"
+    "1B, one layer, logits in two pieces|llama-3.2-1b|4096|1|model.num_hidden_layers=1"
+    "8B, activations offloaded|llama-3.1-8b|8192|1|model.num_hidden_layers=8 training.offload=activations"
 )
-[ "$DROVER_PLAN_CUDA" = all ] || cases=("${cases[0]}" "${cases[1]} model.num_hidden_layers=8")
-cases+=("8B, activations offloaded|llama-3.1-8b|8192|1|model.num_hidden_layers=8 training.offload=activations")
+[ "$DROVER_PLAN_CUDA" = all ] || cases=("${cases[0]}" "${cases[1]} model.num_hidden_layers=8" "${cases[@]:7}")
 for case in "${cases[@]}"; do
     IFS='|' read -r name preset tokens devices keys <<<"$case"
     cat >run.yaml <<YAML

@@ -102,7 +102,6 @@ static void keys_in_conflict_are_named(void **state) {
 }
 
 static void offload_needs_a_device(void **state) {
-    (void)state;
     static const refusal cases[] = {
             {TINY "training: {offload: activations}\n",
                     {"run.yaml:2", "training.offload",

@@ -224,7 +224,6 @@ static str move_of(const json_t *of) {
 
 // Moves there and back are JAX's; a device without such memory is refused before it compiles.
 static void moves_are_those_of_jax(void **state) {
-    (void)state;
     arena *a = arena_new("moves");
     json_t *golden;
     lowered program;
@@ -316,6 +315,29 @@ static void masks_are_made_once(void **state) {
     }
 }
 
+// A barrier keeps XLA from turning heads once more for each that reads them; their gradient has one
+// reader.
+static void heads_are_turned_once(void **state) {
+    for (int inverse = 0; inverse < 2; inverse++) {
+        arena *a = arena_new("rope");
+        const op_attrs angles = {.heads.head_dim = 64,
+                               .rope.theta = 10000,
+                               .rope.table_dtype = DT_F32},
+                       turn = {.heads.n_heads = 4, .heads.head_dim = 64, .rope.inverse = inverse};
+        const int64_t n[] = {128}, dim[] = {128, 384};
+        graph *g = graph_new(a, "rope");
+        tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, n),
+               *qkv = graph_state(g, TENSOR_INPUT, "qkv", DT_BF16, 2, dim),
+               *table = graph_add(g, OP_rope_table, 1, &position, &angles)->out[0];
+        graph_output(g, graph_add(g, OP_rope, 2, (tensor *[]){qkv, table}, &turn)->out[0], "y");
+        lowered l;
+        OK(lower_graph(a, g, &(lower_options){.cudnn.head_dim = 256}, &l));
+        assert_int_equal(times(l.text.p, "optimization_barrier"), !inverse);
+        str_free(&l.text);
+        arena_free(a);
+    }
+}
+
 // Of a row of 8,192 of Llama-3.1-8B, by the figures of docs/adr/0042; and in a run's plan.
 static void memory_is_planned(void **state) {
     static const struct {
@@ -387,7 +409,7 @@ static void runs_are_planned_with_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_those_of_jax),
             cmocka_unit_test(moves_are_those_of_jax), cmocka_unit_test(heads_decide),
-            cmocka_unit_test(masks_are_made_once), cmocka_unit_test(memory_is_planned),
-            cmocka_unit_test(runs_are_planned_with_it)};
+            cmocka_unit_test(masks_are_made_once), cmocka_unit_test(heads_are_turned_once),
+            cmocka_unit_test(memory_is_planned), cmocka_unit_test(runs_are_planned_with_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,7 +235,6 @@ static void of_a_finished_run(void **state) {
 // Groups of data ranks, each on a host: one time for two links says neither speed; with that of the
 // tensor ranks it says both.
 static void of_a_run_with_groups(void **state) {
-    (void)state;
     arena *a = arena_new("profiles");
     const struct {
         const char *tensor, *device;

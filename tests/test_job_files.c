@@ -122,7 +122,6 @@ static void yaml_parts_are_as_calls_write_them(void **state) {
             "a:\n  b: 1\n  c:\n  - x\n  - \"2\"\n  - \"on\"\n  - \"-f\"\n  \"true\": {}\n"
             "d: []\n"
             "e:\n- f: true\n  g:\n    h: j/k\n- i\n";
-    (void)state;
     str text = {0};
     yaml_writer *w = yaml_writer_open(&text);
     yaml_document(w);

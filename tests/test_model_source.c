@@ -171,7 +171,6 @@ static void other_layouts_are_refused(void **state) {
 }
 
 static void a_run_is_no_model(void **state) {
-    (void)state;
     arena *a = arena_new("run");
     model_source s;
     const char *run = path_join(a, temporary_dir(a), "my run");

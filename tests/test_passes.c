@@ -287,7 +287,6 @@ static int check_moves(const graph *g, int64_t n_layers) {
 }
 
 static void moved_values_keep_the_bits(void **state) {
-    (void)state;
     static const choice choices[] = {all, norms_alone, first_mlp};
     int moves[KEEP_STREAM + 1] = {0};
     for (int i = 0; i < 3; i++)

@@ -161,7 +161,6 @@ static str planted_update(void) {
 }
 
 static void kernels_of_the_update_are_counted(void **state) {
-    (void)state;
     static const char two[] = "// updates a weight\n%1 = ...\n// updates a weight\n";
     program_facts f;
     str hlo = planted_update();

@@ -158,7 +158,6 @@ static void storage_is_not_read_twice(void **state) {
 // Each layer but the last leaves its kept values there, so that the device needs no more for more
 // layers; without the key nothing is there.
 static void offloaded_values_need_no_device(void **state) {
-    (void)state;
     memory_plan memory[2][2];
     for (int more = 0; more < 2; more++)
         for (int offload = 0; offload < 2; offload++) {

@@ -291,7 +291,6 @@ static void packed_and_globbed(void **state) {
 
 // An option that only some kinds of files heed is refused where there is none of them.
 static void options_that_no_file_heeds(void **state) {
-    (void)state;
     arena *a = arena_new("unheeded");
     const char *dir = temporary_dir(a);
     static const char *const endings[] = {"py", NULL};

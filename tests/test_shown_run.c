@@ -166,7 +166,6 @@ static void pages_and_terminals_are_left_whole(void **state) {
 
 // A folder whose metrics.jsonl is empty, or has no line that can be read.
 static void a_run_without_a_step(void **state) {
-    (void)state;
     watched_run run = run_with("");
     watched_run *list = &run;
     const char *about = "";

@@ -39,7 +39,6 @@ static void escapes(void **state) {
 
 // A shell reads each name back as it is, but for "./" before one that would be an option.
 static void names_for_a_shell(void **state) {
-    (void)state;
     arena *a = arena_new("shell");
     static const char *const names[] = {"runs/a-1.yaml", "my run", "o'clock", "$HOME `x` \\",
             "\"a\"", "-rf", "--out", "~/x", "a\nb", "*?[a]", "#a;b&c|d<e>(f)!{g,h}",

@@ -3,9 +3,11 @@
 // Legend: e exponentials of a chunk of logits.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
+#include <string.h>
+
 // The values that a chunk carries on to the next, in the order of the outputs: the loss, then that
 // of each token, or those of the gradient that are wanted.
-enum { LOSS, TOKENS };
+enum { LOSS, TOKENS, MAX_CARRIED = 3 };
 
 typedef struct loss_call {
     lowering *l;
@@ -14,6 +16,7 @@ typedef struct loss_call {
     hlo_value scale; // of the gradient: dloss in the accumulation type, a scalar, or of each token
     bool grad;
     int dh, dw; // places in what is carried; 0: not wanted
+    int n_carried;
 } loss_call;
 
 // The gradient of the logits of rows from `first` on: scale (softmax - onehot), zero in rows that
@@ -58,12 +61,24 @@ static int64_t rows_of_chunk(const node *n) {
     return n->attrs.vocabulary.chunk < rows ? n->attrs.vocabulary.chunk : rows;
 }
 
+// Rows of a chunk after what the chunk before it has left. Chunks that are no loop have nothing
+// else to keep a compiler from computing the logits of them all first.
+static hlo_value rows_after(const loss_call *c, hlo_index iteration, hlo_value x,
+        hlo_value *carried) {
+    hlo_value all[1 + MAX_CARRIED] = {x};
+    if (iteration.moves || iteration.fixed == 0) return x;
+    memcpy(all + 1, carried, sizeof *carried * (size_t)c->n_carried);
+    hlo_barrier_all(&c->l->h, all, 1 + c->n_carried);
+    memcpy(carried, all + 1, sizeof *carried * (size_t)c->n_carried);
+    return all[0];
+}
+
 static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     const loss_call *c = ctx;
     static const int64_t columns[] = {1};
     const int64_t rows = rows_of_chunk(c->n);
     const hlo_index first = hlo_index_times(h, iteration, rows);
-    const hlo_value x = hlo_take(h, c->h, 0, first, rows),
+    const hlo_value x = rows_after(c, iteration, hlo_take(h, c->h, 0, first, rows), carried),
                     label = hlo_take(h, c->labels, 0, first, rows);
     const hlo_value logits = hlo_dot(h, x, c->w, 1, 1, lower_acc(c->l, c->n->in[0]));
     const hlo_value max = over_ranks(c, hlo_reduce(h, "maximum", logits, 1, columns), true);
@@ -108,7 +123,7 @@ int64_t lowered_workspace(const node *n) {
 static void loss(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const bool grad = n->op == OP_linear_cross_entropy_grad;
-    hlo_value carried[3], x = lower_in(l, n, 0), labels = lower_in(l, n, 2);
+    hlo_value carried[MAX_CARRIED], x = lower_in(l, n, 0), labels = lower_in(l, n, 2);
     const int64_t rows = x.dim[0], size = rows_of_chunk(n), n_chunks = (rows + size - 1) / size;
     loss_call c = {.l = l, .n = n, .w = lower_in(l, n, 1), .grad = grad};
     int n_carried = 0;
@@ -135,6 +150,7 @@ static void loss(lowering *l, const node *n) {
         const hlo_value like = {.type = carried[LOSS].type, .n_dims = 1, .dim = {c.h.dim[0]}};
         carried[n_carried++] = hlo_fill(h, 0, &like);
     }
+    c.n_carried = n_carried;
     hlo_repeat(h, (int)n_chunks, carried, n_carried, chunk, &c);
     if (!grad) carried[TOKENS] = hlo_slice(h, carried[TOKENS], 0, 0, rows);
     if (c.dh) carried[c.dh] = hlo_slice(h, carried[c.dh], 0, 0, rows);

@@ -73,7 +73,11 @@ static void rope(lowering *l, const node *n) {
             HLO_DIMS(rows, width))};
     const bool all = width == x.dim[1];
     if (!all) part[1] = hlo_slice(h, x, 1, width, x.dim[1] - width);
-    lower_set(l, n, 0, hlo_concat(h, part, all ? 1 : 2, 1));
+    hlo_value heads_and_rest = hlo_concat(h, part, all ? 1 : 2, 1);
+    // Without a barrier XLA turns the heads once more for each reader: attention's operands, and
+    // what is kept for its gradient.
+    if (!n->attrs.rope.inverse) hlo_barrier_all(h, &heads_and_rest, 1);
+    lower_set(l, n, 0, heads_and_rest);
 }
 
 const lower_op lower_op_rope_table = {.lower = rope_table};

@@ -3,7 +3,7 @@
 # which it is and how to get it. usage: opened_libraries.sh DROVER
 golden=$(realpath "$(dirname "$0")/golden")
 . "$(dirname "$0")"/story.bash
-make_text | head -n 20 >text.txt
+make_text | head -n 60 >text.txt
 expect 0 "300 tokens" "$drover" tokenizer train --input text.txt --vocab-size 300 --out tok
 
 # broken NAME...: a folder with an empty file of each, where the loader looks first

@@ -70,9 +70,9 @@ static void sizes_are_checked(void **state) {
                     "\"num_attention_heads\""},
             {"{'num_hidden_layers':2,'hidden_size':16,'intermediate_size':24,'num_attention_heads':4,"
              "'num_key_value_heads':3}",
-                    "x: 4 heads of 4 with 3 of keys"},
+                    "x: 4 heads of size 4 and 3 key-value heads"},
             {"{'num_hidden_layers':2,'hidden_size':2,'intermediate_size':24,'num_attention_heads':4}",
-                    "4 heads of 0"},
+                    "4 heads of size 0"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256];

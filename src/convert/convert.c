@@ -227,7 +227,7 @@ static drv_status choose_carried(arena *a, const model *from, const char *folder
         model_write_opts *opts) {
     ckpt_carried *own;
     const char *figures = opts->dcp ? NULL : training_figures(a, folder);
-    DRV_TRY(from->source.reader->files(a, &from->source, &own, &opts->n_files));
+    DRV_TRY(model_source_files(a, &from->source, &own, &opts->n_files));
     ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, opts->n_files + 1);
     for (int i = 0; i < opts->n_files; i++)
         list[i] = own[i];

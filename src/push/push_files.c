@@ -63,7 +63,7 @@ static drv_status check(arena *a, const char *folder, bool is_adapter) {
     }
     model_source source;
     DRV_TRY(model_source_open(a, folder, &source));
-    source.reader->close(&source);
+    model_source_close(&source);
     return DRV_OK;
 }
 

@@ -386,12 +386,43 @@ static void gathers_wait_for_a_layer(void **state) {
     arena_free(a);
 }
 
+// With shards of sums the gradients of a layer are sent and added while the next layer's are
+// computed: none is under way when a layer after that adds, or when the program ends.
+static void gradients_travel_beside_a_layer(void **state) {
+    arena *a = arena_new("gradients");
+    graph *step = shared_step(a, 2, DT_F32); // sums in fp64 are not shared
+    int matrices = 0, pending = 0, layer = -1, layers = 0;
+    const gradient_shards by = {.ranks = 2,
+            .data_ranks = 2,
+            .row_blocks = 1,
+            .micro_batches = 2,
+            .in_accum_group = 2,
+            .async = true};
+    pass_shard_gradients(step, &by, 0, 1);
+    OK(graph_verify(step, STAGE_DIFFERENTIATED));
+    for (int i = 0; i < step->n_nodes; i++) {
+        const node *n = step->nodes[i];
+        if (n->op == OP_await_shard) pending--;
+        if (n->op != OP_add_shard) continue;
+        if (n->layer != layer && pending > 0) fail_msg("node %d: a layer's gradients are left", i);
+        layers += n->layer != layer;
+        layer = n->layer;
+        matrices += n->in[0]->n_dims == 2;
+        pending++;
+    }
+    assert_int_equal(matrices, 2 * 4 + 2);
+    assert_int_equal(pending, 0);
+    assert_int_equal(layers, 2 + 2);
+    arena_free(a);
+}
+
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(frozen_weights),
             cmocka_unit_test(nothing_is_computed_in_vain),
             cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded),
             cmocka_unit_test(moved_values_keep_the_bits),
-            cmocka_unit_test(gathers_wait_for_a_layer)};
+            cmocka_unit_test(gathers_wait_for_a_layer),
+            cmocka_unit_test(gradients_travel_beside_a_layer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,7 +311,7 @@ static const key run_keys[] = {
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
                         "weights during the next forward pass, with zero 3 a layer before they are used, with the same "
-                        "bits. It has no effect on gradients with zero 2 and 3, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
+                        "bits. With zero 2 and 3 the gradients of a layer are exchanged while those of the layer before it are computed, in each micro-batch; with zero 0 and 1 the key has no effect on gradients if a rank has several accumulation groups or context blocks; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

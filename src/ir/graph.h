@@ -51,6 +51,7 @@
     X(sum_shard)                                                                                   \
     X(reduce_shard)                                                                                \
     X(add_shard)                                                                                   \
+    X(await_shard)                                                                                 \
     X(join_shards)                                                                                 \
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \

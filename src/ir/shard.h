@@ -7,6 +7,9 @@
 #include "base/round.h"
 
 enum { SHARD_UNIT = 1024 }; // elements
+// Sums that are added at a time, in elements, and the most open sums (below): for 2^20 accumulation
+// groups and more.
+enum { SHARD_SUM_ELEMENTS = 256, SHARD_MAX_OPEN = 24 };
 
 // Returns the length of a shard of n elements; the last shards are padded with zeros.
 static inline int64_t shard_length(int64_t n, int ranks) {

@@ -38,6 +38,7 @@ typedef struct gradient_shards {
     int row_blocks;         // reduction blocks of the row on each rank
     int64_t micro_batches;  // of a group in a step; its data rank i has i, i + data_ranks, ...
     int64_t in_accum_group; // micro-batches in an accumulation group; a tree adds the groups
+    bool async;             // a gradient is sent and added while the next one is computed
 } gradient_shards;
 // STAGE_DIFFERENTIATED -> the same. Replaces each sum by this rank's shard of it. INPUT_MICRO_BATCH
 // of the model chunk, with n_slots slots, is the index of the micro-batch in the rank's step.

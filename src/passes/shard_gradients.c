@@ -37,6 +37,7 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     tensor *in[] = {of->added, of->sum, slotted_input_of(g, &call->micro_batch)};
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
+            .mesh.async = by->async,
             .mesh.groups = by->groups,
             .sum.data_ranks = by->data_ranks,
             .sum.row_blocks = by->row_blocks > 1 ? by->row_blocks : 0,
@@ -44,8 +45,48 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     return graph_make(g, OP_add_shard, 3, in, &attrs);
 }
 
+// The asynchronous add_shard nodes that no node waits for yet.
+typedef struct pending_adds {
+    node **list;
+    int n;
+} pending_adds;
+
+static void await_all(graph *g, pending_adds *adds) {
+    for (int i = 0; i < adds->n; i++) {
+        const node *add = adds->list[i];
+        tensor *in[] = {add->out[0], add->in[0], add->out[1]};
+        graph_add(g, OP_await_shard, 3, in, NULL);
+    }
+    adds->n = 0;
+}
+
+// Sends the gradients of a layer while that of the layer before it is computed: the first add_shard
+// of a layer waits for those of the last one, and the end of the program for all. So at most the
+// gradients of two layers exist at a time, and a rank that is late delays others by less than a
+// layer's time.
+static void await_shards(graph *g) {
+    node **nodes = g->nodes;
+    const int n_nodes = g->n_nodes;
+    pending_adds adds = {ARENA_ARRAY(g->a, node *, n_nodes), 0};
+    g->nodes = NULL;
+    g->n_nodes = g->cap_nodes = 0;
+    for (int i = 0; i < n_nodes; i++) {
+        node *n = nodes[i];
+        const bool adds_shard = n->op == OP_add_shard;
+        g->layer = n->layer;
+        g->phase = n->phase;
+        if (adds_shard && adds.n > 0 && adds.list[0]->layer != n->layer) await_all(g, &adds);
+        graph_append(g, n);
+        if (adds_shard) adds.list[adds.n++] = n;
+    }
+    await_all(g, &adds);
+    g->layer = -1;
+    g->phase = PHASE_FORWARD;
+}
+
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots) {
     accumulators_replace(g, add_shard, &(add_shards){by, {INPUT_MICRO_BATCH, chunk, n_slots}});
+    if (by->async) await_shards(g);
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {

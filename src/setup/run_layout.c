@@ -16,7 +16,7 @@ static int update_ranks(const run_config *cfg) {
 
 // Returns what data ranks share of the sums of gradients while they are made. Where the order of a
 // sum is not ours, reduction blocks of the row need no sums of their own.
-static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
+static gradient_shards shards_of(const run_config *cfg, const run_layout *l, bool overlapped) {
     if (l->zero < 2) return (gradient_shards){0};
     const int ranks = update_ranks(cfg) / mesh_groups(&l->mesh),
               data_ranks = (int)cfg->data_ranks / mesh_groups(&l->mesh);
@@ -25,7 +25,8 @@ static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
             .data_ranks = config_backend(cfg)->orders_sums ? data_ranks : ranks,
             .row_blocks = l->zigzag.blocks_here,
             .micro_batches = l->all_micro_batches / mesh_groups(&l->mesh),
-            .in_accum_group = l->in_accum_group};
+            .in_accum_group = l->in_accum_group,
+            .async = overlapped};
 }
 
 // A sum that accumulation groups or reduction blocks of the row are joined to later is not complete
@@ -65,7 +66,7 @@ run_layout run_layout_of(const run_config *cfg) {
     l.every_micro = l.zero >= 2 ? cfg->data_ranks / mesh_groups(&l.mesh) : 1;
     l.first_micro = place / l.every_micro * l.every_micro * l.micro_batches + place % l.every_micro;
     l.gathers_async = overlapped && l.zero > 0;
-    l.shards = shards_of(cfg, &l);
+    l.shards = shards_of(cfg, &l, overlapped);
     if (l.zero == 3) l.weights = weights_of(cfg, &l, overlapped);
     if (overlapped) l.sums = sums_of(cfg, &l);
     return l;

@@ -29,7 +29,7 @@ struct instruction {
     int tensor_place; // of this rank
     // Lists, up to a NULL, of what asynchronous nodes may be writing (cpu_state.h); NULL: one rank.
     struct state **touched, **written; // of all inputs and outputs; of the outputs of such a node
-    int64_t *sizes;                    // gather_weight: bytes of the shards, by place
+    int64_t *sizes;                    // gather_weight, add_shard: bytes of the shards, by place
     const char *label;                 // of an asynchronous node, for messages
     double *seconds;                   // of its node; NULL: nodes are not timed
     drv_status *failed; // set with drv_fail when communication fails, which ends the program

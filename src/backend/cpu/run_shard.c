@@ -35,10 +35,8 @@ static void fill_up(const instruction *ins, const shard *s) {
     memset(output_at(ins, 0, s->count), 0, (size_t)((s->length - s->count) * unit));
 }
 
-// Lists the size of each shard, in elements of so many bytes; the list lies before what comm joins
-// from.
-static int64_t *sizes_of(const instruction *ins, const shard *s, int64_t unit) {
-    int64_t *sizes = ins->workspace;
+// Lists the size of each shard, in elements of so many bytes.
+static int64_t *list_sizes(const shard *s, int64_t unit, int64_t *sizes) {
     for (int i = 0; i < s->ranks; i++) {
         const int64_t left = s->n - i * s->length;
         sizes[i] = unit * (left < 0 ? 0 : left < s->length ? left : s->length);
@@ -75,7 +73,7 @@ static int64_t list_bytes(const node *n) {
 static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
     const dtype dt = n->in[0]->dt;
-    const int64_t unit = dtype_bytes(dt), *sizes = sizes_of(ins, s, unit);
+    const int64_t unit = dtype_bytes(dt), *sizes = list_sizes(s, unit, ins->workspace);
     const int row_blocks = row_blocks_of(&n->attrs), data = n->attrs.sum.data_ranks;
     const void **list = (const void **)((char *)ins->workspace + sizes_bytes(n));
     char *parts = (char *)list + list_bytes(n);
@@ -123,7 +121,8 @@ static void reduce_shard(const instruction *ins) {
         *ins->failed = sum_row_blocks(ins, &s, ins->out[0]);
     else
         *ins->failed = comm_reduce_scatter(ins->group, g->dt, COMM_SUM, ins->in[0], s.n,
-                sizes_of(ins, &s, 1), ins->out[0], (char *)ins->workspace + sizes_bytes(n));
+                list_sizes(&s, 1, ins->workspace), ins->out[0],
+                (char *)ins->workspace + sizes_bytes(n));
     if (*ins->failed != DRV_OK) return;
     fill_up(ins, &s);
     run_chunks(ins, tensor_elements(g), CHUNK_ELEMENTS, clear_chunk);
@@ -138,23 +137,20 @@ static int64_t reduce_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
 
 // --- add_shard
-enum {
-    SUM_ELEMENTS = 256,
-    MAX_OPEN = 24
-}; // of a chunk that fits the cache; 2^20 accumulation groups and more
+typedef double open_sums[SHARD_MAX_OPEN][SHARD_SUM_ELEMENTS];
 
 typedef struct shard_call {
     const instruction *ins;
     const shard *s;
-    char *parts;                            // of each reduction block, in the order of ranks
-    double (*sums)[MAX_OPEN][SUM_ELEMENTS]; // by thread, in the accumulation type
-    int64_t before;                         // micro-batches that were added before these
+    char *parts;     // of each reduction block, in the order of ranks
+    open_sums *sums; // by thread, in the accumulation type
+    int64_t before;  // micro-batches that were added before these
 } shard_call;
 
 // Adds the gradients of the ranks one after the other, as a single rank adds its accumulation
 // groups (programs_finish_accum_group). sums: the open sums before and after.
 static void add_in_order(const shard_call *call, const char *part, int64_t n,
-        double (*sums)[SUM_ELEMENTS]) {
+        double (*sums)[SHARD_SUM_ELEMENTS]) {
     const node *add = call->ins->node;
     const dtype dt = add->in[0]->dt;
     const int64_t in_accum_group = add->attrs.sum.in_accum_group;
@@ -174,7 +170,7 @@ static void add_in_order(const shard_call *call, const char *part, int64_t n,
 
 // Adds to reduction block `block`, which data_ranks neighbouring ranks have.
 static void add_to_block(const shard_call *call, int64_t block, int64_t first, int64_t n,
-        double (*sums)[SUM_ELEMENTS]) {
+        double (*sums)[SHARD_SUM_ELEMENTS]) {
     const instruction *ins = call->ins;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *kept = ins->node->in[1];
@@ -199,36 +195,87 @@ static void add_shard_chunk(void *arg, int64_t c, int thread) {
     const shard_call *call = arg;
     const int64_t end = c * CHUNK_ELEMENTS + chunk_length(call->s->count, CHUNK_ELEMENTS, c);
     for (int64_t block = 0; block < call->ins->node->in[1]->dim[1]; block++)
-        for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SUM_ELEMENTS)
-            add_to_block(call, block, at, end - at < SUM_ELEMENTS ? end - at : SUM_ELEMENTS,
+        for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SHARD_SUM_ELEMENTS)
+            add_to_block(call, block, at,
+                    end - at < SHARD_SUM_ELEMENTS ? end - at : SHARD_SUM_ELEMENTS,
                     call->sums[thread]);
 }
 
+// Gets this rank's shard of the gradients of all ranks.
+static drv_status exchange_gradients(const shard_call *call) {
+    const instruction *ins = call->ins;
+    const shard *s = call->s;
+    const int64_t unit = dtype_bytes(ins->node->in[0]->dt);
+    for (int own_block = 0; own_block < row_blocks_of(&ins->node->attrs); own_block++)
+        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, own_block * s->n), ins->sizes,
+                call->parts + own_block * s->ranks * s->count * unit, NULL, s->count * unit));
+    return DRV_OK;
+}
+
+static int64_t micro_batches_before(const instruction *ins) {
+    return (int64_t) * (const int32_t *)ins->in[2] * ins->node->attrs.sum.data_ranks;
+}
+
 // The padding of a short shard stays zero.
-// Workspace: sizes | sums of each thread | what has come from other ranks.
+// Workspace: sums of each thread | what has come from other ranks.
 static void add_shard(const instruction *ins) {
     const node *n = ins->node;
     const shard s = shard_of(ins, block_elements(n));
-    const int64_t unit = dtype_bytes(n->in[0]->dt), *sizes = sizes_of(ins, &s, unit);
     shard_call call = {.ins = ins,
             .s = &s,
-            .sums = (void *)((char *)ins->workspace + sizes_bytes(n)),
-            .before = (int64_t) * (const int32_t *)ins->in[2] * n->attrs.sum.data_ranks};
+            .sums = ins->workspace,
+            .before = micro_batches_before(ins)};
     call.parts = ins->group ? (char *)(call.sums + par_threads()) : ins->in[0];
-    for (int own_block = 0; own_block < row_blocks_of(&n->attrs) && ins->group; own_block++) {
-        *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, own_block * s.n), sizes,
-                call.parts + own_block * s.ranks * s.count * unit, NULL, s.count * unit);
-        if (*ins->failed != DRV_OK) return;
-    }
-    par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
+    if (ins->group) *ins->failed = exchange_gradients(&call);
+    if (*ins->failed == DRV_OK) par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
+}
+
+static int64_t begin_add(const instruction *ins) {
+    const node *n = ins->node;
+    const shard s = shard_of(ins, block_elements(n));
+    return row_blocks_of(&n->attrs) * (s.n - s.count) * dtype_bytes(n->in[0]->dt);
+}
+
+// On the communication thread. The second output: sums | what has come from other ranks.
+static drv_status add_rest(const void *of) {
+    const instruction *ins = of;
+    const shard s = shard_of(ins, block_elements(ins->node));
+    shard_call call = {.ins = ins,
+            .s = &s,
+            .sums = ins->out[1],
+            .parts = (char *)ins->out[1] + sizeof(open_sums),
+            .before = micro_batches_before(ins)};
+    DRV_TRY(exchange_gradients(&call));
+    for (int64_t c = 0; c < div_up(s.count, CHUNK_ELEMENTS); c++)
+        add_shard_chunk(&call, c, 0);
+    return DRV_OK;
+}
+
+static drv_status list_shards(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    (void)m;
+    const shard s = shard_of(out, block_elements(n));
+    out->sizes = list_sizes(&s, dtype_bytes(n->in[0]->dt), ARENA_ARRAY(a, int64_t, s.ranks));
+    return DRV_OK;
 }
 
 static int64_t add_workspace(const node *n, int n_threads) {
-    const int64_t sums = n_threads * (int64_t)sizeof(double[MAX_OPEN][SUM_ELEMENTS]);
-    return sizes_bytes(n) + sums + (n->attrs.mesh.ranks > 1 ? parts_bytes(n) : 0);
+    const int64_t sums = n_threads * (int64_t)sizeof(open_sums);
+    if (n->attrs.mesh.async && n->attrs.mesh.ranks > 1) return 0;
+    return sums + (n->attrs.mesh.ranks > 1 ? parts_bytes(n) : 0);
 }
 
-const cpu_op cpu_op_add_shard = {.run = add_shard, .workspace = add_workspace};
+const cpu_op cpu_op_add_shard = {.run = add_shard,
+        .begin = begin_add,
+        .rest = add_rest,
+        .workspace = add_workspace,
+        .lower = list_shards};
+
+// Waiting is the back end's (store_settle).
+static void nothing(const instruction *ins) {
+    (void)ins;
+}
+
+const cpu_op cpu_op_await_shard = {.run = nothing};
 
 // --- join_shards
 // Joins the open sums of all reduction blocks, from the last one on.
@@ -276,8 +323,8 @@ static void join_blocks(const instruction *ins) {
         char *own = output_at(ins, 0, s.first);
         *ins->failed = sum_row_blocks(ins, &s, own);
         if (*ins->failed == DRV_OK)
-            *ins->failed =
-                    comm_all_gather(ins->group, own, 0, sizes_of(ins, &s, unit), ins->out[0]);
+            *ins->failed = comm_all_gather(ins->group, own, 0, list_sizes(&s, unit, ins->workspace),
+                    ins->out[0]);
         if (*ins->failed != DRV_OK) return;
     } else {
         join_here(ins, ins->out[0]);

@@ -109,7 +109,16 @@ const op_row op_row_reduce_shard = {
 // sums, in place. `blocks` counts the reduction blocks of the row on all ranks, `row_blocks` those
 // on this one. Data rank i of n has micro-batches i, i + n, i + 2 n, ...: the sums are formed in
 // the order in which a single rank would run them, in groups of `in_accum_group`. Sums that wait
-// for their neighbour in the tree are `open` (ir/shard.h).
+// for their neighbour in the tree are `open` (ir/shard.h). `async`: the sums are complete later,
+// for which await_shard waits, and there is an output r beside s': memory for what comes from other
+// ranks, and for open sums.
+static int64_t received_elements(const node *n) {
+    const int64_t row_blocks = row_blocks_of(&n->attrs), ranks = n->attrs.mesh.ranks,
+                  scratch = SHARD_MAX_OPEN * SHARD_SUM_ELEMENTS * (int64_t)sizeof(double);
+    return row_blocks * ranks * shard_in_group(n, tensor_elements(n->in[0]) / row_blocks) +
+           scratch / dtype_bytes(n->in[0]->dt);
+}
+
 static const char *add_shape(const node *n, tensor_spec *out) {
     const tensor *g = n->in[0], *s = n->in[1];
     const op_attrs *attrs = &n->attrs;
@@ -118,6 +127,7 @@ static const char *add_shape(const node *n, tensor_spec *out) {
     const char *bad = check_state(n, g);
     if (!bad) bad = check_data_ranks(attrs);
     if (bad) return bad;
+    if (attrs->mesh.async) out[1] = spec_1d(g->dt, received_elements(n));
     if (attrs->sum.in_accum_group < 1) return "an accumulation group must have micro-batches";
     const int64_t blocks = row_blocks * attrs->mesh.ranks / attrs->sum.data_ranks,
                   length = shard_in_group(n, tensor_elements(g) / row_blocks);
@@ -146,9 +156,34 @@ const op_row op_row_add_shard = {
         .shape = add_shape,
         .wire = shard_wire,
         .collective = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, groups), ATTR(sum, row_blocks), ATTR(sum, data_ranks),
-                ATTR(sum, in_accum_group)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async), ATTR(mesh, groups), ATTR(sum, row_blocks),
+                ATTR(sum, data_ranks), ATTR(sum, in_accum_group)),
         .examples = add_examples,
+};
+
+// await_shard(s, g, r) -> s: waits until an asynchronous add_shard has written the sums s. Until
+// then g and r, which it reads and writes, keep their memory.
+static const char *await_shape(const node *n, tensor_spec *out) {
+    out[0] = spec_in_place(n, 0);
+    return NULL;
+}
+
+static double await_touched(const node *n) {
+    (void)n;
+    return 0;
+}
+
+static const example_case await_examples[] = {
+        {.in = {IN_SUMS("s", 1, 1, 51), IN_GIVEN("g", 3, 17), IN_GIVEN("r", 3, 17)}},
+        {0},
+};
+
+const op_row op_row_await_shard = {
+        .n_in = 3,
+        .goes_with = 1,
+        .shape = await_shape,
+        .touched = await_touched,
+        .examples = await_examples,
 };
 
 // join_shards(s[.., blocks, length]) -> g[length]: adds the open sums of each reduction block, then

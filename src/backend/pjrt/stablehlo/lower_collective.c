@@ -215,6 +215,7 @@ static void gather_weight(lowering *l, const node *n) {
 
 const lower_op lower_op_take_shard = {.lower = take_shard};
 const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
+const lower_op lower_op_await_shard = {.lower = same};
 const lower_op lower_op_add_shard = {.lower = add_shard, .sums = 2, .of_update = true};
 const lower_op lower_op_join_shards = {.lower = join_shards, .sums = 1};
 const lower_op lower_op_gather_shards = {.lower = gather_shards};

@@ -391,7 +391,7 @@ static void gathers_wait_for_a_layer(void **state) {
 static void gradients_travel_beside_a_layer(void **state) {
     arena *a = arena_new("gradients");
     graph *step = shared_step(a, 2, DT_F32); // sums in fp64 are not shared
-    int matrices = 0, pending = 0, layer = -1, layers = 0;
+    int matrices = 0, pending = 0, layer = -2, layers = 0;
     const gradient_shards by = {.ranks = 2,
             .data_ranks = 2,
             .row_blocks = 1,

@@ -30,7 +30,7 @@ check "the figures begin a line" grep -qE '^[0-9]+ prompt tokens? in .* tokens/s
 check "no empty line is left over" [ -n "$(tail -n 1 out)" ]
 
 # --- a run where one of its checkpoints is meant
-expect 2 "expected one of its checkpoints; drover ckpt list run" "$drover" ckpt show run
+expect 2 "expected one of its checkpoints: drover ckpt list run" "$drover" ckpt show run
 expect 0 "a.svg: 1 run" "$drover" plot run --out a.svg
 lacks "1 runs"
 

@@ -56,7 +56,7 @@ static void run_close(op_run *r) {
 
 static void every_row_has_an_example(void **state) {
     for (int op = 0; op < N_OPS; op++)
-        if (n_examples((op_kind)op) == 0) fail_msg("%s has no example", op_name(op));
+        if (n_examples((op_kind)op) == 0) fail_msg("%s has no example", op_name((op_kind)op));
 }
 
 // --- every example at every level
@@ -251,7 +251,7 @@ static void gradients(void **state) {
         for (int which = 0; which < n_examples((op_kind)op); which++)
             for (wanted w = ALL; w <= WEIGHTS; w++)
                 checked += check_gradient((op_kind)op, which, w);
-        if (checked == 0) fail_msg("%s: no example has a gradient", op_name(op));
+        if (checked == 0) fail_msg("%s: no example has a gradient", op_name((op_kind)op));
     }
 }
 

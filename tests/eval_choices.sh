@@ -64,8 +64,8 @@ expect 2 "exclude each other" "$drover" eval $golden --choices bad.jsonl --strid
 expect 2 "--separator needs --text" "$drover" eval $golden --choices bad.jsonl --separator x
 expect 2 "expected bf16, fp32 or blocks" "$drover" eval $golden --choices $golden/records.jsonl --precision f16
 
-# --- Ctrl-C: what was scored is printed, and that it is not all. Scoring takes 15 s alone, so that it goes on when a
-# starved shell sees the first line
+# --- Ctrl-C: what was scored is printed, and that it is not all. Scoring takes 15 s alone, the signal comes as soon
+# as the first line is drawn
 python3 -c 'import sys; sys.stdout.write(open(sys.argv[1]).read() * 20000)' $golden/records.jsonl >many.jsonl
 if interrupted_eval "scoring: [1-9]" $golden --choices many.jsonl --json; then
     says "SIGINT while scoring"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a command whose standard error is a terminal, where progress is drawn at once: what it writes there goes to FILE as it
-comes. SIGINT is passed on; the exit status is the command's. Without a command: whether a terminal is to be had, 0 or 1.
-on_terminal.py [FILE COMMAND...]"""
-import os, pty, signal, subprocess, sys
+"""Runs a command whose standard error is a terminal, where progress is drawn at once. What it writes there goes to FILE as it
+comes, and it gets SIGINT as soon as that matches PATTERN, a regular expression. The exit status is the command's. Without
+arguments: whether a terminal is to be had, 0 or 1.
+on_terminal.py [PATTERN FILE COMMAND...]"""
+import os, pty, re, signal, subprocess, sys
 
 
 def has_terminal():
@@ -16,8 +17,9 @@ def has_terminal():
     return True
 
 
-def copy_all(terminal, copy):
-    """Until the command has closed its end."""
+def interrupt_at(pattern, running, terminal, copy):
+    """Copies what comes until the command has closed its end."""
+    seen = b""
     while True:
         try:
             data = os.read(terminal, 65536)
@@ -26,17 +28,19 @@ def copy_all(terminal, copy):
         if not data:
             return
         copy.write(data)
+        if seen is not None and re.search(pattern, seen := seen + data):
+            running.send_signal(signal.SIGINT)
+            seen = None
 
 
-def run(path, command):
+def run(pattern, path, command):
     with open(path, "wb", buffering=0) as copy:
         terminal, side = pty.openpty()
         running = subprocess.Popen(command, stderr=side, env={**os.environ, "TERM": "xterm"})
-        signal.signal(signal.SIGINT, lambda *_: running.send_signal(signal.SIGINT))
         os.close(side)
-        copy_all(terminal, copy)
+        interrupt_at(pattern.encode(), running, terminal, copy)
     return running.wait()
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else not has_terminal())
+    sys.exit(run(sys.argv[1], sys.argv[2], sys.argv[3:]) if len(sys.argv) > 1 else not has_terminal())

@@ -70,7 +70,7 @@ static drv_status refuse_set(const run_config *cfg, const dataset *set, const ch
 // Sets of older versions do not record the texts of their ids, so they cannot be compared.
 static drv_status warn_of_set(const run_config *cfg, const dataset *set) {
     const char *built = set->about.tokenizer;
-    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not record the texts of its ids, which may be other texts here; a set that is built again records them",
+    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not record the texts of its ids, which may be other texts here; build the set again to record them",
             set->prefix, built ? " (\"" : "", built ? built : "", built ? "\")" : "",
             cfg->tokenizer);
     return DRV_OK;

@@ -104,14 +104,14 @@ static const char *meaning_of(arena *a, const audit_result *x) {
                 "was not recorded",
                 before);
     case AUDIT_LOSS:
-        return "from equal weights and an equal batch: the forward pass";
+        return "weights and batch are equal, but the forward pass differs";
     case AUDIT_GRADIENT:
-        return x->n_tensors > 1 ? "from an equal loss, the first in the order of the backward pass"
-                                : "from an equal loss, it alone";
+        return x->n_tensors > 1 ? "the loss is equal; several gradients differ, this one first"
+                                : "the loss is equal, and no other gradient differs";
     case AUDIT_UPDATE:
-        return "from an equal gradient: the update, or what the optimizer kept (moments, masters)";
+        return "the gradient is equal, but the update or the state of the optimizer (moments, masters) differs";
     default:
-        return "from equal tensors";
+        return "the tensors are equal, but their sum of squares differs";
     }
 }
 

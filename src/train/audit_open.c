@@ -107,7 +107,7 @@ static drv_status choose_config(const audit *self, const char **out) {
     }
     if (self->result->last <= until) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "the configuration of \"%s\" changed after step %lld (%s): audit the steps up to it and those after it apart, "
+            "the configuration of \"%s\" changed after step %lld (%s): audit the steps before and after it separately, "
             "with --steps",
             self->run_dir, (long long)until, *out);
 }

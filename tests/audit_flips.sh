@@ -15,12 +15,12 @@ flipped() { # NAME FLIP: a run whose bit flips, then its audit, which fails
 down=model.layers.1.mlp.down_proj.weight
 # Of two weights in bf16 the upper one of word 100 is element 201.
 flipped weight "weight $down 4 100 20"
-says "step 4 differs: weight of $down (memory): it was another when the step used it than the replay has after step 3" \
+says "step 4 differs: weight of $down (memory): the step used another value than the replay has after step 3" \
     "one bit explains it: bit 20 of element 201; recorded "
 flipped gradient "gradient grad.$down 4 7 22"
-says "step 4 differs: gradient of $down (matmul): from an equal loss, it alone" "bit 22 of element 7;"
+says "step 4 differs: gradient of $down (matmul): the loss is equal, and no other gradient differs" "bit 22 of element 7;"
 flipped moment "moment adam_m.$down 4 9 21"
-says "step 4 differs: update of $down (update): from an equal gradient: the update, or what the optimizer kept"
+says "step 4 differs: update of $down (update): the gradient is equal, but the update or the state of the optimizer"
 flipped batch "batch - 4 50 0"
 says "step 4 differs: batch (data): the run trained on other tokens"
 expect 0 "equal: 3 of" "$drover" audit batch --steps 1:3

@@ -39,7 +39,7 @@ expect 2 'run.yaml:2: tokenizer: "tok" has 400 tokens, more than model.vocab_siz
 # --- a preset with a larger vocabulary, next to nothing to validate on: remarks, once
 expect 0 "model.vocab_size is 5000, but the tokenizer has 400 tokens: 294.40 k parameters" \
     "$drover" train run.yaml --set model.vocab_size=5000 --set run_dir=idle --set training.steps=1
-expect 0 "to validate on, whose loss is not reliable" "$drover" train run.yaml --set run_dir=few \
+expect 0 "to validate on, so the loss is not reliable" "$drover" train run.yaml --set run_dir=few \
     --set data.split=[2999,1,0] --set training.steps=2 --set training.eval_every=1
 check "once" [ "$(grep -c 'to validate on' out)" = 1 ]
 check "1e-5 is written as 1e-5" grep -qx '  "rms_norm_eps": 1e-5,' few/checkpoints/step-000002/config.json

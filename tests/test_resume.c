@@ -267,7 +267,7 @@ static void another_arithmetic_is_said(void **state) {
     json_object_set_new(json_object_get(before, "config"), "optimizer.lr", json_integer(3));
     resume_log_changes(before, before); // what is recorded is trusted for nothing
     resume_log_changes(before, now);
-    assert_non_null(strstr(said(a), "optimizer.lr: no text -> 0.1\n"));
+    assert_non_null(strstr(said(a), "optimizer.lr: not a string -> 0.1\n"));
     resume_log_changes(old, newer); // a checkpoint of an earlier version records no config
     const char *text = said(a);
     assert_non_null(strstr(text, "seed: 1 -> 2; rows come in another order"));
@@ -293,7 +293,7 @@ static void partial_sums_of_an_earlier_version(void **state) {
             json_string("1"));
     resume_log_changes(before, now);
     assert_non_null(strstr(said(a),
-            "parallel.partial_sum_rows: 4 -> 1; gradients are sums of other partial sums, the last bits differ"));
+            "parallel.partial_sum_rows: 4 -> 1; gradients are added from other partial sums, so the last bits differ"));
     json_object_set_new(config, "parallel.partial_sum_rows",
             json_string("1")); // what it says itself
     resume_log_changes(before, now);

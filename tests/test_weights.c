@@ -106,7 +106,7 @@ static void rounded_twice(void **state) {
     assert_null(difference_of(a, folders[1], folders[0], false));
     const char *f16_of_bf16 = difference_of(a, folders[1], folders[0], true);
     assert_non_null(f16_of_bf16); // nothing was rounded from bf16 to f16
-    assert_non_null(strstr(f16_of_bf16, "more apart than rounding from BF16 to F16 explains"));
+    assert_non_null(strstr(f16_of_bf16, "further apart than rounding from BF16 to F16 explains"));
     model_close(&from);
     arena_free(a);
 }

@@ -72,7 +72,7 @@ expect 2 "key \"pjrt.devices\" is 3, expected a multiple of 2: tensor 2 x pipeli
 expect 2 "key \"pjrt.devices\" is 4, expected 8" train bad $pjrt --set pjrt.devices=4 --set parallel.data=8
 expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 5" train bad $pjrt --set pjrt.devices=5
 expect 2 "key \"pjrt.devices\" is \"0\"" train bad $pjrt --set pjrt.devices=0
-expect 2 "2 tensor ranks in 2 reduction blocks cut the vocabulary of 401 unevenly" train bad $pjrt --set parallel.tensor=2 --set model.vocab_size=401
+expect 2 "2 tensor ranks with 2 reduction blocks divide the vocabulary of 401 unevenly" train bad $pjrt --set parallel.tensor=2 --set model.vocab_size=401
 
 # --- several processes of one cluster, a device each: stages exchange over MPI; the CPU plugin joins none in one program
 if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; then

@@ -1,4 +1,4 @@
-// Back ends by name, and what is the same for all.
+// Opens back ends by name, and does what is the same for all of them.
 #include "backend/backend.h"
 
 #include <math.h>
@@ -24,15 +24,15 @@ backend *backend_open_planner(arena *a, bool devices) {
     return backend_open_null(a, devices ? &backend_pjrt : &backend_cpu);
 }
 
-// A look is low while other programs take the cores, never high: looked at until the two highest
-// agree, or it has held up the start for long enough.
+// A measurement is too low while other programs use the cores, but never too high. So this measures
+// until the two highest rates agree, or until the start has waited long enough.
 static drv_status steady_peak(backend *b, dtype dt, double *highest) {
-    enum { LEAST_LOOKS = 2, MOST_LOOKS = 8 };
+    enum { MIN_TRIES = 2, MAX_TRIES = 8 };
     const double agree = 0.95, until = clock_s() + 0.4;
     double second = 0;
     *highest = 0;
-    for (int i = 0; i < MOST_LOOKS; i++) {
-        if (i >= LEAST_LOOKS && (second >= agree * *highest || clock_s() > until)) break;
+    for (int i = 0; i < MAX_TRIES; i++) {
+        if (i >= MIN_TRIES && (second >= agree * *highest || clock_s() > until)) break;
         double look;
         DRV_TRY(backend_peak(b, dt, 2, &look));
         if (look > *highest) {

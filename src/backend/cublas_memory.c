@@ -1,11 +1,11 @@
-// Memory of products, by the operands of nodes.
+// Estimates the memory that products need, from the operands of nodes.
 #include "backend/cublas_memory.h"
 
 #include "ir/op.h"
 
 #define MOST_BYTES ((int64_t)32 << 20)
 
-// Ops whose arithmetic is counted are products and attention.
+// The ops whose arithmetic is counted are products and attention.
 static bool multiplies(const node *n) {
     return op_rows[n->op]->flops && !OP_READS(n->op, attention, seq);
 }

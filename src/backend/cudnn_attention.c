@@ -1,4 +1,4 @@
-// The rule that chooses, and what each form takes.
+// Chooses the form of attention by a rule, and computes the memory of each form.
 #include "backend/cudnn_attention.h"
 
 #include "base/round.h"
@@ -6,12 +6,12 @@
 
 enum {
     HEAD_DIM_STEP = 8,
-    MASK_STEP = 2,       // of a row's tokens
-    GRADIENT_BLOCK = 64, // of queries and keys
-    SCRATCH_BYTES = 2    // of a pair in it
+    MASK_STEP = 2,       // tokens of a row
+    GRADIENT_BLOCK = 64, // queries and keys
+    SCRATCH_BYTES = 2    // of a query and a key in a block
 };
 
-// Attention reads how many documents a row has; its gradient is in no graph as it is built.
+// Only attention reads this attribute, and its gradient, which no graph has when it is built.
 static bool is_attention(const node *n) {
     return OP_READS(n->op, attention, documents);
 }
@@ -36,7 +36,7 @@ int64_t cudnn_mask_tokens(int64_t tokens) {
     return round_up(tokens, MASK_STEP);
 }
 
-// Whole rows in bf16, whose heads are its own.
+// Returns whether cuDNN takes a node: whole rows in bf16, with heads that no other rank shares.
 static bool fits(const cudnn_choice *how, const node *n) {
     const op_attrs *attrs = &n->attrs;
     const bool whole =
@@ -45,8 +45,8 @@ static bool fits(const cudnn_choice *how, const node *n) {
            attrs->heads.head_dim <= how->head_dim;
 }
 
-// cuDNN's window goes with no segments, what is hidden is not said by them, and their statistics
-// are numbered in s32.
+// Segments do not go with a window and cannot express hidden keys, and cuDNN numbers their
+// statistics in s32.
 static bool takes_segments(const cudnn_choice *how, const node *n) {
     const op_attrs *attrs = &n->attrs;
     const bool wanted = how->documents == DOCUMENTS_SEGMENTS ||
@@ -68,7 +68,7 @@ static bool same_mask(const node *a, const node *b) {
     return a->attrs.attention.window == b->attrs.attention.window && hides(a) == hides(b);
 }
 
-// Nodes before this one have no mask like its own.
+// Returns whether no earlier node has the same mask.
 static bool is_first(const cudnn_choice *how, const graph *g, int index) {
     for (int i = 0; i < index; i++) {
         const node *n = g->nodes[i];

@@ -1,4 +1,4 @@
-// Compares the logits of two models in pieces of the vocabulary, with running maxima, so that
+// Compares the logits of two models piece by piece of the vocabulary, with running maxima, so that
 // memory does not grow with the vocabulary.
 #include "convert/compare.h"
 
@@ -25,7 +25,7 @@ static void set_bounds(comparison *c, const model *a, double u, double logit_rms
 }
 
 // --- statistics
-// The statistics of one token, over the pieces of the vocabulary so far.
+// The statistics of one token over the pieces of the vocabulary compared so far.
 typedef struct token_stat {
     double max_a, max_b; // of the logits
     double sum_a, sum_b; // of exp(logit - max)
@@ -132,9 +132,9 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
 // or an ill-conditioned model may amplify errors by any factor. Where the bound is exceeded, we
 // measure this: to first order the logits change by J e, with J their derivative by the weights and
 // e the errors of rounding, |e_i| <= u |w_i| + floor. A probe replays A with all errors at their
-// maximum and random signs. So the expected square of what it finds is at least that of any
-// rounding with uncorrelated errors: sum_i (J_i u w_i)^2 >= sum_i (J_i e_i)^2. The bound is the
-// largest of the probes times GAIN, for a correct result that is less lucky than the probes, and
+// maximum and random signs. So the expected square of the change that it measures is at least that
+// of any rounding with uncorrelated errors: sum_i (J_i u w_i)^2 >= sum_i (J_i e_i)^2. The bound is
+// the largest of the probes times GAIN, for a correct result that is less lucky than the probes, and
 // for curvature. The largest single difference, which may be due to one token, is bounded likewise.
 //
 // If a residual stream has few columns it may come near zero, where its norm amplifies without
@@ -152,12 +152,12 @@ static drv_status measure_bounds(replay *r, const model *a, disturbance size, do
         comparison *c) {
     const double most = PROBED_WEIGHTS / (double)model_parameters(&a->config);
     for (int i = 0; i < PROBES || (i < most && i < MOST_PROBES && is_exceeded(c)); i++) {
-        model shaken = *a;
+        model probed = *a;
         comparison probe = {.tokens = c->tokens, .vocab = c->vocab};
         double ignored;
-        shaken.disturbed = size;
-        shaken.disturbed.seed = (uint64_t)i + 1;
-        DRV_TRY(replay_both(r, (const model *const[]){a, &shaken}, &probe, &ignored));
+        probed.disturbed = size;
+        probed.disturbed.seed = (uint64_t)i + 1;
+        DRV_TRY(replay_both(r, (const model *const[]){a, &probed}, &probe, &ignored));
         c->bound_rms = fmax(c->bound_rms, GAIN * probe.rms);
         c->bound_max_abs = fmax(c->bound_max_abs,
                 fmax(GAIN * probe.max_abs, EXTREME * c->bound_rms * logit_rms));
@@ -168,8 +168,8 @@ static drv_status measure_bounds(replay *r, const model *a, disturbance size, do
 static drv_status find_bounds(replay *r, const model *a, bool exact_a, double logit_rms,
         comparison *c) {
     const double u_a = exact_a ? 0 : weights_roundoff(c->type_a), u_b = weights_roundoff(c->type_b);
-    // Sums of up to K terms in fp32 have errors too, which show once a bit differs or as x A^T B^T
-    // differs from (B A) x^T. So have norm, rotation, softmax, gate and residual: some 16 roundings
+    // fp32 sums of up to K terms have errors too, which show once a bit differs, or because x A^T
+    // B^T differs from (B A) x^T. Norm, rotation, softmax, gate and residual add some 16 roundings
     // between two products.
     const double fp32 = 0x1p-24 * (sqrt((double)a->config.intermediate_size) + sqrt(16)),
                  u = fp32 + (u_a > u_b ? u_a : u_b);
@@ -196,7 +196,7 @@ static tokenizer *open_tokenizer(arena *a, const model *m) {
     return NULL;
 }
 
-// *difference: between the two tokenizers, if both exist; NULL: none.
+// *difference describes how both models' tokenizers differ; NULL: they do not, or one is missing.
 static void make_prompts(arena *a, const model *model_a, const model *model_b, replay_prompts *out,
         const char **difference) {
     tokenizer *of_a = open_tokenizer(a, model_a), *of_b = open_tokenizer(a, model_b);
@@ -236,7 +236,7 @@ static drv_status compare_open(arena *mem, replay *r, const model *a, const mode
     return find_bounds(r, a, exact_a, logit_rms, c);
 }
 
-static void judge(arena *a, comparison *c) {
+static void find_problem(arena *a, comparison *c) {
     if (!isfinite(c->rms) || !isfinite(c->max_abs))
         c->problem = "logits are not finite";
     else if (c->rms > c->bound_rms)
@@ -245,7 +245,7 @@ static void judge(arena *a, comparison *c) {
                 c->rms, c->type_b, c->bound_rms);
     else if (c->effect > 0 && c->rms >= c->effect)
         c->problem = arena_printf(a,
-                "the adapter changes logits by %.3g of their root mean square, and of that nothing is left: the result differs from base + adapter by %.3g; --dtype f32, or a finer --type, rounds less",
+                "the adapter changes logits by %.3g of their root mean square, but the result differs from base + adapter by %.3g, so that the change is lost; --dtype f32, or a finer --type, rounds less",
                 c->effect, c->rms);
     else if (c->max_abs > c->bound_max_abs)
         c->problem = arena_printf(a, "a logit differs by %.3g, and rounding to %s explains %.3g",
@@ -279,7 +279,7 @@ drv_status compare_models(arena *a, const model *model_a, const model *model_b, 
     DRV_TRY(replay_open(a, &model_a->config, &prompts, &self));
     drv_status status = compare_open(a, self, model_a, model_b, exact_a, out);
     replay_close(self);
-    if (status == DRV_OK) judge(a, out);
+    if (status == DRV_OK) find_problem(a, out);
     if (difference && !out->problem)
         out->problem = arena_printf(a, "their tokenizers differ: %s", difference);
     if (!out->problem && out->rms > out->effect / 2 && out->effect > 0)

@@ -1,4 +1,4 @@
-// Export and merge both copy a model, tensor by tensor, with or without an adapter's change, and
+// Export and merge copy a model tensor by tensor, with or without the change of an adapter, and
 // then prove the result.
 #include "convert/convert.h"
 
@@ -39,7 +39,7 @@ typedef struct product {
     float scale;
 } product;
 
-// Computes a row of W + scale B A. The sum over r is in order, so the bits depend on nothing else.
+// Computes a row of W + scale B A. The sum over r is in order, so its bits are the same everywhere.
 static void merge_row(void *ctx, int64_t row, int thread) {
     const product *p = ctx;
     float *delta = p->delta + thread * p->cols, *out = p->values + row * p->cols;
@@ -79,7 +79,7 @@ typedef struct proving {
     arena *a;
     const model *from;
     const char *from_name;
-    bool bits_do; // equal hashes of weights are enough: no replay
+    bool bits_suffice; // equal hashes of weights are enough; a replay is not needed
     convert_result *result;
 } proving;
 
@@ -104,7 +104,7 @@ static drv_status hash_both(const model *from, const model *made, comparison *c)
     return drv_restore(&ours);
 }
 
-// Compares the hashes of all weights; if they are equal, that is proof enough.
+// Compares the hashes of all weights, and replays both models only if they differ.
 static drv_status compare_bits(arena *a, const model *from, const model *made, comparison *c) {
     *c = (comparison){.vocab = from->config.vocab_size,
             .type_a = model_main_tensor(from)->type_name,
@@ -119,13 +119,13 @@ static drv_status compare_bits(arena *a, const model *from, const model *made, c
     return compare_models(a, from, made, true, c);
 }
 
-static drv_status look(void *ctx, out_folder *o, bool *good) {
+static drv_status prove_result(void *ctx, out_folder *o, bool *good) {
     proving *p = ctx;
     model made;
     comparison *c = &p->result->comparison;
     DRV_TRY(model_open(p->a, o->tmp, &made));
-    drv_status status = p->bits_do ? compare_bits(p->a, p->from, &made, c)
-                                   : compare_models(p->a, p->from, &made, true, c);
+    drv_status status = p->bits_suffice ? compare_bits(p->a, p->from, &made, c)
+                                        : compare_models(p->a, p->from, &made, true, c);
     model_close(&made);
     DRV_TRY(status);
     p->result->compared = true;
@@ -173,10 +173,10 @@ drv_status convert_import(arena *a, const model *from, const st_entry *list, int
     proving prove = {.a = a,
             .from = from,
             .from_name = from->path,
-            .bits_do = true,
+            .bits_suffice = true,
             .result = result};
     *result = (convert_result){0};
-    if (verify) all.proof = (model_proof){look, &prove};
+    if (verify) all.proof = (model_proof){prove_result, &prove};
     if (opts->optimizer) DRV_TRY(check_optimizer(a, from, opts->optimizer));
     DRV_TRY(model_write(a, &from->source, list, n, out, &all, &result->written));
     return check_proof(result, out);
@@ -196,8 +196,8 @@ static st_entry *list_entries(arena *a, const model *m) {
     return list;
 }
 
-// Copies of trainer.json what the card of a model shows of its training (push/model_card.c), and
-// nothing that names a file. NULL: the source is no checkpoint of a run.
+// Copies the figures of trainer.json that a model card shows (push/model_card.c), and nothing that
+// names a file. NULL: the source is not a checkpoint of a run.
 static char *training_figures(arena *a, const char *folder) {
     static const char *const keys[] = {"step", "tokens", "loss", "val_loss", "global_batch_size",
             "sequence_length", "arithmetic"},
@@ -206,7 +206,7 @@ static char *training_figures(arena *a, const char *folder) {
     const char *path = path_join(a, folder, "trainer.json");
     json_t *all = NULL, *figures = json_object(), *config = json_object();
     if (file_exists(path) && json_read_file(path, &all) != DRV_OK)
-        log_warn("its figures of the training are left out: %s", drv_message());
+        log_warn("the figures of its training are left out: %s", drv_message());
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         json_object_set(figures, keys[i], json_object_get(all, keys[i]));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -241,7 +241,7 @@ static drv_status copy(arena *a, const model *from, const char *name, const char
         const model_write_opts *opts, bool verify, convert_result *result) {
     proving prove = {.a = a, .from = from, .from_name = name, .result = result};
     model_write_opts all = *opts;
-    if (verify) all.proof = (model_proof){look, &prove};
+    if (verify) all.proof = (model_proof){prove_result, &prove};
     DRV_TRY(model_write(a, &from->source, list_entries(a, from), from->n_tensors, out, &all,
             &result->written));
     return check_proof(result, out);
@@ -262,7 +262,7 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
 }
 
 // --- merging
-// Takes tokenizer and template from the adapter if it has a tokenizer, as training may change them.
+// Takes tokenizer and template from the adapter if it has a tokenizer: training may change them.
 static drv_status choose_files(arena *a, merged_model *merged) {
     const model *base = &merged->base;
     const adapter *ad = &merged->adapter;

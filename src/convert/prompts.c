@@ -18,14 +18,14 @@ static void add(replay_prompts *p, int64_t id, int position) {
     p->position[p->n++] = position;
 }
 
-static int fitting(const model_config *m, int64_t n) {
+static int cut_to_context(const model_config *m, int64_t n) {
     return (int)(n < m->max_position_embeddings ? n : m->max_position_embeddings);
 }
 
 static void add_text(replay_prompts *p, encoder *e, const char *text, const model_config *m) {
     id_list ids = {0};
     encoder_run(e, text, strlen(text), true, &ids);
-    const int n = fitting(m, ids.n < TEXT_TOKENS ? ids.n : TEXT_TOKENS);
+    const int n = cut_to_context(m, ids.n < TEXT_TOKENS ? ids.n : TEXT_TOKENS);
     for (int i = 0; i < n; i++)
         add(p, ids.p[i] < m->vocab_size ? ids.p[i] : 0, i);
     id_list_free(&ids);
@@ -48,7 +48,7 @@ static const char *text_difference(arena *a, const tokenizer *t, const tokenizer
     while (i < ids[0].n && i < ids[1].n && ids[0].p[i] == ids[1].p[i])
         i++;
     if (i < ids[0].n || i < ids[1].n)
-        difference = arena_printf(a, "\"%s\" has %lld tokens and %lld, from number %lld on unlike",
+        difference = arena_printf(a, "\"%s\" has %lld and %lld tokens, different from %lld on",
                 text, (long long)ids[0].n, (long long)ids[1].n, (long long)i);
     id_list_free(&ids[0]);
     id_list_free(&ids[1]);
@@ -77,7 +77,7 @@ const char *replay_tokenizer_difference(arena *a, const tokenizer *t, const toke
 
 // Draws n tokens: multiples of an odd constant (2^32 over the golden ratio) cover any vocabulary.
 static void add_drawn(replay_prompts *p, uint32_t first, int n, const model_config *m) {
-    for (int i = 0; i < fitting(m, n); i++) {
+    for (int i = 0; i < cut_to_context(m, n); i++) {
         const uint64_t hash = (uint32_t)((first + (uint32_t)i) * 2654435769u);
         add(p, (int64_t)(hash * (uint64_t)m->vocab_size >> 32), i);
     }

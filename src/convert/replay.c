@@ -1,5 +1,5 @@
-// Layer by layer and piece by piece. Products, norm, attention and swiglu are small programs of the
-// engine; everything between them is computed here.
+// Replays a model layer by layer and piece by piece. Products, norm, attention and swiglu are small
+// programs of the engine; everything between them is computed here.
 #include "convert/replay.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ struct replay {
     disturbance disturbed; // of the current model
     int64_t n;             // tokens
     executable *norm, *swiglu;
-    executable *attention[2]; // of most layers, and of those for which is_other_layer
+    executable *attention[2]; // of most layers; of those for which is_other_layer is true
     product products[MAX_PRODUCTS];
     int n_products;
     float *piece;  // of a weight
@@ -58,8 +58,8 @@ static drv_status build_norm(replay *r) {
     return compile(r, g, &r->norm);
 }
 
-// Returns whether a layer has what only some layers of the model have: its window, or no rotary
-// embedding, which no family has both of.
+// Returns whether a layer differs from most: it has the sliding window, or no rotary embedding. No
+// family has layers of both kinds.
 static bool is_other_layer(const replay *r, int layer) {
     return !model_layer_rotates(&r->config, layer) ||
            (r->config.sliding_window && layer >= r->config.max_window_layers);
@@ -127,7 +127,7 @@ static drv_status product_for(replay *self, int64_t k, product **out) {
             .x = arena_printf(self->a, "x.%lld", (long long)k),
             .w = arena_printf(self->a, "w.%lld", (long long)k),
             .y = arena_printf(self->a, "y.%lld", (long long)k)};
-    if (p->rows > 4096) p->rows = 4096; // of a narrow matrix, so that the result stays small
+    if (p->rows > 4096) p->rows = 4096; // for a narrow matrix, so that the result stays small
     graph *g = graph_new(self->a, arena_printf(self->a, "product.%lld", (long long)k));
     tensor *in[] = {state(g, TENSOR_INPUT, p->x, self->n, k),
             state(g, TENSOR_WEIGHT, p->w, p->rows, k)};
@@ -194,8 +194,8 @@ static drv_status read_weights(const replay *r, const model_source *s, const sou
 
 // --- products
 // Computes columns [column, column + n) of y [N, width]: x times the rows [row, row + n) of a
-// tensor. If `scale` is not 0, adds that times scale instead.
-static drv_status one_piece(replay *r, const product *p, const model_source *s,
+// tensor. If `scale` is not 0, adds scale times that to y instead.
+static drv_status multiply_piece(replay *r, const product *p, const model_source *s,
         const source_tensor *t, int64_t row, int64_t n, float *y, int64_t width, float scale) {
     DRV_TRY(read_weights(r, s, t, row, n, r->piece));
     DRV_TRY(backend_write(r->b, p->w, 0, 4 * n * p->k, r->piece));
@@ -210,7 +210,7 @@ static drv_status one_piece(replay *r, const product *p, const model_source *s,
     return DRV_OK;
 }
 
-// The same for all rows from `first` on, in as many pieces as they need.
+// Does the same for n_rows rows from `first` on, in pieces.
 static drv_status multiply_rows(replay *r, const model_source *s, const source_tensor *t,
         int64_t first, int64_t n_rows, const float *x_NK, float *y, int64_t width, float scale) {
     product *p;
@@ -218,7 +218,7 @@ static drv_status multiply_rows(replay *r, const model_source *s, const source_t
     DRV_TRY(backend_write(r->b, p->x, 0, 4 * r->n * p->k, x_NK));
     for (int64_t row = 0; row < n_rows; row += p->rows) {
         const int64_t n = n_rows - row < p->rows ? n_rows - row : p->rows;
-        DRV_TRY(one_piece(r, p, s, t, first + row, n, y + row, width, scale));
+        DRV_TRY(multiply_piece(r, p, s, t, first + row, n, y + row, width, scale));
     }
     return DRV_OK;
 }
@@ -273,12 +273,12 @@ static drv_status fused(replay *r, const model *m, const param *w, const float *
 }
 
 // --- layers
-// Buffers for all tokens.
+// The activations of all tokens.
 typedef struct activations {
     float *stream_NH, *normed_NH, *wide, *attended, *block_NH;
 } activations;
 
-// Copies a vector of weights into the state of that name.
+// Copies a vector of weights into a state.
 static drv_status put_vector(replay *r, const model *m, const param *w, const char *state_name) {
     const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
     float *values = mem_alloc(sizeof *values * (size_t)t->rows);
@@ -378,7 +378,7 @@ drv_status replay_hidden(replay *r, const model *m, const char *what, float *hid
 
 // --- logits
 int64_t replay_logit_rows(const replay *r) {
-    return r->products[0].rows; // of H, since the first product is made for that width
+    return r->products[0].rows; // for width H, which the first product has
 }
 
 drv_status replay_logits(replay *r, const model *m, const float *hidden_NH, int64_t row, int64_t n,

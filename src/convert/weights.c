@@ -20,7 +20,7 @@ double weights_roundoff(const char *type) {
 
 // Returns half the smallest subnormal number: 2^-24 for F16 (5 bits of exponent, 10 of fraction:
 // 2^(-14-10)), 2^-133 for BF16 (2^(-126-7)), 2^-149 for F32. For quantised blocks it is that of
-// their F16 scales, which stand for up to 127 times as much, with sub-blocks up to 63 x 31.
+// their F16 scales, times their largest factor: 127, or 63 x 31 with sub-blocks.
 double weights_floor(const char *type) {
     if (strcmp(type, "BF16") == 0) return 0x1p-134;
     if (strcmp(type, "F16") == 0) return 0x1p-25;
@@ -30,15 +30,15 @@ double weights_floor(const char *type) {
 
 // --- the differences that rounding explains
 // Twice the roundoff, since other programs may truncate instead of rounding to nearest, and twice
-// the floor below the normal range. Sums in another order, such as W + scale B A by PEFT, have
-// errors relative to their terms, which cancel: so many root mean squares of their row.
+// the floor below the normal range. Sums in another order, such as PEFT's W + scale B A, have
+// errors relative to their terms, which cancel: CANCELLING root mean squares of the row.
 #define CUT        2.0
 #define CANCELLING 4.0
 
 typedef struct tolerance {
     double relative, floor;
-    bool by_row;   // compares root mean squares of rows, not values
-    double of_row; // a value counts as at least so many root mean squares of its row
+    bool by_row;   // compares whole rows by root mean squares, not values
+    double of_row; // the least size of a value, in root mean squares of its row
 } tolerance;
 
 static tolerance tolerance_of(const source_tensor *a, const source_tensor *b, bool exact_a) {
@@ -102,7 +102,7 @@ static const char *say(arena *mem, const pair *p, int64_t row, int64_t col, doub
     const char *type_a = t->type_name, *type_b = p->tensor[1]->type_name;
     const char *from = strcmp(type_a, type_b) ? arena_printf(mem, " from %s", type_a) : "";
     return arena_printf(mem,
-            "%s [%s] is %.6g in one and %.6g in the other, more apart than rounding%s to %s explains%s",
+            "%s [%s] is %.6g in one and %.6g in the other, further apart than rounding%s to %s explains%s",
             t->name, where, a, b, from, type_b, p->allowed.by_row ? " of its row" : "");
 }
 

@@ -1,5 +1,5 @@
-// Scores of multiple choice: token ids of context and choice, the log-likelihood of each choice,
-// many of them in one forward pass, and the two accuracies.
+// Scores multiple choice: encodes contexts and choices, computes the log-likelihoods of many
+// choices in one forward pass, and both accuracies.
 #include "infer/choices.h"
 
 #include <math.h>
@@ -13,17 +13,17 @@
 #include "infer/prefix.h"
 #include "infer/resolve.h"
 
-// Rows that are packed together: so many that they are full, so few that progress is seen.
+// Rows that are packed together: enough to be full, few enough to report progress often.
 enum { ROWS_TOGETHER = 32 };
-// A window has at most so many tokens more than with its first choice alone: memory follows the
-// longest row.
+// A window may have this many tokens more than with its first choice alone, since memory grows with
+// the longest row.
 enum { MORE_TOKENS = SCORER_TOKENS / 2 };
 
-// ids[first] is the last token of the context, the n_scored after it are those of the choice.
+// ids[first] is the last token of the context; the n_scored tokens of the choice follow it.
 typedef struct request {
     int64_t first, n_scored;
-    int64_t cut; // tokens of the context that are beyond the model's, on its left
-    bool again;  // the ids of an earlier choice of the record, whose score it has
+    int64_t cut; // tokens of the context that do not fit, on its left
+    bool again;  // the same ids as an earlier choice of the record, whose score it takes
 } request;
 
 typedef struct scoring {
@@ -32,16 +32,17 @@ typedef struct scoring {
     tokenizer *tokenizer;
     model_config model;
     encoder *encoder;
-    id_list ids, whole;  // of all contexts and choices; scratch
+    id_list ids, whole;  // of all contexts and choices; scratch memory
     request **requests;  // [record][choice]
     window_list windows; // of all records
-    int64_t *window;     // [record + 1] the first of each
+    int64_t *window;     // [record + 1]: the first window of each record
     double *losses;      // by token of ids; NaN: not scored
     choices_result *out;
-    int64_t first, end;        // records that are scored together
-    int64_t right, right_norm; // of the out->n that are scored
+    int64_t first, end; // records that are scored together
+    int64_t right,
+            right_norm; // correct by acc and by acc_norm
     double begin_s;
-    int64_t n_done; // tokens of windows, in records before `first`
+    int64_t n_done; // tokens of the windows of records before `first`
 } scoring;
 
 // --- ids
@@ -51,8 +52,7 @@ static drv_status add_ids(scoring *s, const char *text, size_t n, bool specials,
     return prefix_check_ids(ids->p + begin, ids->n - begin, s->model.vocab_size);
 }
 
-// The ids of a context, of which there is at least one: where nothing else is, the prefix token
-// stands for it, *prefix; else that is -1.
+// Encodes a context. An empty one becomes the prefix token, which *prefix is then; else -1.
 static drv_status encode_context(scoring *self, const choice_record *record, token_run *out,
         int32_t *prefix) {
     const bool specials = self->opts->specials;
@@ -68,9 +68,9 @@ static drv_status encode_context(scoring *self, const choice_record *record, tok
     return DRV_OK;
 }
 
-// lm-evaluation-harness's _encode_pair: white space at the end of the context goes to the choice;
-// the ids of the choice are those of the whole text after as many as the context alone has. So all
-// choices of a record have the same context, even where its end and a choice merge into a token.
+// Like lm-evaluation-harness's _encode_pair: white space at the end of the context belongs to the
+// choice, and the ids of the choice are those of the whole text after as many as the context alone
+// has. So all choices have the same context, even if its end and a choice merge into one token.
 static drv_status encode_choice(scoring *self, const choice_record *record, text_span choice,
         const token_run *context, int32_t prefix, request *out) {
     str text = {0};
@@ -83,7 +83,7 @@ static drv_status encode_choice(scoring *self, const choice_record *record, text
     str_free(&text);
     DRV_TRY(status);
     int64_t n_known = prefix < 0 ? context->n : 0;
-    // A choice that brings the prefix itself does not get it twice.
+    // A choice that begins with the prefix token does not get it twice.
     if (prefix >= 0 && self->whole.n && self->whole.p[0] == prefix) n_known = 1;
     const int32_t last = self->ids.p[context->first + context->n - 1];
     out->first = self->ids.n;
@@ -93,8 +93,9 @@ static drv_status encode_choice(scoring *self, const choice_record *record, text
     return DRV_OK;
 }
 
-// The last token is not read, only predicted: so one more than the context fits; the left is cut.
-static drv_status fit(scoring *s, const token_run *context, request *r) {
+// The last token is predicted but not read, so one token more than the model's context fits. A
+// longer context is truncated on the left.
+static drv_status truncate_context(scoring *s, const token_run *context, request *r) {
     const int64_t most = s->model.max_position_embeddings + 1, n = context->n + r->n_scored;
     if (r->n_scored < 1)
         return drv_fail(DRV_E_DATA, "it adds no token to its context, expected one that does");
@@ -108,9 +109,8 @@ static drv_status fit(scoring *s, const token_run *context, request *r) {
     return DRV_OK;
 }
 
-// Rounding depends on the place in a row: a choice that is there twice is scored once, so that the
-// first of the two is the better one, as where scores are exact.
-static void find_again(scoring *s, request *list, int k) {
+// Rounding depends on the position in a row. Equal choices are scored once, so that the first wins.
+static void reuse_equal(scoring *s, request *list, int k) {
     for (int i = 0; i < k; i++) {
         const int64_t n = list[k].n_scored;
         const int32_t *ids = s->ids.p;
@@ -132,18 +132,18 @@ static drv_status encode_record(scoring *s, const choice_record *record, request
             (long long)record->line);
     for (int k = 0; k < record->n_choices; k++) {
         drv_status status = encode_choice(s, record, record->choice[k], context, prefix, list + k);
-        if (status == DRV_OK) status = fit(s, context, list + k);
+        if (status == DRV_OK) status = truncate_context(s, context, list + k);
         DRV_TRY_CTX(status, "%s:%lld: choice %d", path, (long long)record->line, k);
-        find_again(s, list, k);
+        reuse_equal(s, list, k);
     }
     return DRV_OK;
 }
 
-// --- windows: a context is read once for all choices that keep as much of it
-// The last token of the context is read again by each choice: what it predicts is scored.
+// --- windows: a context is read once for all choices that truncate it equally
+// Each choice reads the last token of the context again, since its prediction is scored.
 static void add_windows(scoring *s, const token_run *context, const request *list, int n) {
     for (int k = 0; k < n; k++) {
-        bool taken = list[k].again; // with an earlier choice
+        bool taken = list[k].again; // its window exists already
         for (int i = 0; i < k && !taken; i++)
             taken = list[i].cut == list[k].cut;
         if (taken) continue;
@@ -184,8 +184,8 @@ static int64_t n_characters(text_span text) {
     return n;
 }
 
-// The first of the largest, by itself or per character (a choice of none is -infinity).
-static int best(const choice_record *record, const double *log_likelihood, bool norm) {
+// Returns the first choice with the largest log-likelihood, per character if `norm` is set.
+static int best_choice(const choice_record *record, const double *log_likelihood, bool norm) {
     int index = 0;
     double largest = (double)-INFINITY;
     for (int k = 0; k < record->n_choices; k++) {
@@ -205,7 +205,7 @@ static double standard_error(double share, int64_t n) {
     return n > 1 ? sqrt(share * (1 - share) / (double)(n - 1)) : (double)NAN;
 }
 
-// Log-likelihoods of a record; false: it has not been scored, or not all of it.
+// Adds up the log-likelihoods of a record; false: not all of its choices were scored.
 static bool take_record(const scoring *s, int64_t i) {
     double *values = s->out->log_likelihood[i];
     bool whole = true;
@@ -219,15 +219,15 @@ static bool take_record(const scoring *s, int64_t i) {
     return whole;
 }
 
-// Adds those of [first, end) that are scored to the accuracies.
+// Adds the scored records among [first, end) to the accuracies.
 static void summarize(scoring *s) {
     choices_result *out = s->out;
     for (int64_t i = s->first; i < s->end; i++) {
         const choice_record *record = s->set->record + i;
         if (!take_record(s, i)) continue;
         out->n++;
-        s->right += best(record, out->log_likelihood[i], false) == record->gold;
-        s->right_norm += best(record, out->log_likelihood[i], true) == record->gold;
+        s->right += best_choice(record, out->log_likelihood[i], false) == record->gold;
+        s->right_norm += best_choice(record, out->log_likelihood[i], true) == record->gold;
     }
     const double n = (double)(out->n ? out->n : 1);
     out->acc = (double)s->right / n;

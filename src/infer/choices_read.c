@@ -1,5 +1,5 @@
-// Records of multiple choice: JSON lines in the forms of HellaSwag, ARC and our own -> contexts and
-// choices, as lm-evaluation-harness's tasks hellaswag and arc_easy make them.
+// Reads multiple choice from JSON lines of three kinds (HellaSwag, ARC, our own); contexts and
+// choices are those of lm-evaluation-harness's tasks hellaswag and arc_easy.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static drv_status need_text(const json_t *o, const char *key, const json_t **out
 }
 
 static drv_status need_texts(const json_t *list, const char *key) {
-    const size_t n = json_array_size(list); // 0: no array
+    const size_t n = json_array_size(list); // 0: also if it is not an array
     if (n < 2 || n > MAX_CHOICES)
         return drv_fail(DRV_E_DATA, "\"%s\" is %s, expected a list of 2 to %d texts", key,
                 !list                  ? "not there"
@@ -30,34 +30,34 @@ static drv_status need_texts(const json_t *list, const char *key) {
                                        : "a longer list",
                 MAX_CHOICES);
     for (size_t i = 0; i < n; i++)
-        if (json_string_length(json_array_get(list, i)) == 0) // 0: no text, too
+        if (json_string_length(json_array_get(list, i)) == 0) // 0: also if it is not a string
             return drv_fail(DRV_E_DATA, "\"%s\"[%zu] is %s, expected a text", key, i,
                     json_is_string(json_array_get(list, i)) ? "empty" : "not a string");
     return DRV_OK;
 }
 
-// The first of the keys that is there; NULL: none.
+// Returns the first key that the object has; NULL: none.
 static const char *first_key(const json_t *o, const char *const *keys, int n) {
     for (int i = 0; i < n; i++)
         if (json_object_get(o, keys[i])) return keys[i];
     return NULL;
 }
 
-static text_span keep(arena *a, const char *p, size_t n) {
+static text_span copy_span(arena *a, const char *p, size_t n) {
     char *copy = arena_alloc(a, n + 1);
     if (n) memcpy(copy, p, n);
     return (text_span){copy, n};
 }
 
-static text_span keep_json(arena *a, const json_t *text) {
-    return keep(a, json_string_value(text), json_string_length(text));
+static text_span copy_json(arena *a, const json_t *text) {
+    return copy_span(a, json_string_value(text), json_string_length(text));
 }
 
 static bool same_text(const json_t *text, const json_t *other) {
     return json_is_string(text) && json_equal(text, other);
 }
 
-// The index of the right one: a number from 0, the same as a text, or the text of a choice.
+// Reads the index of the right choice: a number from 0, that number as text, or the choice's text.
 static drv_status read_gold(const json_t *o, const char *key, const json_t *choices, int *out) {
     const json_t *value = json_object_get(o, key);
     const int n = (int)json_array_size(choices);
@@ -78,7 +78,7 @@ static drv_status read_gold(const json_t *o, const char *key, const json_t *choi
 }
 
 // --- white space
-// Bytes of white space at the beginning, and the bytes up to that at the end.
+// Finds the bounds of the text without white space at both ends; n and 0 if there is no other.
 static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
     const unsigned char *s = (const unsigned char *)p, *const stop = s + n;
     *begin = n;
@@ -92,13 +92,13 @@ static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
 }
 
 // --- HellaSwag
-// WikiHow's marks: " [title]" ends a sentence, other brackets on one line go, two spaces become one.
+// WikiHow's marks: " [title]" becomes ". ", other brackets on a line go, two spaces become one.
 static text_span clean_hellaswag(arena *a, const char *line, size_t n_line) {
     str titled = {0}, bare = {0}, out = {0};
     size_t begin, end;
     strip_bounds(line, n_line, &begin, &end);
     if (end > begin) str_replace(&titled, line + begin, end - begin, " [title]", ". ");
-    size_t open_until = 0; // no bracket that opens before here is closed
+    size_t open_until = 0; // no bracket that opens before this index is closed
     for (size_t i = 0; i < titled.n; i++) {
         size_t close = i;
         if (titled.p[i] == '[' && i >= open_until)
@@ -112,14 +112,14 @@ static text_span clean_hellaswag(arena *a, const char *line, size_t n_line) {
         str_add(&bare, titled.p + i, 1);
     }
     if (bare.n) str_replace(&out, bare.p, bare.n, "  ", " ");
-    const text_span kept = keep(a, out.p, out.n);
+    const text_span kept = copy_span(a, out.p, out.n);
     str_free(&titled);
     str_free(&bare);
     str_free(&out);
     return kept;
 }
 
-// Python's str.capitalize for ASCII; HellaSwag is English, other letters stay as they are.
+// Does what Python's str.capitalize does to ASCII. HellaSwag is English; other letters are kept.
 static void add_capitalized(str *out, const json_t *text) {
     const size_t n = json_string_length(text), begin = out->n;
     str_add(out, json_string_value(text), n);
@@ -159,7 +159,7 @@ static void keep_choices(arena *a, const json_t *texts, choice_record *out) {
     out->n_choices = (int)json_array_size(texts);
     out->choice = ARENA_ARRAY(a, text_span, out->n_choices);
     for (int i = 0; i < out->n_choices; i++)
-        out->choice[i] = keep_json(a, json_array_get(texts, (size_t)i));
+        out->choice[i] = copy_json(a, json_array_get(texts, (size_t)i));
 }
 
 static drv_status read_arc(arena *a, const json_t *record, choice_record *out) {
@@ -184,7 +184,7 @@ static drv_status read_arc(arena *a, const json_t *record, choice_record *out) {
     str_puts(&context, "Question: ");
     str_add(&context, json_string_value(question), json_string_length(question));
     str_puts(&context, "\nAnswer:");
-    out->context = keep(a, context.p, context.n);
+    out->context = copy_span(a, context.p, context.n);
     str_free(&context);
     keep_choices(a, texts, out);
     return DRV_OK;
@@ -203,7 +203,7 @@ static drv_status read_generic(arena *a, const json_t *o, choice_record *out) {
     DRV_TRY(need_text(o, context, &text));
     DRV_TRY(need_texts(choices, "choices"));
     DRV_TRY(read_gold(o, gold, choices, &out->gold));
-    out->context = keep_json(a, text);
+    out->context = copy_json(a, text);
     keep_choices(a, choices, out);
     return DRV_OK;
 }

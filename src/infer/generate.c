@@ -1,12 +1,12 @@
-// Draws tokens until an end, and tells text from stop texts as it comes.
+// Draws tokens until an end, and finds stop texts in the text as it grows.
 #include "infer/generate.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 
-// Returns where a stop text begins in text[from, n), NULL: nowhere. *held: bytes at the end that
-// may be the beginning of one.
+// Returns the first stop text in text[from, n); NULL: none. *held is the number of bytes at the end
+// that may be the beginning of one.
 static const char *find_stop(const generate_opts *o, const str *text, size_t from, size_t *held) {
     const char *first = NULL;
     *held = 0;
@@ -34,7 +34,7 @@ static void emit_up_to(answer *w, size_t end) {
     w->n_emitted = end;
 }
 
-// Takes the text of a token; true: a stop text ends it.
+// Appends the text of a token; true: a stop text ends the answer.
 static bool add_text(answer *w, int32_t id) {
     str *text = &w->out->text;
     size_t held;
@@ -91,7 +91,7 @@ drv_status generate(generator *g, const generate_opts *opts, generate_result *ou
     answer w = {.opts = opts, .decoder = {.t = generator_tokenizer(g)}, .out = out};
     const id_list *ids = generator_sequence(g);
     str before = {0};
-    for (int64_t i = 0; i < ids->n; i++) // is not part of the text
+    for (int64_t i = 0; i < ids->n; i++) // sets the decoder's state; the prompt's text is dropped
         stream_decoder_add(&w.decoder, ids->p[i], &before);
     str_free(&before);
     sampler *s = sampler_new(a, &opts->sampling, generator_model(g)->vocab_size);

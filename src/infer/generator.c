@@ -1,4 +1,5 @@
-// A model and the caches of one sequence: prompts go through in blocks, then one token at a time.
+// Holds a model and the caches of one sequence. A prompt is computed in blocks, new tokens one at a
+// time.
 #include "infer/generator.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "infer/resolve.h"
 #include "weights/state.h"
 
-// Tokens of a block of a prompt, smallest first: one program for each.
+// Tokens in a block of a prompt, in ascending order; there is a program for each size.
 static const int64_t block_tokens[] = {16, 64, 256};
 enum { N_BLOCKS = sizeof block_tokens / sizeof *block_tokens, MAX_BLOCK = 256, MAX_ENDS = 16 };
 
@@ -29,11 +30,11 @@ struct generator {
     held_model held;
     run_config config;
     executable *block[N_BLOCKS], *decode;
-    int64_t capacity; // tokens of the caches, 0: not loaded
+    int64_t capacity; // tokens that the caches hold; 0: not loaded
     id_list sequence; // its first n_cached tokens are in the caches
     int64_t n_cached;
     float *logits;
-    uint16_t *words; // logits as a bf16 model gives them; NULL: fp32
+    uint16_t *words; // the logits of a bf16 model before conversion; NULL: fp32
     int32_t end[MAX_ENDS];
     int n_ends;
 };
@@ -66,8 +67,8 @@ void generator_add_end(generator *g, int64_t id) {
         g->end[g->n_ends++] = (int32_t)id;
 }
 
-// generation_config.json is what transformers ends by: models that chat name the end of a turn
-// there, and the end of a text alone in config.json.
+// transformers ends texts by generation_config.json. Chat models name the token that ends a turn
+// there, while config.json has only the one that ends a text.
 static void add_ends_of(generator *g, const char *folder) {
     json_t *config = read_optional(g->a, folder, "generation_config.json");
     const json_t *eos = json_object_get(config, "eos_token_id");
@@ -108,7 +109,7 @@ void generator_close(generator *g) {
 
 // --- loading
 static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, executable **out) {
-    // The last block of a prompt may reach beyond the capacity by tokens that do not exist.
+    // The padding of the last block of a prompt may exceed the capacity.
     const llama_opts opts = {.rows = 1,
             .seq = n_tokens,
             .dt = g->held.dt,
@@ -121,8 +122,8 @@ static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, execu
                                  : "expected fewer tokens or a smaller model");
 }
 
-// Holds the memory that was planned against what this machine has left: its pages are not touched
-// yet.
+// Compares the planned memory, whose pages are not touched yet, with the free memory of this
+// machine.
 static drv_status check_memory(const generator *g) {
     const model_config *m = &g->config.model;
     const memory_limit limit = memory_limit_read("");
@@ -172,7 +173,7 @@ drv_status generator_load(generator *gen, int64_t capacity) {
     return DRV_OK;
 }
 
-// --- what it is
+// --- properties
 const tokenizer *generator_tokenizer(const generator *g) {
     return g->tokenizer;
 }
@@ -229,9 +230,8 @@ const id_list *generator_sequence(const generator *g) {
     return &g->sequence;
 }
 
-// The next n tokens of the sequence that are not in the caches, by a program that takes `size`
-// of them: those after the n-th are anything, and their places in the caches are filled anew
-// before anyone looks there.
+// Computes the next n tokens of the sequence with a program of `size` tokens. The rest is padding,
+// whose keys and values in the caches are overwritten before they are read.
 static drv_status run_tokens(generator *g, executable *e, const char *program, int64_t size,
         int64_t n) {
     int32_t ids[MAX_BLOCK] = {0}, position[MAX_BLOCK];
@@ -248,8 +248,8 @@ static drv_status run_tokens(generator *g, executable *e, const char *program, i
     return DRV_OK;
 }
 
-// The block for n tokens that are left: the smallest that holds them all, unless more than half of
-// it would be empty; then the largest that they fill.
+// Chooses the block for the n tokens that are left: the smallest that holds all of them, or, if
+// more than half of it would be padding, the largest that they fill.
 static int choose_block(int64_t n) {
     int i = 0;
     while (i < N_BLOCKS - 1 && block_tokens[i] < n && block_tokens[i + 1] < 2 * n)
@@ -274,7 +274,7 @@ drv_status generator_prompt(generator *gen, const int32_t *ids, int64_t n_tokens
     int64_t common = 0;
     while (common < n_tokens && common < gen->n_cached && gen->sequence.p[common] == ids[common])
         common++;
-    // The last token is left to generator_logits.
+    // generator_logits computes the last token.
     gen->n_cached = common < n_tokens - 1 ? common : n_tokens - 1;
     gen->sequence.n = 0;
     id_list_append(&gen->sequence, ids, n_tokens);

@@ -1,4 +1,4 @@
-// Writes the small files of the folder, and has a process of its own remove it.
+// Writes the small files of the folder and links the others; a child process removes the folder.
 #include "infer/model_view.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static drv_status link_file(arena *a, const char *file, const char *folder, cons
     return symlink(whole, link) == 0 ? DRV_OK : file_fail("make link", link);
 }
 
-// A folder with its own config.json and tokenizer stays as it is, entry by entry.
+// Links a file, or all entries of a folder that write_files has not written.
 static drv_status link_files(arena *a, const char *path, const char *folder) {
     char **names;
     int n;
@@ -49,8 +49,8 @@ static drv_status link_files(arena *a, const char *path, const char *folder) {
     return DRV_OK;
 }
 
-// Waits until the last process that has the other end of the pipe is gone. Signals for this group,
-// as that of Ctrl-C, are not for this process.
+// Waits until no process has the other end of the pipe, then removes the folder. It blocks signals,
+// since Ctrl-C sends one to the whole process group.
 static _Noreturn void remove_at_end(int ended, const char *folder) {
     char byte;
     sigset_t all;
@@ -63,7 +63,7 @@ static _Noreturn void remove_at_end(int ended, const char *folder) {
     _exit(dir_remove(folder) == DRV_OK ? 0 : 1);
 }
 
-// The end of the pipe that this process keeps is closed when it ends, and by nothing else.
+// Keeps one end of a pipe open, which is closed when this process ends, however it ends.
 static drv_status remove_later(const char *folder) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return drv_fail(DRV_E_IO, "pipe: %s", strerror(errno));

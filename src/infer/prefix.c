@@ -1,4 +1,4 @@
-// The prefix token of a tokenizer, and ids that a model does not have.
+// Returns the prefix token of a tokenizer, and refuses ids that a model does not have.
 #include "infer/prefix.h"
 
 drv_status prefix_token(const tokenizer *t, int32_t *out) {

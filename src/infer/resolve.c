@@ -1,4 +1,4 @@
-// A model by the name of a folder, a run or a config.
+// Finds a model by the name of a folder, a run or a config.
 #include "infer/resolve.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static bool is_base(arena *a, const char *path) {
     return file_is_dir(path) || model_view_is_for(a, path);
 }
 
-// The base that an adapter names: as it is said, or beside the adapter.
+// Finds the base that an adapter names: as a path, or relative to the adapter's folder.
 static drv_status base_of(arena *a, const char *folder, const char **out) {
     adapter ad;
     DRV_TRY(adapter_open(a, folder, &ad));
@@ -86,10 +86,10 @@ static drv_status base_of(arena *a, const char *folder, const char **out) {
     return drv_fail(DRV_E_DATA,
             "%s/adapter_config.json: base_model_name_or_path is \"%s\", %s; give the base as MODEL and this folder by --adapter",
             folder, named,
-            *named ? "which is not a model on this machine" : "so the base is not known");
+            *named ? "which is not a model on this machine" : "so the base is unknown");
 }
 
-// A model in another format, which has a tokenizer, unless the adapter beside it may have one.
+// Opens a model in another format, which needs a tokenizer unless the adapter may have one.
 static drv_status open_view(arena *a, const char *name, const char *beside, const char **folder) {
     DRV_TRY(model_view_make(a, name, folder));
     if (beside || tokenizer_file_of(a, *folder)) return DRV_OK;

@@ -1,4 +1,4 @@
-// Drawing the next token from logits.
+// Draws the next token from logits.
 #include "infer/sample.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ struct sampler {
     sample_opts opts;
     int64_t n_vocab;
     float *sorted;          // n_vocab
-    unsigned char *penalty; // n_vocab: seen already, while penalties are applied
+    unsigned char *penalty; // n_vocab flags: the penalty was applied; all 0 between calls
 };
 
 sampler *sampler_new(arena *a, const sample_opts *opts, int64_t n_vocab) {
@@ -24,8 +24,8 @@ sampler *sampler_new(arena *a, const sample_opts *opts, int64_t n_vocab) {
     return s;
 }
 
-// arXiv:1909.05858, as transformers' RepetitionPenaltyLogitsProcessor: once for each id that has
-// occurred, negative logits multiplied, others divided.
+// Applies the penalty of arXiv:1909.05858 once to each id that has occurred: multiplies negative
+// logits and divides others, as transformers' RepetitionPenaltyLogitsProcessor does.
 static void penalise(sampler *s, float *logits, const int32_t *seen, int64_t n_seen) {
     const float penalty = (float)s->opts.repetition_penalty;
     if (penalty == 1) return;
@@ -49,7 +49,7 @@ static void sift_down(float *heap, int64_t n, int64_t i) {
     }
 }
 
-// The k-th largest logit, by a heap of the k largest so far; tokens that equal it are kept too.
+// Returns the k-th largest logit, by a heap of the k largest so far; equal ones are kept as well.
 static float smallest_kept(sampler *s, const float *logits) {
     const int64_t k = s->opts.top_k;
     if (k == 0 || k >= s->n_vocab) return -INFINITY;
@@ -69,10 +69,10 @@ static int by_size(const void *x, const void *y) {
     return a > b ? -1 : a < b;
 }
 
-// The weight of the least likely token that belongs to the likeliest ones of total top_p.
+// Returns the smallest weight among the most likely tokens that together reach top_p.
 static double smallest_weight(sampler *s, const float *weights, double total) {
     if (s->opts.top_p >= 1) return 0;
-    // All below the cut have together at most 1 - top_p: they need not be sorted.
+    // The tokens below the cut add up to at most 1 - top_p, so they need not be sorted.
     const double cut = (1 - s->opts.top_p) * total / (double)s->n_vocab;
     int64_t n = 0;
     for (int64_t i = 0; i < s->n_vocab; i++)
@@ -102,7 +102,7 @@ int32_t sampler_draw(sampler *self, float *logits, const int32_t *seen, int64_t 
     double total = 0;
     for (int64_t i = 0; i < self->n_vocab; i++) {
         const double x = ((double)logits[i] - top) / self->opts.temperature;
-        // exp(-50) is 2e-22: beyond what a sum in double sees.
+        // exp(-50) is 2e-22, too small to change a sum in double.
         logits[i] = logits[i] < kept || x < -50 ? 0 : (float)drv_exp(x);
         total += (double)logits[i];
     }

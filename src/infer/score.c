@@ -1,4 +1,4 @@
-// Documents and data sets through a scorer, with progress.
+// Scores documents and data sets, and reports progress.
 #include "infer/score.h"
 
 #include <math.h>
@@ -12,9 +12,9 @@
 #include "setup/config_rows.h"
 #include "infer/resolve.h"
 
-typedef struct pass { // over all rows
+typedef struct pass { // the progress of a pass over all rows
     score_result *out;
-    double begin_s, share; // of the rows that are done
+    double begin_s, share; // share: of the rows that are done
 } pass;
 
 static drv_status after_rows(pass *p) {
@@ -40,7 +40,7 @@ static drv_status finish(drv_status status, score_result *out) {
 // --- texts
 typedef struct text_pass {
     pass p;
-    const double *losses; // by token; NaN: not scored
+    const double *losses; // of each token; NaN: not scored
     const documents *d;
     int64_t total; // tokens of all windows
 } text_pass;
@@ -98,7 +98,7 @@ drv_status score_documents(arena *a, const score_opts *opts, const documents *te
 }
 
 // --- data sets
-// Adds the size of what was predicted, as text.
+// Adds the bytes and words of the predicted tokens.
 static void add_texts(const batch *b, text_size *size) {
     for (int64_t i = 0; i < b->rows * b->row_tokens && size->id; i++)
         if (b->labels[i] >= 0) text_size_add(size, b->tokens[i], b->labels[i]);
@@ -151,7 +151,7 @@ drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, s
     DRV_TRY(open_rows(a, &wide, opts->stride, &r));
     out->longest = rows_longest(r);
     scorer_choose_rows(opts->context, out->longest, rows_packed_tokens(r), &how);
-    if (how.row_tokens < opts->context) { // each document is one window: rows may be as short
+    if (how.row_tokens < opts->context) { // each document is one window, so rows may be shorter
         rows_close(r);
         wide.sequence_length = how.row_tokens;
         DRV_TRY(config_open_rows(a, &wide, false, how.row_tokens, &r));

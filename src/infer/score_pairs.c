@@ -1,5 +1,5 @@
-// Preference pairs through a scorer: the log-probabilities of both responses, against those that
-// training has kept of its reference.
+// Scores preference pairs: compares the log-probabilities of both responses with those of the
+// reference, which the training run stored.
 #include "infer/score.h"
 
 #include <math.h>
@@ -19,8 +19,8 @@ typedef struct pair_pass {
     scorer *model;
     rows *rows;
     const dpo_config *dpo;
-    const double *references; // by number, two each
-    double *log_probs;        // likewise; NaN: not scored
+    const double *references; // two for each pair, by its number
+    double *log_probs;        // the same for the model; NaN: not scored
     score_result *out;
     double begin_s;
 } pair_pass;
@@ -46,13 +46,13 @@ static drv_status read_references(arena *a, const score_opts *opts, const run_co
     if (references_load(of, model, precision_name(cfg->precision), true, values) == DRV_OK)
         return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "%s: no log-probabilities of the reference, model %s, for these pairs: they are kept by a run that has the "
+            "%s: no log-probabilities of the reference, model %s, are stored for these pairs; a run stores them if it has the "
             "set as data.train or data.valid, with the same data.sequence_length and training.precision",
             rows_source(of, 0)->prefix, model);
 }
 
-// The tokens of a response follow each other from its head on. Their losses are summed as a run's
-// programs sum them (ir/ops/preference.c), so that both know the same bits.
+// The tokens of a response are contiguous and begin with its head. Their losses are added as a
+// run's programs add them (ir/ops/preference.c), so that the sums have the same bits.
 static void take_responses(const pair_pass *p, const batch *b, const double *losses) {
     const int64_t n = b->rows * b->row_tokens;
     for (int64_t i = 0; i < n;) {
@@ -70,7 +70,7 @@ static void take_responses(const pair_pass *p, const batch *b, const double *los
     }
 }
 
-static void judge(const pair_pass *p) {
+static void sum_pairs(const pair_pass *p) {
     const pair_sums sums = pair_sums_of(rows_n_pairs(p->rows), p->log_probs, p->references,
             p->dpo->beta, p->dpo->label_smoothing);
     p->out->loss = sums.loss;
@@ -135,7 +135,7 @@ drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, 
     if (status == DRV_OK) status = open_pass(a, &how, &pass);
     if (status == DRV_OK) {
         status = score_all(&pass);
-        judge(&pass);
+        sum_pairs(&pass);
     }
     progress_end();
     scorer_close(pass.model);

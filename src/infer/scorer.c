@@ -21,13 +21,13 @@ struct scorer {
     held_model held;
     graph *score_graph;
     executable *score;
-    plan *plan; // of that program
+    plan *plan; // of the program `score`
     batch batch;
     double *losses; // [rows, row_tokens]
 };
 
 void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out) {
-    // Full rows of SCORER_TOKENS, or a few shorter ones that a small set fills just as well.
+    // Rows have SCORER_TOKENS tokens, or fewer if a small set fills some shorter rows as well.
     const int64_t n_rows = div_up(total, SCORER_TOKENS), even = n_rows ? div_up(total, n_rows) : 1,
                   fair = round_up(even + even / 32, 64);
     const int64_t short_of = fair < SCORER_TOKENS ? fair : SCORER_TOKENS,
@@ -47,7 +47,7 @@ static drv_status find_layout(const scorer_opts *opts, const model_config *model
     return layout_on(model, &alone, 0, &(layout_opts){.blocks = opts->blocks}, out);
 }
 
-// Lists the weights, and says what they are held in.
+// Lists the weights and sets their types.
 static drv_status list_weights(arena *a, const scorer_opts *opts, scorer *s) {
     lora_set branches;
     model_layout layout;
@@ -76,7 +76,7 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
                        : "expected a smaller --context, or --precision bf16");
 }
 
-// Bytes that it would hold.
+// Plans the bytes that a scorer with `opts` would hold.
 static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_t *out) {
     arena *a = arena_new("a plan of scoring");
     scorer s = {.config = like->config};
@@ -127,7 +127,7 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     s->batch = batch_new(a, opts->rows, opts->row_tokens);
     s->losses = ARENA_ARRAY(a, double, opts->rows * opts->row_tokens);
     if (opts->continuations) batch_add_hidden(a, &s->batch);
-    // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
+    // Only training has fp32 masters; here bf16 weights are rounded once, when they are loaded.
     return *opts->adapter ? lora_load_eval(&s->held, opts->folder, opts->adapter)
                           : state_load_eval_weights(&s->held, opts->folder);
 }
@@ -175,7 +175,7 @@ drv_status scorer_run_logits(scorer *s) {
 drv_status scorer_read_logits(scorer *s, int64_t at, float *logits) {
     const int64_t n = s->config.model.vocab_size;
     if (s->held.dt == DT_F32) return backend_read(s->held.b, "logits", 4 * at * n, 4 * n, logits);
-    // In the second half of its place; widened from the front, none is overwritten before its turn.
+    // Read into the second half of `logits`, which conversion from the front overwrites last.
     uint16_t *words = (uint16_t *)(void *)(logits + n) - n;
     DRV_TRY(backend_read(s->held.b, "logits", 2 * at * n, 2 * n, words));
     for (int64_t i = 0; i < n; i++) {
@@ -192,7 +192,7 @@ typedef struct packed_run {
     const window_list *list;
     const packed_rows *pack; // a piece's `first` is the number of its window
     double *losses;
-    int64_t n_tokens; // of windows so far
+    int64_t n_tokens; // of the windows so far
 } packed_run;
 
 static window_row row_of_batch(const scorer *s, int64_t row) {
@@ -205,7 +205,7 @@ static window_row row_of_batch(const scorer *s, int64_t row) {
             .hidden = b->hidden ? b->hidden + 2 * at : NULL};
 }
 
-// The next free row of the batch gets the windows of `row`; row -1: none.
+// Puts the windows of `row` into the next free row of the batch; row -1: only padding.
 static void add_row(packed_run *r, int64_t row) {
     window_row to = row_of_batch(r->s, r->s->batch.filled++);
     for (int64_t k = row < 0 ? 0 : r->pack->row[row]; row >= 0 && k < r->pack->row[row + 1]; k++) {

@@ -1,4 +1,4 @@
-// Bytes and words by a table of all ids: the texts of tokens make up that of a document.
+// Counts bytes and words by a table of all ids, since the texts of tokens make up the text.
 #include "infer/text_size.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static bool is_known(arena *a, const char *path, const rows *r) {
     return true;
 }
 
-// Part of a character is none that is white space.
+// Measures the text of a token. A part of a UTF-8 character never counts as white space.
 static token_text measure(const str *text) {
     const unsigned char *p = (const unsigned char *)text->p, *const end = p + text->n;
     const bool whole = utf8_valid(text->p, text->n);

@@ -1,4 +1,4 @@
-// Windows with continuations: how they lie in a row, and whose the losses are that come back.
+// Puts windows with continuations into rows, and assigns the losses of a row to their tokens.
 #include "infer/windows.h"
 
 #include <stdlib.h>

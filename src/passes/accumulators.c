@@ -26,7 +26,7 @@ static bool is_sum(const accumulator *a) {
     return a->sum->cls == TENSOR_GRAD && !a->sum->def && a->first >= 0 && a->added;
 }
 
-// W of "grad.W" and of "grad.W.second".
+// Returns W for "grad.W" and for "grad.W.second".
 static tensor *weight_of(const graph *g, const char *grad) {
     static const char second[] = ".second";
     const char *weight = grad + strlen("grad.");
@@ -45,18 +45,18 @@ tensor *slotted_input_of(graph *g, const slotted_input *input) {
     return made;
 }
 
-// Gives new nodes the layer and phase of this one.
-static void stand_by(graph *g, const node *n) {
+// Gives new nodes the layer and the phase of n.
+static void use_layer_of(graph *g, const node *n) {
     g->layer = n->layer;
     g->phase = n->phase;
 }
 
-// The first node adds to zeros instead.
+// Lets the first node add to zeros instead of the accumulator.
 static node *begin(graph *g, const accumulator *a) {
     node *first = g->nodes[a->first];
     const op_attrs attrs = {.sum.row_blocks = g->row_blocks > 1 ? g->row_blocks : 0,
             .whole = whole_of(a->weight, dtype_acc(a->weight->dt))};
-    stand_by(g, first);
+    use_layer_of(g, first);
     tensor *sum = a->sum;
     node *zeros = graph_make(g, OP_zeros, 0, NULL, &attrs);
     for (int k = 0; k < first->n_in; k++)
@@ -66,7 +66,7 @@ static node *begin(graph *g, const accumulator *a) {
     return zeros;
 }
 
-// Nodes that come right before and after each node of a graph, by its index.
+// Nodes to insert right before and after each node of a graph, by its index.
 typedef struct insertions {
     node **before, **after; // MAX_OUT for each
     int *n_before, *n_after;
@@ -94,8 +94,8 @@ static void insert(graph *g, const insertions *list) {
     g->phase = PHASE_FORWARD;
 }
 
-// `replace`: begins each with zeros.
-static void take_all(graph *g, bool replace, take_in_fn take_in, void *ctx) {
+// Inserts take_in's node after each accumulator; `replace`: and zeros before it.
+static void insert_nodes(graph *g, bool replace, take_in_fn take_in, void *ctx) {
     DRV_ASSERT(g->stage == STAGE_DIFFERENTIATED, "sums of gradients in graph %s", g->name);
     const int n_tensors = g->n_tensors;
     accumulator *of = ARENA_ARRAY(g->a, accumulator, n_tensors);
@@ -106,16 +106,16 @@ static void take_all(graph *g, bool replace, take_in_fn take_in, void *ctx) {
         if (!is_sum(a) || (replace && a->sum->dt != DT_F32)) continue;
         a->weight = weight_of(g, a->sum->name);
         if (replace) list.before[a->first * MAX_OUT + list.n_before[a->first]++] = begin(g, a);
-        stand_by(g, g->nodes[a->last]);
+        use_layer_of(g, g->nodes[a->last]);
         list.after[a->last * MAX_OUT + list.n_after[a->last]++] = take_in(g, a, ctx);
     }
     insert(g, &list);
 }
 
 void accumulators_replace(graph *g, take_in_fn take_in, void *ctx) {
-    take_all(g, true, take_in, ctx);
+    insert_nodes(g, true, take_in, ctx);
 }
 
 void accumulators_follow(graph *g, take_in_fn take_in, void *ctx) {
-    take_all(g, false, take_in, ctx);
+    insert_nodes(g, false, take_in, ctx);
 }

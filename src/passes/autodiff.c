@@ -1,4 +1,4 @@
-// Reverse-mode differentiation: one walk that knows no op. The rules are in the op rows.
+// Reverse-mode differentiation is one walk that knows no op. The rules are in the op rows.
 #include "ir/grad.h"
 #include "passes/passes.h"
 
@@ -16,8 +16,8 @@ static void differentiate(grad_ctx *ctx, node *n) {
     row->grad(ctx, n);
 }
 
-// The gradients of inputs that want one become outputs.
-static void put_out(const grad_ctx *ctx) {
+// Turns the gradients of trainable inputs into outputs.
+static void output_gradients(const grad_ctx *ctx) {
     graph *g = ctx->g;
     for (int i = 0; i < ctx->n; i++) {
         const tensor *t = g->tensors[i];
@@ -41,7 +41,7 @@ void pass_autodiff(graph *g, const char *name) {
         if (has_gradient(&ctx, g->nodes[i])) differentiate(&ctx, g->nodes[i]);
     g->phase = PHASE_FORWARD;
     g->layer = -1;
-    put_out(&ctx);
+    output_gradients(&ctx);
     grad_close(&ctx);
     graph_prune(g);
     g->stage = STAGE_DIFFERENTIATED;

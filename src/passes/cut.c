@@ -8,10 +8,10 @@ typedef struct cutter {
     const graph *whole;
     const cut_opts *opts;
     int *part;      // by node
-    int *made_in;   // by tensor id: the part; -1: exists before
-    bool *crosses;  // by tensor id, of the first value of a storage
-    tensor **value; // by tensor id: what it is in the part that is being made
-    graph *g;       // that part
+    int *made_in;   // by tensor id: the part that makes it; -1: none, it is state
+    bool *crosses;  // by tensor id of the first value of a storage: another part reads it
+    tensor **value; // by tensor id: the copy in the part that is being made
+    graph *g;       // the part that is being made
 } cutter;
 
 // Returns whether no other stage waits for a backward node: it only adds to gradients of weights,
@@ -25,7 +25,7 @@ static bool is_for_weights(const node *n, const bool *read_earlier) {
     for (int o = 0; o < n->n_out; o++) {
         const tensor *t = n->out[o];
         const tensor *root = tensor_root(t);
-        const bool to_zeros = root->def && op_rows[root->def->op]->clears; // of a sum in bf16
+        const bool to_zeros = root->def && op_rows[root->def->op]->clears; // a sum in bf16
         const bool accumulates = root->cls == TENSOR_GRAD || to_zeros;
         if (read_earlier[t->id] || t->cls == TENSOR_OUTPUT || !(again || accumulates)) return false;
     }
@@ -45,7 +45,7 @@ static void find_parts(cutter *c) {
     }
 }
 
-// Values by another name have the storage of the first; no other value shares one across parts.
+// Returns the value that t renames. Parts share storage only between renamed values.
 static const tensor *first_of(const tensor *t) {
     while (t->alias && op_rows[t->def->op]->renames)
         t = t->alias;
@@ -82,7 +82,7 @@ static tensor *state_of(const cutter *c, const tensor *t, tensor_class cls, cons
     return made;
 }
 
-// Returns the value that an input of a node is in this part.
+// Returns the tensor of this part that an input of a node becomes.
 static tensor *input_of(cutter *c, const tensor *t, int part) {
     if (c->value[t->id]) return c->value[t->id];
     const tensor *first = first_of(t);

@@ -10,13 +10,13 @@
 // Weights of a group for each rank: those of a layer, so that each rank gets one of each shape.
 enum { GROUP_WEIGHTS = 4 };
 
-typedef struct muon_step { // of one weight
+typedef struct muon_step { // the update of one weight
     const muon_weight *by;
-    const tensor *weight; // the whole one
+    const tensor *weight; // the whole weight
     updated_weight it;
-    int index, owner; // among all weights; of the data ranks
-    double cost;      // of its matrices, FLOPs
-    tensor *u, *o;    // of this rank's shard until it is gathered; what comes of it
+    int index, owner; // index among all weights; data rank that owns the weight
+    double cost;      // FLOPs of its matrices
+    tensor *u, *o;    // momentum, a shard until it is gathered; u orthogonalised
 } muon_step;
 
 typedef struct muon_pass {
@@ -79,7 +79,7 @@ static tensor *row_squares(graph *g, const tensor *w, const op_attrs *attrs) {
 
 static void orthogonalise(const muon_pass *pass, muon_step *step) {
     const op_attrs attrs = matrices_of(pass, step->weight, step->by);
-    step->o = step->u; // of another's, which nobody reads
+    step->o = step->u; // only the owner's value is read
     if (has_owners(pass) && step->owner != pass->opts->place) return;
     tensor *in[3] = {gather(pass->g, step->u, AXIS_TENSOR)};
     if (attrs.update.beta2 > 0) {
@@ -110,15 +110,15 @@ static double cost(const muon_pass *pass, const tensor *w, const muon_weight *by
 // Assigns the most expensive matrix first, to the rank with the least work so far in all groups.
 static void choose_owners(const muon_pass *pass, muon_step *steps, int n) {
     for (int left = n; left > 0; left--) {
-        muon_step *dearest = NULL;
+        muon_step *most_expensive = NULL;
         int rank = 0;
         for (int i = 0; i < n; i++)
-            if (steps[i].owner < 0 && (!dearest || steps[i].cost > dearest->cost))
-                dearest = &steps[i];
+            if (steps[i].owner < 0 && (!most_expensive || steps[i].cost > most_expensive->cost))
+                most_expensive = &steps[i];
         for (int i = 1; i < pass->g->mesh.size[AXIS_DATA]; i++)
             if (pass->load[i] < pass->load[rank]) rank = i;
-        dearest->owner = rank;
-        pass->load[rank] += dearest->cost;
+        most_expensive->owner = rank;
+        pass->load[rank] += most_expensive->cost;
     }
 }
 

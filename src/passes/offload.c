@@ -1,7 +1,7 @@
-// Moves what the backward pass reads of a layer's forward pass to the memory of the host while the
-// next layer is computed, and fetches it one layer before it is read, so that each transfer has a
-// layer beside it. What the backward pass of the last layer reads stays: it begins with that layer.
-// Statistics (one number for each row of numbers) are too small to gain anything.
+// Moves the values that the backward pass reads from a layer's forward pass to host memory while
+// the next layer is computed, and fetches them one layer before they are read, so that each
+// transfer overlaps with a layer. Values of the last layer stay, since the backward pass begins
+// with it. Statistics (one number for each row of numbers) stay too: they are small.
 #include "ir/op.h"
 #include "passes/passes.h"
 
@@ -18,7 +18,8 @@ typedef struct offloading {
     int *fetch; // by node: the first tensor that is fetched before it; -1: none
     int *begin; // by layer: the first node of its backward pass; -1: none
     int n_layers;
-    // Values of the layer at hand, which the next one stores, and those that it stores itself.
+    // Values of the current layer, stored at the end of the next one, and those of the layer
+    // before.
     tensor **made, **stored;
     int n_made, n_stored;
 } offloading;
@@ -53,7 +54,6 @@ static void find_readers(offloading *p) {
     }
 }
 
-// Returns whether a tensor is moved.
 static bool is_moved(const offloading *p, const tensor *t) {
     if (t->id >= p->n_tensors || p->reader[t->id] < 0) return false;
     const int layer = p->g->nodes[p->reader[t->id]]->layer;
@@ -83,7 +83,7 @@ static tensor *move(offloading *p, op_kind op, int n_in, tensor **in, const node
     return n->out[0];
 }
 
-// Stores at the end of a layer what the one before has made.
+// At the end of a layer, stores the values of the layer before.
 static void end_layer(offloading *p) {
     for (int i = 0; i < p->n_stored; i++)
         p->host[p->stored[i]->id] = move(p, OP_to_host, 1, &p->stored[i], p->out[p->n_out - 1]);

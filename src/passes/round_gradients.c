@@ -1,4 +1,4 @@
-// Keeps sums of gradients in bf16 (docs/adr/0019): the gradient of a micro-batch is added with
+// Keeps sums of gradients in bf16 (docs/adr/0019): adds the gradient of a micro-batch with
 // stochastic rounding.
 #include "ir/op.h"
 #include "passes/accumulators.h"

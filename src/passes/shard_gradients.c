@@ -8,7 +8,7 @@
 #include "passes/accumulators.h"
 #include "passes/passes.h"
 
-static int n_blocks(const gradient_shards *by) { // of the row, of all ranks
+static int n_blocks(const gradient_shards *by) { // reduction blocks of the row on all ranks
     return by->row_blocks * by->ranks / by->data_ranks;
 }
 
@@ -60,10 +60,10 @@ static void await_all(graph *g, pending_adds *adds) {
     adds->n = 0;
 }
 
-// Sends the gradients of a layer while that of the layer before it is computed: the first add_shard
-// of a layer waits for those of the last one, and the end of the program for all. So at most the
-// gradients of two layers exist at a time, and a rank that is late delays others by less than a
-// layer's time.
+// Overlaps the messages of a layer's gradients with the backward pass of the next layer: the first
+// add_shard of a layer waits for those of the previous one, and the end of the program for all. So
+// at most the gradients of two layers exist at a time, and a late rank delays others by less than
+// the time of a layer.
 static void await_shards(graph *g) {
     node **nodes = g->nodes;
     const int n_nodes = g->n_nodes;

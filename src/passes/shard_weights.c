@@ -1,5 +1,5 @@
 // Shards the weights over ranks (ZeRO-3, docs/adr/0046): a weight is gathered before the first of
-// the nodes that read it one after the other, and its memory is free after the last of them.
+// several consecutive units that read it, and its memory is free after the last of them.
 #include "ir/op.h"
 #include "ir/weight_shard.h"
 #include "passes/passes.h"
@@ -24,8 +24,8 @@ typedef struct sharding {
     int n_made, cap_made;
 } sharding;
 
-// Numbers the units: neighbouring nodes of one layer, or outside the layers. What renames a value
-// belongs to the node after it.
+// Numbers the units: consecutive nodes of one layer, or outside the layers. A node that renames a
+// value belongs to the unit of the next node.
 static void find_units(sharding *s) {
     const graph *g = s->g;
     int layer = 0, n_units = 0, waiting = 0;
@@ -43,7 +43,7 @@ static void insert_before(sharding *s, int at, node *n) {
     s->made[s->n_made++] = (insertion){n, at};
 }
 
-// Makes a weight its shard; returns what is gathered.
+// Turns a weight into this rank's shard; returns the description of the whole weight.
 static tensor whole_weight(tensor *w, const weight_shards *by) {
     const tensor whole = *w;
     const int groups = by->groups ? by->groups : 1;

@@ -1,4 +1,4 @@
-// The update program: norm of all gradients, then a node of AdamW for each weight, or those of Muon.
+// Builds the update program: norm of all gradients, then AdamW's or Muon's nodes for each weight.
 #include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/program_inputs.h"
@@ -14,8 +14,8 @@ op_attrs update_along(const graph *g, mesh_axis axis) {
     return (op_attrs){.mesh.axis = (int)axis, .mesh.ranks = g->mesh.size[axis]};
 }
 
-// Among whom a rank's weight is cut: the data ranks, or, where groups of them hold whole weights,
-// the ranks that hold the same shard of it.
+// Returns the ranks that share the update of a weight: the data ranks, or, if groups of them hold
+// whole weights, the ranks that hold the same shard.
 static op_attrs among_owners(const graph *g, const update_opts *opts) {
     op_attrs attrs = update_along(g, AXIS_DATA);
     if (opts->weight_shards) attrs.mesh.ranks = mesh_groups(&g->mesh);
@@ -68,7 +68,7 @@ static tensor *gradient(graph *g, const tensor *w, const char *use, const update
     return graph_add(g, OP_reduce_shard, 1, &sum, &attrs)->out[0];
 }
 
-// Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
+// Adds the gradients of both uses of a tied table, summed over data ranks before (docs/adr/0011).
 static tensor *both_uses(graph *g, const tensor *w, tensor *grad, const update_opts *opts) {
     op_attrs ends = update_along(g, AXIS_PIPELINE);
     ends.mesh.in_place = !opts->zero;
@@ -171,7 +171,7 @@ static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, te
     return update_end(g, &it, add_update(g, w, kept, norm2, hyper, it.copy, opts), opts);
 }
 
-// A copy: the update clears the sum itself.
+// Outputs a copy of a gradient, since the update clears the gradient itself.
 static void keep_gradient(graph *g, const tensor *w, tensor *grad) {
     graph_output(g, graph_add(g, OP_take_shard, 1, &grad, NULL)->out[0],
             arena_printf(g->a, "gradient.%s", w->name));

@@ -1,4 +1,4 @@
-// metrics.jsonl and TensorBoard events of a run.
+// Writes metrics.jsonl, hashes.jsonl and TensorBoard events of a run.
 #include "record/metrics.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ enum { WINDOW = 10 };
 
 struct metrics {
     append_file *json, *event, *hash; // hash: NULL if no step is hashed
-    struct { // the ends of the last steps, oldest first; [0]: before the window
+    struct { // the ends of the last steps, oldest first; [0] is the one before the window
         double time_s;
         int64_t samples;
     } window[WINDOW + 1];
@@ -78,8 +78,8 @@ static drv_status write_scalars(metrics *m, int64_t step, const scalar *s, int n
     return write_event(m, &e);
 }
 
-// At the start of a session TensorBoard drops what it has read of this step and later ones (its
-// plugin_event_accumulator.py, _CheckForRestartAndMaybePurge).
+// Writes the start of a session, at which TensorBoard drops the events of this step and later ones
+// (its plugin_event_accumulator.py, _CheckForRestartAndMaybePurge).
 static drv_status write_start(metrics *m, int64_t first_step) {
     Tensorboard__SessionLog log = TENSORBOARD__SESSION_LOG__INIT;
     Tensorboard__Event e = TENSORBOARD__EVENT__INIT;
@@ -119,7 +119,7 @@ static bool read_line(const char *text, size_t n, metrics_line *out) {
     return has_step;
 }
 
-// A repeated step replaces all lines from that step on, an evaluation the one of the same step.
+// A repeated step replaces all lines from that step on, a repeated evaluation the previous one.
 static void add_line(line_list *list, const metrics_line *line) {
     while (list->n > 0) {
         const metrics_line *last = &list->lines[list->n - 1];
@@ -132,7 +132,8 @@ static void add_line(line_list *list, const metrics_line *line) {
     list->lines[list->n++] = *line;
 }
 
-// Reads the lines of a file, each step once and in order. free(out->lines). *n_bytes: of the file.
+// Reads the lines of a file, each step once and in order. free(out->lines). *n_bytes: the file's
+// size.
 static drv_status read_lines(arena *a, const char *path, line_list *out, size_t *n_bytes) {
     char *text;
     *out = (line_list){0};
@@ -163,7 +164,7 @@ lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step) {
 
 // Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint. They go to a
 // new file even if all are kept: an attempt that has lost the run directory (docs/adr/0006) may
-// have the old one open, and what it adds there must not be seen.
+// have the old one open, and its lines must not be seen.
 static drv_status renew_json(arena *a, const char *path, int64_t last) {
     line_list list;
     size_t n;
@@ -225,7 +226,7 @@ static double throughput(metrics *m, const step_metrics *s) {
     return rate;
 }
 
-// "2026-11-22T00:41:21.123Z"
+// Returns the time as "2026-11-22T00:41:21.123Z".
 static json_t *time_now(void) {
     const double now = clock_utc_s();
     const time_t seconds = (time_t)now;
@@ -261,7 +262,7 @@ static json_t *by_tensor(const tensor_hashes *h) {
     return all;
 }
 
-static json_t *every_bit(double x) { // "0x1.5bf0a8b145769p+1"
+static json_t *exact_real(double x) { // "0x1.5bf0a8b145769p+1"
     char text[40];
     snprintf(text, sizeof text, "%a", x);
     return json_string(text);
@@ -271,9 +272,9 @@ static drv_status write_hashes(metrics *m, const step_metrics *step) {
     if (!step->hashed) return DRV_OK;
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step->step));
-    json_object_set_new(o, "loss", every_bit(step->loss));
-    json_object_set_new(o, "grad_norm", every_bit(step->grad_norm));
-    json_object_set_new(o, "param_norm", every_bit(step->param_norm));
+    json_object_set_new(o, "loss", exact_real(step->loss));
+    json_object_set_new(o, "grad_norm", exact_real(step->grad_norm));
+    json_object_set_new(o, "param_norm", exact_real(step->param_norm));
     json_object_set_new(o, "arithmetic", json_string(step->hashes.arithmetic));
     json_object_set_new(o, "batch", hash_text(step->hashes.batch));
     json_object_set_new(o, "before", by_tensor(&step->hashes.before));
@@ -282,8 +283,8 @@ static drv_status write_hashes(metrics *m, const step_metrics *step) {
     return write_line(m->hash, o);
 }
 
-// Adds how the time of the steps since the last such line was spent, by rank, and the rank that the
-// others wait for.
+// Adds the times of each rank over the steps since the last such line, and the rank that the others
+// wait for.
 static void add_ranks(json_t *record, const rank_times *t) {
     json_t *compute = json_array(), *data = json_array(), *wait = json_array(),
            *sent = json_array();
@@ -331,7 +332,7 @@ static void add_energy(json_t *record, const rank_times *t) {
         json_decref(hosts);
 }
 
-// Figures of pairs, by TRL's names for training and for evaluation.
+// Names the figures of pairs as TRL does, for training and for evaluation.
 enum { N_PAIR_SCALARS = 4 };
 static void pair_scalars(const pair_figures *pairs, bool valid, scalar out[N_PAIR_SCALARS]) {
     static const char *const names[2][N_PAIR_SCALARS] = {{"rewards/chosen", "rewards/rejected",
@@ -350,8 +351,8 @@ static void add_pairs(json_t *record, const scalar list[N_PAIR_SCALARS]) {
         json_object_set_new(record, list[i].tag, json_of_f64(list[i].value));
 }
 
-// Every file gets its part even if an earlier one has failed. The first failure counts.
-static void also(drv_status *all, drv_status one) {
+// Keeps the first failure; the other files are still written.
+static void keep_first(drv_status *all, drv_status one) {
     if (*all == DRV_OK) *all = one;
 }
 
@@ -396,9 +397,9 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
             {"mfu", step->mfu}};
     const int n = sizeof list / sizeof *list;
     drv_status status = write_scalars(self, step->step, list, step->mfu > 0 ? n : n - 1);
-    if (step->n_pairs) also(&status, write_scalars(self, step->step, pairs, N_PAIR_SCALARS));
-    also(&status, write_hashes(self, step));
-    also(&status, write_line(self->json, record));
+    if (step->n_pairs) keep_first(&status, write_scalars(self, step->step, pairs, N_PAIR_SCALARS));
+    keep_first(&status, write_hashes(self, step));
+    keep_first(&status, write_line(self->json, record));
     return status;
 }
 
@@ -415,7 +416,7 @@ drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *resu
         json_object_set_new(o, "val_pairs", json_integer(result->n_pairs));
         add_pairs(o, list + 1);
     }
-    also(&status, write_line(m->json, o));
+    keep_first(&status, write_line(m->json, o));
     return status;
 }
 

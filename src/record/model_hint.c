@@ -1,4 +1,4 @@
-// Suggests what to do with a model that has just been written.
+// Suggests a command that tries a new model.
 #include "record/model_hint.h"
 
 #include "base/arena.h"

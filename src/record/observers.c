@@ -1,4 +1,4 @@
-// Begins and ends observers of a run, through their table of functions only.
+// Begins and ends the observers of a run, through their tables of functions only.
 #include "record/observers.h"
 
 #include <pthread.h>
@@ -15,8 +15,8 @@ enum { N_OBSERVERS = sizeof all / sizeof *all, END_S = 6 };
 
 struct observers {
     run_view *view;
-    void *of[N_OBSERVERS]; // NULL: not asked for
-    pthread_mutex_t lock;  // of their end
+    void *of[N_OBSERVERS]; // NULL: the run has none
+    pthread_mutex_t lock;  // protects their end
     bool ended;
 };
 

@@ -1,4 +1,4 @@
-// Shares the seconds of all ranks' steps, and finds the slowest rank.
+// Gathers the times of all ranks' steps, and finds the slowest rank.
 #include "record/rank_times.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// Prints what a person sees of a run: status line, steps, evaluations, summary.
+// Prints a run for a person: status line, steps, evaluations, summary.
 #include "record/report.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ struct report {
     const char *run_dir, *config;
     int64_t log_every;
     step_metrics first, last; // of this process; first.steps is 0 before the first step
-    int64_t tokens;           // of the rows of its steps, as in their tokens/s
+    int64_t tokens;           // in the rows of its steps, with or without a loss
     double begin_s;           // when the first step began
     spark losses;
     double first_valid, last_valid; // NaN: no evaluation yet
@@ -33,7 +33,7 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
 }
 
 // --- steps
-// The fields of a step's line, in order, with the rank in which they are left out for lack of room.
+// The fields of a step's line, in order; their ranks say which a narrow terminal drops first.
 typedef struct step_line {
     char step[TEXT], loss[TEXT], lr[TEXT], norm[TEXT], speed[TEXT], mfu[TEXT], eta[TEXT],
             slow[TEXT], pairs[TEXT];
@@ -104,7 +104,7 @@ void report_valid(report *r, int64_t step, const evaluation_result *result) {
     if (isnan(r->first_valid)) {
         r->first_valid = result->loss;
         if (tokens < FEW_TOKENS)
-            log_warn("only %lld token%s to validate on, whose loss is not reliable: increase the share in data.split, or give data.valid",
+            log_warn("only %lld token%s to validate on, so the loss is not reliable: increase the share in data.split, or give data.valid",
                     tokens, str_plural(tokens));
     }
     r->last_valid = result->loss;
@@ -139,8 +139,7 @@ void report_summary(report *self, const char *model) {
         log_info("loss %.4f", step->loss);
     str_free(&bars);
     if (!isnan(self->last_valid))
-        log_info("validation loss %.4f at first, %.4f at last", self->first_valid,
-                self->last_valid);
+        log_info("validation loss: first %.4f, last %.4f", self->first_valid, self->last_valid);
     log_info("model: %s", model);
     str command = {0};
     model_hint(model, &command);

@@ -1,4 +1,4 @@
-// Writes the journal and the status of a run, during it and at its end, whatever that is.
+// Writes the journal and the status of a run, while it trains and when it ends.
 #include "record/run_record.h"
 
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 #include "watch/files/run_owner.h"
 #include "watch/files/run_status.h"
 
-#define STATUS_S  1.0  // between two writings of status.json during the run
-#define SPEAKER_S 0.25 // for lower ranks to try first, if a rank may write in place of rank 0
+#define STATUS_S  1.0  // between two writes of status.json during the run
+#define SPEAKER_S 0.25 // that a rank waits for lower ones before it writes in place of rank 0
 
 enum { TEXT = 2048, HOST = 64 };
 
@@ -31,14 +31,14 @@ struct run_record {
     run_owner *owner; // rank 0's
     bool moved;       // to another directory, which has no owner
     int dir_fd;
-    run_events *events; // NULL on other ranks than 0 while that lives
+    run_events *events; // NULL on ranks other than 0 while rank 0 is alive
     int64_t attempt;
     pthread_mutex_t lock; // protects what follows
     run_status status;
     double written_s;
     bool failing, ended;
-    bool begun;         // it has reached its first step
-    const char *before; // status.json of the last attempt, if that has ended; NULL: it has not
+    bool begun;         // its first step has begun
+    const char *before; // status.json of the last attempt, if that recorded its end; else NULL
     run_end end_before;
     char message[TEXT], host[HOST], failed_host[HOST];
 };
@@ -74,7 +74,7 @@ static void write_status(run_record *self, bool lasts) {
 }
 
 // Call it with the lock held.
-static void put_back(run_record *self) {
+static void restore_status(run_record *self) {
     if (self->dir_fd < 0 || is_taken_over(self)) return;
     note(self, run_status_put(self->dir_fd, self->before, strlen(self->before), true));
 }
@@ -132,8 +132,8 @@ static void add_start(run_record *self) {
     add_event(self, EVENT_START, fields);
 }
 
-// Keeps what the last attempt has left about its end.
-static void keep_status(run_record *self) {
+// Keeps the status.json of the last attempt, if that recorded its end.
+static void keep_last_status(run_record *self) {
     const char *path = path_join(self->a, self->cfg->run_dir, "status.json");
     run_status status;
     char *text;
@@ -157,7 +157,7 @@ drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **ou
     self->events = events;
     note(self, opened);
     add_start(self);
-    keep_status(self);
+    keep_last_status(self);
     pthread_mutex_lock(&self->lock);
     write_status(self, true);
     pthread_mutex_unlock(&self->lock);
@@ -292,8 +292,7 @@ void record_stop(run_record *self, int64_t step, const char *signal, const char 
 }
 
 // --- the end
-// Reads from the journal whether another rank has written the end of this attempt, or a later
-// attempt has begun.
+// Returns whether the journal has the end of this attempt already, or a later attempt.
 static bool is_written(const run_record *self, const char *run_dir) {
     run_event_list list;
     bool found = false;
@@ -305,9 +304,9 @@ static bool is_written(const run_record *self, const char *run_dir) {
     return found;
 }
 
-// Rank 0 writes how a job ended. If it may be the one that was lost, the lowest remaining rank
-// does, and the lowest of another host, as a whole host may be gone.
-static bool may_speak(const run_record *self, const comm_blame *blame) {
+// Rank 0 writes how a job ended. If it may be the rank that was lost, the lowest remaining rank
+// writes, and the lowest one on another host, since a whole host may be lost.
+static bool may_write(const run_record *self, const comm_blame *blame) {
     const comm *c = self->comm;
     int lowest = -1, elsewhere = -1;
     if (self->leads) return true;
@@ -322,7 +321,7 @@ static bool may_speak(const run_record *self, const comm_blame *blame) {
 // Opens the journal for a rank that may write in place of rank 0. False: another rank has written.
 static bool open_in_its_place(run_record *self) {
     const struct timespec pause = {0, (long)(SPEAKER_S * 1e9)};
-    char here[64]; // the directory, whatever its present name
+    char here[64]; // the directory, whatever its present name is
     if (self->leads) return true;
     nanosleep(&pause, NULL);
     snprintf(here, sizeof here, "/proc/self/fd/%d", self->dir_fd);
@@ -343,7 +342,8 @@ static void add_failure(run_record *self) {
     json_object_set_new(fields, "host",
             *s->failed_host ? json_string(s->failed_host) : json_null());
     json_object_set_new(fields, "cause", json_string(s->cause));
-    json_object_set_new(fields, "message", message ? message : json_string("")); // not UTF-8
+    json_object_set_new(fields, "message",
+            message ? message : json_string("")); // not UTF-8
     json_object_set_new(fields, "step", json_integer(s->step));
     add_event(self, EVENT_FAILURE, fields);
 }
@@ -377,8 +377,8 @@ static void fill_end(run_record *self, drv_status status, const char *cause, con
     snprintf(self->failed_host, sizeof self->failed_host, "%s", comm_host(self->comm, blame->rank));
 }
 
-// Returns whether a failed attempt leaves the end of the last one in status.json: it has made no
-// step, and was refused for wrong usage, or the last one had done all steps.
+// Returns whether a failed attempt leaves the end of the last one in status.json. It must have
+// failed before its first step, for wrong usage or after the last attempt had done all steps.
 static bool leaves_status(const run_record *self, drv_status status) {
     return self->before && !self->begun && self->status.end == RUN_FAILED &&
            (status == DRV_E_USAGE || self->end_before == RUN_DONE);
@@ -392,13 +392,13 @@ void record_end(run_record *self, drv_status status, const char *cause, const ch
     if (blame.rank < 0 && alone) blame.rank = comm_rank(self->comm);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 1; // a disk that hangs must not keep a failed job
-    if (!may_speak(self, &blame) || pthread_mutex_timedlock(&self->lock, &until) != 0) return;
+    if (!may_write(self, &blame) || pthread_mutex_timedlock(&self->lock, &until) != 0) return;
     if (!self->ended && open_in_its_place(self)) {
         fill_end(self, status, cause, message, &blame);
         if (self->status.end == RUN_FAILED) add_failure(self);
         add_end(self);
         if (leaves_status(self, status))
-            put_back(self);
+            restore_status(self);
         else
             write_status(self, true);
     }

@@ -7,21 +7,21 @@
 
 enum {
     WINDOW = 20,
-    MANY = 15,       // slow steps of a window make a straggler...
-    FEW = 5,         // ...and as few end it
-    SUSPECT = 8,     // slow steps of a host's other ranks for which the host may be the cause
-    PATIENCE = 8,    // steps that a rank's report waits for the rest of such a host
-    FIRST_STEPS = 5, // ignored
+    MANY = 15,       // so many slow steps of a window make a straggler
+    FEW = 5,         // so few slow steps end it
+    SUSPECT = 8,     // slow steps of all ranks of a host, whose cause may be the host
+    PATIENCE = 8,    // steps that the report of a rank waits for the other ranks of such a host
+    FIRST_STEPS = 5, // ignored at the start
 };
-// Less than this share of a step holds up nobody.
+// A delay of less than this share of a step does not hold others up.
 #define STANDS_OUT 0.05
 
 typedef struct rank_window {
     uint32_t slow; // a bit for each step, the newest is the lowest
     rank_time steps[WINDOW];
-    double others[WINDOW]; // times of the other ranks of its stage
+    double others[WINDOW]; // median of the own times of the other ranks of its stage
     int n_many;            // steps for which it has been a straggler
-    bool told;             // reported, by itself
+    bool told;             // reported by itself, not with its host
 } rank_window;
 
 struct stragglers {
@@ -114,8 +114,8 @@ void stragglers_add(stragglers *self, int64_t step, const rank_time *of) {
 }
 
 // --- reports
-// Returns whether all ranks of a host have so many slow steps. A host of one rank, or a job on one
-// host, is never reported as such.
+// Returns whether all ranks of a host are stragglers (`named`), or may be. A host with one rank, or
+// the only host of a job, is never reported as a host.
 static bool host_is_slow(const stragglers *self, int host, bool named) {
     int here = 0;
     for (int i = 0; i < self->n; i++) {
@@ -149,7 +149,7 @@ static rank_time sum_of(const rank_window *rank) {
     return sum;
 }
 
-// Names what a rank spends more time on than the ranks of its stage on average.
+// Names the part on which a rank spends more time than the average of the others of its stage.
 static const char *reason_of(const stragglers *self, int rank) {
     rank_time mean = {0};
     int count = 0;

@@ -1,4 +1,4 @@
-// Tokenizer files, chat template, generation defaults and special ids: from source to checkpoint.
+// Collects tokenizer files, chat template, generation defaults and special ids for checkpoints.
 #include "setup/carry.h"
 
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include "tok/model_file.h"
 #include "tok/tokenizer.h"
 
-enum { PADDING = 1024 }; // rows of the vocabulary: fewer are usual, for round sizes
+enum { PADDING = 1024 }; // fewer unused rows of the vocabulary are usual padding
 
-// A preset brings the vocabulary of its own tokenizer.
-static void say_unused(const run_config *cfg, int32_t n_vocab) {
+// Reports unused rows of the vocabulary: a preset has the vocabulary size of its own tokenizer.
+static void log_unused(const run_config *cfg, int32_t n_vocab) {
     const model_config *m = &cfg->model;
     const int64_t unused = m->vocab_size - n_vocab, tables = m->tie_word_embeddings ? 1 : 2;
     if (*cfg->from || unused < PADDING) return;
@@ -38,7 +38,7 @@ drv_status carry_token_ids(arena *a, run_config *cfg) {
                 "model.vocab_size: %d or more",
                 config_where(cfg, key), key, cfg->tokenizer, n_vocab, (long long)m->vocab_size,
                 n_vocab);
-    say_unused(cfg, n_vocab);
+    log_unused(cfg, n_vocab);
     return DRV_OK;
 }
 
@@ -58,7 +58,7 @@ void carry_say_changes(const ckpt_content *now, const char *folder) {
     arena_free(a);
 }
 
-// A set whose ids mean other text to this tokenizer than to the one that built it.
+// Refuses a set whose ids are other texts in this tokenizer than in the one that built it.
 static drv_status refuse_set(const run_config *cfg, const dataset *set, const char *why) {
     const char *built = set->about.tokenizer;
     return drv_fail(DRV_E_USAGE,
@@ -67,10 +67,10 @@ static drv_status refuse_set(const run_config *cfg, const dataset *set, const ch
             built ? "\"," : "", cfg->tokenizer, why);
 }
 
-// Sets of older versions do not say what their ids mean, which cannot be compared then.
+// Sets of older versions do not record the texts of their ids, so they cannot be compared.
 static drv_status warn_of_set(const run_config *cfg, const dataset *set) {
     const char *built = set->about.tokenizer;
-    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not record the texts of its ids, which may be other texts here; a set that is built again records them",
+    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not record the texts of its ids, which may be other texts here; build the set again to record them",
             set->prefix, built ? " (\"" : "", built ? built : "", built ? "\")" : "",
             cfg->tokenizer);
     return DRV_OK;
@@ -127,7 +127,7 @@ static bool same_file(arena *a, const char *x, const char *y) {
 
 int64_t carry_bytes(const run_config *cfg) {
     int64_t bytes = 0;
-    if (!cfg->tokenizer || !*cfg->tokenizer) return 0; // NULL: of a model without a run
+    if (!cfg->tokenizer || !*cfg->tokenizer) return 0; // NULL: a model without a run
     arena *a = arena_new("sizes");
     const char *folder = path_folder(a, cfg->tokenizer);
     for (int i = 0; i < n_ckpt_carried_names; i++) {
@@ -145,7 +145,7 @@ static bool is_carried_name(const char *name) {
     return i < n_ckpt_carried_names;
 }
 
-// A model file may have any name, which says what it is.
+// Carries a tokenizer file that has another name than the usual ones.
 static drv_status carry_own_name(arena *a, const run_config *cfg, ckpt_carried *list, int *n_list) {
     const char *path = tokenizer_file_of(a, cfg->tokenizer),
                *slash = path ? strrchr(path, '/') : "";
@@ -186,7 +186,7 @@ drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
     return carry_own_name(a, cfg, list, &out->n_carried);
 }
 
-// --- the end of a turn
+// --- tokens that end a turn
 static bool names_id(const json_t *eos, int64_t id) {
     if (json_is_integer(eos)) return json_integer_value(eos) == id;
     for (size_t i = 0; i < json_array_size(eos); i++)
@@ -196,7 +196,7 @@ static bool names_id(const json_t *eos, int64_t id) {
     return false;
 }
 
-// The ids of config.json, which count where generation_config.json does not name them.
+// Adds the ids of config.json that generation_config.json does not have.
 static void fill_ids(const model_config *m, json_t *generation) {
     json_t *eos = json_array();
     for (int i = 0; i < m->n_eos; i++)
@@ -210,7 +210,7 @@ static void fill_ids(const model_config *m, json_t *generation) {
         json_object_set_new(generation, "pad_token_id", json_integer(m->pad_token_id));
 }
 
-// Appends an id that is not there; false: it is.
+// Appends an id to eos_token_id; false: the list has it already.
 static bool add_eos(json_t *generation, int64_t id) {
     json_t *eos = json_object_get(generation, "eos_token_id"), *list = eos;
     if (names_id(eos, id)) return false;
@@ -238,7 +238,7 @@ static bool add_turn_ends(const run_config *cfg, const rows *stream, bool say, j
     return added;
 }
 
-// Puts a file in the place of the one of its name, or beside the others.
+// Replaces the file of the same name, or appends it.
 static void put_file(ckpt_carried *list, int *n, const ckpt_carried *file) {
     int at = 0;
     while (at < *n && strcmp(list[at].name, file->name) != 0)
@@ -257,7 +257,7 @@ static drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *s
     if (!generation) generation = json_object();
     fill_ids(&cfg->model, generation);
     if (add_turn_ends(cfg, stream, say, generation)) {
-        json_object_del(generation, "_from_model_config"); // or transformers goes by config.json
+        json_object_del(generation, "_from_model_config"); // else transformers uses config.json
         char *text = json_print(generation, JSON_INDENT(2));
         put_file(list, n,
                 &(ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)});
@@ -272,7 +272,7 @@ static bool same_text(const char *x, const char *y) {
     return x == y || (x && y && strcmp(x, y) == 0);
 }
 
-// The template of the sets, if all that have conversations were built with one that was given.
+// Carries the template of the sets, if all sets of conversations were built with the same one.
 static void carry_template(arena *a, const rows *stream, bool say, ckpt_carried *list, int *n) {
     static const char name[] = "chat_template.jinja";
     const dataset *first = NULL;

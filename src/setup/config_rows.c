@@ -1,4 +1,4 @@
-// Makes options of rows of the keys data.*.
+// Makes the options of rows from the keys data.*.
 #include "setup/config_rows.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// Makes options of a back end of keys of the config.
+// Makes the options of a back end from keys of the config.
 #include "setup/device.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// Memory of a process that no plan knows.
+// Estimates the memory of a process that is not in the plan.
 #include "setup/process_bytes.h"
 
 #include "base/file.h"
@@ -10,12 +10,12 @@
 
 // Measured on Zen 5 with 1 to 64 layers and 1 to 8 ranks (bench/results/2026-11-22-layouts.md).
 #define ALONE_BYTES  ((int64_t)20 << 20)  // code, libraries, reading data
-#define MPI_BYTES    ((int64_t)12 << 20)  // its code, and what it holds
-#define LAYER_BYTES  ((int64_t)100 << 10) // of a graph
+#define MPI_BYTES    ((int64_t)12 << 20)  // code and buffers of the MPI library
+#define LAYER_BYTES  ((int64_t)100 << 10) // graphs, for each layer
 #define THREAD_BYTES ((int64_t)128 << 10)
 
-// A block of a file that a rank writes; among ranks that have not all the same also what it sends
-// to those that write others, and what they send (ckpt/shared_writer.c).
+// Counts the block of a file that a rank writes; if ranks hold different tensors, also the parts of
+// blocks that it sends to other writers and receives from them (ckpt/shared_writer.c).
 static int64_t save_bytes(const run_config *cfg, const mesh *m) {
     const int alike = cfg->zero ? 1 : m->size[AXIS_DATA] * m->size[AXIS_CONTEXT],
               ranks = mesh_ranks(m) / alike;
@@ -25,10 +25,10 @@ static int64_t save_bytes(const run_config *cfg, const mesh *m) {
     return block + 2 * block * (ranks - 1) / ranks;
 }
 
-// Preference pairs that a list of sets has, by the sizes of their indices (docs/formats.md): of two
-// documents, 12 bytes for the sequence of each and 8 for where it begins.
+// Counts the preference pairs of data sets by the sizes of their .idx files (docs/formats.md): a
+// pair is two documents, each with 12 bytes for its sequence and 8 for its beginning.
 static int64_t pairs_of_sets(const data_source *list, int n) {
-    enum { INDEX_BYTES = 2 * (12 + 8) }; // of a pair
+    enum { INDEX_BYTES = 2 * (12 + 8) }; // of one pair
     int64_t pairs = 0;
     arena *a = arena_new("sizes");
     for (int i = 0; i < n; i++) {
@@ -39,10 +39,10 @@ static int64_t pairs_of_sets(const data_source *list, int n) {
     return pairs;
 }
 
-// Counts what a run that learns from pairs knows of each: in the rows to train on and in those of
-// evaluations the reference's two log-probabilities (train/references.c) and its place in the rows
-// (packed_rows.h); while an evaluation runs also the model's, as they are collected and as they are
-// judged (programs/evaluate.c).
+// Counts the memory for each preference pair. The rows to train on and those of evaluations hold
+// the reference's two log-probabilities (train/references.c) and the position of the pair in the
+// rows (packed_rows.h). A running evaluation also holds those of the model, as they are gathered
+// and as they are compared (programs/evaluate.c).
 static int64_t pair_bytes(const run_config *cfg) {
     enum { ROWS_BYTES = 16 + 16, EVALUATION_BYTES = 24 + 16 };
     if (cfg->objective != OBJECTIVE_DPO) return 0;
@@ -55,7 +55,7 @@ static int64_t pair_bytes(const run_config *cfg) {
 int64_t process_bytes(const run_config *cfg) {
     mesh m = run_mesh(cfg);
     for (int axis = 0; axis < N_AXES; axis++)
-        if (m.size[axis] == 0) m.size[axis] = 1; // of a model that is not trained
+        if (m.size[axis] == 0) m.size[axis] = 1; // a model that is not trained
     const int ranks = mesh_ranks(&m), stages = m.size[AXIS_PIPELINE];
     return ALONE_BYTES + THREAD_BYTES * par_threads() + (ranks > 1 ? MPI_BYTES : 0) +
            LAYER_BYTES * div_up(cfg->model.num_hidden_layers, stages) + carry_bytes(cfg) +

@@ -1,4 +1,4 @@
-// Works out from a config what each rank does in a step.
+// Computes from a config what each rank does in a step.
 #include "setup/run_layout.h"
 
 #include <string.h>
@@ -9,13 +9,13 @@ mesh run_mesh(const run_config *cfg) {
             .groups = cfg->zero_groups > 1 ? (int)cfg->zero_groups : 0};
 }
 
-// Ranks along which the optimizer is shared and gradients are summed.
+// Returns the number of ranks that sum gradients and shard the optimizer state.
 static int update_ranks(const run_config *cfg) {
     return (int)(cfg->data_ranks * cfg->context_parallel);
 }
 
-// Returns what data ranks share of the sums of gradients while they are made. Where the order of a
-// sum is not ours, reduction blocks of the row need no sums of their own.
+// Returns how data ranks shard the sums of gradients from ZeRO-2 on. If the back end does not order
+// its sums, reduction blocks of a row need no sums of their own.
 static gradient_shards shards_of(const run_config *cfg, const run_layout *l, bool overlapped) {
     if (l->zero < 2) return (gradient_shards){0};
     const int ranks = update_ranks(cfg) / mesh_groups(&l->mesh),
@@ -29,8 +29,8 @@ static gradient_shards shards_of(const run_config *cfg, const run_layout *l, boo
             .async = overlapped};
 }
 
-// A sum that accumulation groups or reduction blocks of the row are joined to later is not complete
-// by then.
+// Returns how gradients are summed during the last micro-batch; not at all if accumulation groups
+// or reduction blocks of a row are added later, since the sums are not complete then.
 static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
     if (l->zero >= 2 || l->accum_groups_here > 1 || l->zigzag.blocks_here > 1)
         return (gradient_sums){0};
@@ -72,7 +72,7 @@ run_layout run_layout_of(const run_config *cfg) {
     return l;
 }
 
-// Refuses what cannot be shared (docs/adr/0021).
+// Refuses a config whose sums of gradients cannot be sharded (docs/adr/0021).
 drv_status run_layout_check(const run_config *cfg) {
     const int zero = run_layout_of(cfg).zero;
     if (zero < 2) return DRV_OK;
@@ -91,8 +91,8 @@ drv_status run_layout_check(const run_config *cfg) {
     return DRV_OK;
 }
 
-// Devices run one program: the vocabulary is cut evenly, in no more reduction blocks than ranks
-// unless told so.
+// Devices all run one program, so the vocabulary must divide evenly; by default there is one
+// reduction block for each rank.
 drv_status run_layout_model(const run_config *cfg, model_layout *out) {
     const bool one_program = config_backend(cfg)->has_devices;
     const mesh ranks = run_mesh(cfg);
@@ -102,7 +102,7 @@ drv_status run_layout_model(const run_config *cfg, model_layout *out) {
             &(layout_opts){cfg->sequence_parallel, blocks}, out));
     if (!one_program || out->vocab_part * n_tensor == cfg->model.vocab_size) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%d tensor ranks in %d reduction blocks cut the vocabulary of %lld unevenly, expected rows for "
-            "each alike: devices run one program",
+            "%d tensor ranks with %d reduction blocks divide the vocabulary of %lld unevenly, expected equal "
+            "parts: devices run one program",
             n_tensor, out->all_blocks, (long long)cfg->model.vocab_size);
 }

@@ -1,6 +1,6 @@
-// One arithmetic for all ranks of a run. Processors of several kinds have kernels of several levels
-// and multiply bf16 by several rules; a sum is other bits then, and a run's result would hang on
-// which rank has which rows. All take the lowest level that each has.
+// Has all ranks of a run compute with one arithmetic: the lowest level of kernels among them, and
+// fp32 products. With several, the last bits of sums, and so the result, would depend on which rank
+// has which rows.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +11,14 @@
 
 enum { ARITHMETIC_TEXT = 96 };
 
-// The first rank whose arithmetic is not rank 0's; 0: none.
-static int find_other(const char *all, int ranks) {
+// Returns the first rank whose arithmetic differs from that of rank 0; 0: none.
+static int first_different(const char *all, int ranks) {
     for (int i = 1; i < ranks; i++)
         if (strcmp(all + i * ARITHMETIC_TEXT, all) != 0) return i;
     return 0;
 }
 
-// The level and the rule of this process, as a user would set them.
+// Sets level and products with the variables that a user would set, and reopens the back end.
 static drv_status take_lowest(this_rank *r, cpu_level level) {
     if (setenv("DROVER_CPU", cpu_level_name(level), 1) != 0 ||
             setenv("DROVER_GEMM", "fp32", 1) != 0)
@@ -37,7 +37,7 @@ drv_status ranks_agree_on_arithmetic(this_rank *r) {
          *all = ARENA_ARRAY(r->a, char, (int64_t)ranks *ARITHMETIC_TEXT);
     snprintf(mine, sizeof mine, "%s", backend_arithmetic(r->b));
     DRV_TRY(comm_all_gather(comm_all_ranks(r->comm), mine, sizeof mine, NULL, all));
-    const int other = find_other(all, ranks);
+    const int other = first_different(all, ranks);
     if (!other) return DRV_OK;
     int32_t lowest = -(int32_t)level;
     DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, &lowest, 1, NULL));

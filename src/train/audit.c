@@ -20,7 +20,7 @@ static uint64_t hash_in(const json_t *object, const char *name) {
     return text ? strtoull(text, NULL, 16) : 0;
 }
 
-// The line of this step; NULL: it was not recorded. Rank 0's.
+// On rank 0: moves to the line of this step. at_step is false if the step was not recorded.
 static void seek(audit *self, int64_t step) {
     json_int_t recorded = -1;
     while (self->line &&
@@ -31,11 +31,11 @@ static void seek(audit *self, int64_t step) {
     self->at_step = self->line && recorded == step;
 }
 
-// --- what is found
+// --- comparing
 typedef struct difference {
     audit_kind kind;
-    const tensor_hashes *of; // NULL: no tensor
-    int index, n;            // of the first tensor; how many differ
+    const tensor_hashes *of; // the list of the tensor; NULL: the difference is not in a tensor
+    int index, n;            // index of the first tensor that differs; number of those that differ
     uint64_t recorded, replayed;
 } difference;
 
@@ -56,7 +56,7 @@ static void compare_real(const audit *self, const char *key, double mine, audit_
     *found = (difference){.kind = kind};
 }
 
-// Tensors are listed as the forward pass uses them; gradients come in the reverse order.
+// Tensors are listed in the order of the forward pass; gradients are computed in the reverse order.
 static void compare_tensors(const audit *self, const char *key, const tensor_hashes *mine,
         audit_kind kind, difference *found) {
     const json_t *recorded = json_object_get(self->line, key);
@@ -75,8 +75,8 @@ static void compare_tensors(const audit *self, const char *key, const tensor_has
     }
 }
 
-// --- what it says
-static const char *op_of(audit_kind kind, const char *gradient_ops) {
+// --- the message
+static const char *op_name(audit_kind kind, const char *gradient_ops) {
     switch (kind) {
     case AUDIT_BATCH:
         return "data";
@@ -97,26 +97,26 @@ static const char *meaning_of(arena *a, const audit_result *x) {
     const long long before = x->equal_to;
     switch (x->kind) {
     case AUDIT_BATCH:
-        return "the run trained on other tokens than its data set and seed give here";
+        return "the run trained on other tokens than its data set and seed give on this machine";
     case AUDIT_WEIGHT:
         return arena_printf(a,
-                "it was another when the step used it than the replay has after step %lld: memory, or a step that "
+                "the step used another value than the replay has after step %lld: memory, or a step that "
                 "was not recorded",
                 before);
     case AUDIT_LOSS:
-        return "from equal weights and an equal batch: the forward pass";
+        return "weights and batch are equal, but the forward pass differs";
     case AUDIT_GRADIENT:
-        return x->n_tensors > 1 ? "from an equal loss, the first in the order of the backward pass"
-                                : "from an equal loss, it alone";
+        return x->n_tensors > 1 ? "the loss is equal; several gradients differ, this one first"
+                                : "the loss is equal, and no other gradient differs";
     case AUDIT_UPDATE:
-        return "from an equal gradient: the update, or what the optimizer kept (moments, masters)";
+        return "the gradient is equal, but the update or the state of the optimizer (moments, masters) differs";
     default:
-        return "from equal tensors";
+        return "the tensors are equal, but their sum of squares differs";
     }
 }
 
-// The ops that compute the gradient of a tensor, for rank 0, from the first rank that has it: on a
-// pipeline no rank has the graphs of another stage.
+// Gets the names of the ops that compute the gradient of a parameter from the first rank that has
+// it: a rank of a pipeline has only the graphs of its own stage.
 static drv_status share_gradient_ops(run *r, const char *parameter, const char **out) {
     enum { BYTES = 256 };
     char mine[BYTES] = "", *all = ARENA_ARRAY(r->rank.a, char, BYTES *comm_size(r->rank.comm));
@@ -146,7 +146,8 @@ static drv_status say(run *r, const audit_result *x) {
             audit_kind_name(x->kind), which, x->op, meaning_of(a, x), where, hashes);
 }
 
-// The find of rank 0, for all: ranks that hold parts of the tensor look for the bit.
+// The difference that rank 0 found, sent to all ranks: those that hold parts of the tensor search
+// them for the flipped bit.
 typedef struct shared_find {
     int32_t kind, index, alone;
     uint64_t difference;
@@ -176,7 +177,7 @@ static drv_status end_at(run *r, const step_metrics *at_step, const difference *
         result->tensor = of ? arena_strdup(r->audit->a, of->list[all.index].entry.name) : NULL;
         result->recorded = found->recorded;
         result->replayed = found->replayed;
-        result->op = op_of(result->kind, gradient_ops);
+        result->op = op_name(result->kind, gradient_ops);
         status = say(r, result);
     }
     return ranks_together(&r->rank, status);
@@ -199,8 +200,8 @@ static drv_status check_arithmetic(const run *r) {
     self->result->arithmetic = arena_strdup(self->a, mine);
     if (!recorded || strcmp(recorded, mine) == 0) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "\"%s\" was trained by \"%s\", and this machine computes by \"%s\": last bits differ where nothing went "
-            "wrong; audit it on the same kind of processor, or train with training.arithmetic: portable",
+            "\"%s\" was trained with \"%s\", but this machine computes with \"%s\": the last bits differ even without "
+            "a fault; audit it on the same kind of processor, or train with training.arithmetic: portable",
             self->run_dir, recorded, mine);
 }
 

@@ -1,5 +1,5 @@
-// The replay of an audit: a configuration that computes what the run did on the ranks that there
-// are, the checkpoint to begin with, the steps.
+// Prepares the replay of an audit: chooses its steps, its checkpoint, and a configuration that
+// gives the results of the run on the present ranks.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { MAX_CONFIG = 1 << 20, MAX_SETS = 64, N_FORCED = 24 };
 
-// --- what may be said of a replay: nothing that it computes hangs on
+// --- keys that may differ in a replay, because no result depends on them
 static drv_status check_sets(const audit_opts *opts) {
     static const char *const allowed[] = {"parallel.tensor=", "parallel.pipeline=",
             "parallel.schedule=", "parallel.virtual_stages=", "parallel.context=", "parallel.data=",
@@ -35,7 +35,7 @@ static drv_status check_sets(const audit_opts *opts) {
 }
 
 // --- steps
-// The first and the last step that hashes.jsonl has.
+// Finds the first and the last step in hashes.jsonl.
 static drv_status find_recorded(const char *path, int64_t *first, int64_t *last) {
     json_lines lines;
     *first = *last = 0;
@@ -71,7 +71,7 @@ static drv_status choose_steps(const audit_opts *opts, audit *self) {
     return DRV_OK;
 }
 
-// The newest checkpoint before the first step; NULL: the run is replayed from its beginning.
+// Chooses the newest checkpoint before the first step; NULL: the replay starts at step 0.
 static drv_status choose_checkpoint(audit *self) {
     const char *dir = path_join(self->a, self->run_dir, "checkpoints");
     char **names;
@@ -88,7 +88,8 @@ static int64_t from_step(const audit *self) {
 }
 
 // --- the configuration
-// That of the steps after a given one: config.yaml, or what it was until step N, the next one.
+// Chooses the configuration of the steps after the checkpoint: config.until-N.yaml with the lowest
+// N after it, else config.yaml.
 static drv_status choose_config(const audit *self, const char **out) {
     char **names;
     int n;
@@ -106,7 +107,7 @@ static drv_status choose_config(const audit *self, const char **out) {
     }
     if (self->result->last <= until) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "the configuration of \"%s\" changed after step %lld (%s): audit the steps up to it and those after it apart, "
+            "the configuration of \"%s\" changed after step %lld (%s): audit the steps before and after it separately, "
             "with --steps",
             self->run_dir, (long long)until, *out);
 }
@@ -134,10 +135,10 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
     return DRV_OK;
 }
 
-// Loads the run's config without its layout, which does not hold here, and without what it did
-// beside steps.
+// Loads the run's config without its layout, which does not fit the present ranks, and without
+// evaluations, checkpoints and limits.
 static drv_status load_config(const audit *self, const audit_opts *opts, run_config *out) {
-    static const char *const apart[] = {"parallel.tensor=1", "parallel.pipeline=1",
+    static const char *const forced[] = {"parallel.tensor=1", "parallel.pipeline=1",
             "parallel.context=1", "parallel.data=auto", "parallel.virtual_stages=1",
             "parallel.schedule=auto", "parallel.zero=1", "parallel.zero_group=auto",
             "checkpoint.every=0", "checkpoint.every_minutes=0", "training.eval_every=0",
@@ -146,8 +147,8 @@ static drv_status load_config(const audit *self, const audit_opts *opts, run_con
     int n = 0;
     const char *config;
     DRV_TRY(choose_config(self, &config));
-    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
-        sets[n++] = arena_strdup(self->a, apart[i]);
+    for (size_t i = 0; i < sizeof forced / sizeof *forced; i++)
+        sets[n++] = arena_strdup(self->a, forced[i]);
     DRV_TRY(read_trees(self, config, sets, &n));
     for (int i = 0; i < opts->n_sets; i++)
         sets[n++] = arena_strdup(self->a, opts->sets[i]);

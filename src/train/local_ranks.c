@@ -1,5 +1,5 @@
-// A run on several devices of this process: each rank is a thread, with all that a process of a run
-// has, but for log.txt and the terminal, which rank 0 has alone.
+// Runs a training on several devices of this process. Each rank is a thread and has everything that
+// a process of a run has, except log.txt and the terminal, which only rank 0 has.
 
 #include "base/parallel.h"
 #include "train/run.h"
@@ -9,7 +9,7 @@ typedef struct local_run {
     const run_config *cfg;
     device_pool *pool;
     bool fresh;
-    // Rank 0's end that all ranks agree on, as a stop is.
+    // the end of rank 0, if all ranks agreed on it, as they do on a stop
     drv_saved ended;
 } local_run;
 
@@ -28,7 +28,7 @@ static drv_status run_here(run *r, local_run *all) {
 static drv_status run_rank(comm *c, void *ctx) {
     local_run *all = ctx;
     arena *a = arena_new("run");
-    run *r = ARENA_NEW(a, run); // more than a frame may hold
+    run *r = ARENA_NEW(a, run); // too large for the stack
     *r = (run){.rank = {.a = a, .comm = c, .pool = all->pool, .leads = comm_rank(c) == 0},
             .saving.saved_step = -1};
     const drv_status status = run_here(r, all);
@@ -36,7 +36,7 @@ static drv_status run_rank(comm *c, void *ctx) {
     return status;
 }
 
-// Refuses, before any device is opened, what does not divide.
+// Refuses a number of devices that the layout does not divide, before any device is opened.
 static drv_status check_layout(const run_config *cfg, int n_devices) {
     run_config whole = *cfg;
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel,

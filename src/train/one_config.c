@@ -1,6 +1,6 @@
-// Ranks of one run have one configuration. A host whose file is an older one, or a rank that mpirun
-// was told other options for, would follow another schedule of messages and wait forever, or update
-// its shard of the optimizer by other numbers, which nothing later could find.
+// Checks that all ranks of a run have the same configuration. A rank with an older file, or with
+// other options of mpirun, would wait forever for messages that nobody sends, or update its shard
+// with other hyperparameters, which no later check could find.
 #include <string.h>
 
 #include "train/ranks.h"
@@ -9,7 +9,7 @@ static const char *line_at(arena *a, const char *begin) {
     return arena_printf(a, "%.*s", (int)strcspn(begin, "\n"), begin);
 }
 
-// Both have a line for each key, in one order.
+// Both texts have one line for each key, in the same order.
 static drv_status compare(arena *a, const char *first, const char *mine) {
     while (*first && *mine) {
         const char *there = line_at(a, first), *here = line_at(a, mine);
@@ -24,7 +24,7 @@ static drv_status compare(arena *a, const char *first, const char *mine) {
 }
 
 drv_status ranks_share_config(this_rank *r) {
-    if (comm_size(r->comm) == 1 || r->pool) return DRV_OK; // ranks of a process have one file
+    if (comm_size(r->comm) == 1 || r->pool) return DRV_OK; // a process reads one file
     arena *a = arena_new("shared config");
     str mine = {0};
     config_print_shared(r->cfg, &mine);

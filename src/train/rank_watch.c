@@ -1,4 +1,4 @@
-// The thread that writes ranks/status, and what a rank tells of itself.
+// Writes ranks/status from a thread, sends the figures of a rank to the others, and reads energy.
 #include "train/rank_watch.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ struct rank_watch {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool closing, failing; // failing: said
+    bool closing, failing; // failing: a warning was logged
 };
 
 static void cut(char *out, size_t size, const char *text) {
@@ -118,7 +118,7 @@ void rank_watch_share_figures(run *r, const rank_time *step) {
     f->data_s = (float)step->data;
     f->save_s = (float)step->save;
     f->sent = (int64_t)step->sent;
-    if (now - r->shown.measured_s >= EVERY_S) { // a file is read for it
+    if (now - r->shown.measured_s >= EVERY_S) { // measuring reads a file
         const bool on_host = config_backend(r->rank.cfg)->uses_host_memory;
         f->resident = memory_resident_bytes();
         f->device = on_host ? 0 : backend_held_bytes(r->rank.b);
@@ -131,10 +131,10 @@ void rank_watch_share_figures(run *r, const rank_time *step) {
 enum { ENERGY_WORDS = 192 };
 
 struct host_energy {
-    energy *counters;      // the lowest rank of each host has them; NULL: not this one
-    double joules, read_s; // when they were last read: what they had come to, by which clock
-    int64_t step;          // the last one before that
-    const char *words;     // rank 0: how it is read, on all hosts
+    energy *counters;      // the lowest rank of each host reads them; NULL: this rank does not
+    double joules, read_s; // the last reading: its value and its clock
+    int64_t step;          // the last step before that reading
+    const char *words;     // on rank 0: how energy is read on all hosts
 };
 
 static bool is_first_of_host(const comm *c, int rank) {
@@ -143,8 +143,8 @@ static bool is_first_of_host(const comm *c, int rank) {
     return true;
 }
 
-// "RAPL (package-0)"; hosts that differ from the first are counted, and one is named.
-static void say_energy(run *r, const char *words) {
+// Describes how energy is read, as in "RAPL (package-0)", and names one host that differs.
+static void describe_energy(run *r, const char *words) {
     const int n = comm_size(r->rank.comm);
     int hosts = 0, others = 0, other = 0;
     for (int i = 0; i < n; i++) {
@@ -155,7 +155,7 @@ static void say_energy(run *r, const char *words) {
     }
     char more[ENERGY_WORDS + 128] = "";
     if (others)
-        snprintf(more, sizeof more, "; otherwise on %d of %d hosts, on %.64s: %s", others, hosts,
+        snprintf(more, sizeof more, "; %d of %d hosts differ, such as %.64s: %s", others, hosts,
                 comm_host(r->rank.comm, other), words + (size_t)other * ENERGY_WORDS);
     r->shown.energy->words = arena_printf(r->rank.a, "%s%s", words, more);
     log_file_only("energy: %s", r->shown.energy->words);
@@ -177,7 +177,7 @@ drv_status rank_watch_open_energy(run *r) {
     arena *a = arena_new("energy of hosts");
     char *all = arena_alloc(a, (size_t)comm_size(r->rank.comm) * ENERGY_WORDS);
     status = comm_all_gather(comm_all_ranks(r->rank.comm), mine, sizeof mine, NULL, all);
-    if (status == DRV_OK && r->rank.leads) say_energy(r, all);
+    if (status == DRV_OK && r->rank.leads) describe_energy(r, all);
     arena_free(a);
     return status;
 }

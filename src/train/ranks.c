@@ -1,4 +1,4 @@
-// Ranks of a run: threads and cores, files, requests that reach one of them.
+// Sets up the ranks of a run, and has them agree on stops and failures.
 #include "train/ranks.h"
 
 #include <sched.h>
@@ -15,18 +15,18 @@
 #include "search/rank_memory.h"
 #include "setup/run_layout.h"
 
-// mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
-// share it. A mask that somebody asked for stays: srun's, and mpirun's --bind-to.
+// Removes mpirun's default, which binds each of two ranks to one core for all of its threads. A
+// mask that a user asked for stays: srun's, or that of mpirun --bind-to.
 static void unbind(void) {
     cpu_set_t all;
     if (!getenv("OMPI_COMM_WORLD_RANK") || getenv("OMPI_MCA_hwloc_base_binding_policy") ||
             getenv("SLURM_CPU_BIND_TYPE"))
         return;
     memset(&all, 0xFF, sizeof all);
-    sched_setaffinity(0, sizeof all, &all); // the kernel takes those that the process may use
+    sched_setaffinity(0, sizeof all, &all); // the kernel drops cores that it may not use
 }
 
-// Without a number in the config or the environment the ranks of a host share its cores.
+// If neither the config nor the environment gives a number, the ranks of a host share its cores.
 static int threads_of(const run_config *cfg, const comm *c) {
     if (comm_size(c) == 1 || cfg->threads || getenv("DROVER_THREADS") || getenv("OMP_NUM_THREADS"))
         return (int)cfg->threads;
@@ -81,8 +81,8 @@ drv_status ranks_set_up(this_rank *r, run_config *cfg) {
     return DRV_OK;
 }
 
-// Ranks plan with the threads that they have: the highest level that one of them needs is that of
-// all. Of a device whose memory is not known the lowest one is taken.
+// Each rank plans with its own number of threads, and all take the highest level that one of them
+// needs. If the memory of a device is unknown, this takes the lowest level.
 drv_status ranks_choose_zero(this_rank *rank) {
     memory_limit limit;
     int64_t process;
@@ -96,7 +96,7 @@ drv_status ranks_choose_zero(this_rank *rank) {
     int64_t level = cfg->zero;
     DRV_TRY(comm_all_reduce(comm_all_ranks(rank->comm), DT_I64, COMM_MAX, &level, 1, NULL));
     if (level > cfg->zero)
-        why = arena_printf(rank->a, "zero %lld: another rank has no memory for zero %lld",
+        why = arena_printf(rank->a, "zero %lld: another rank has too little memory for zero %lld",
                 (long long)level, (long long)cfg->zero);
     cfg->zero = level;
     if (why) log_info("%s", why);

@@ -1,4 +1,4 @@
-// The reference's log-probabilities: read by rank 0, or computed by all.
+// Opens the reference's log-probabilities: rank 0 reads them, or all ranks compute them.
 #include "train/references.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "data/set/reference_file.h"
 #include "programs/evaluate.h"
 
-// A base that is rounded as it is loaded is another model; the blocks of a GGUF file are the values
-// that are hashed.
+// Returns the type to which a base is rounded when it is loaded, which makes it another model; "":
+// it is not rounded. Blocks of a GGUF file are hashed as they are.
 static const char *rounding_of_base(const run_config *cfg) {
     const bool rounded = cfg->base_dtype != BASE_AUTO && cfg->base_dtype != BASE_GGUF;
     return rounded ? base_dtype_name(cfg->base_dtype) : "";
@@ -36,14 +36,14 @@ drv_status references_model(run *r, const char **out) {
     return DRV_OK;
 }
 
-// The rows of the run that there are, and how many.
+// Lists the rows to train on, and those of evaluations if there are any; returns how many.
 static int rows_of_run(const run *r, rows *out[2]) {
     out[0] = r->opened.train_rows;
     out[1] = r->opened.valid_rows;
     return r->opened.valid_rows ? 2 : 1;
 }
 
-// Reads the references of one of the data sets from the files. *found: on all ranks alike.
+// Reads the references of `of` from files. *found is the same on all ranks.
 static drv_status read_rows(run *r, rows *of, const char *model, bool say, bool *found) {
     double *values = ARENA_ARRAY(r->rank.a, double, 2 * rows_n_pairs(of));
     comm_group *all_ranks = comm_all_ranks(r->rank.comm);
@@ -70,14 +70,14 @@ drv_status references_compute(run *r, const char *model, bool say) {
     rows *of[2];
     const int n = rows_of_run(r, of);
     for (int i = 0; i < n; i++) {
-        bool found; // those that an earlier run left, or those of the same rows
+        bool found; // an earlier run stored them, or the loop did for the same rows
         DRV_TRY(read_rows(r, of[i], model, say, &found));
         if (found) continue;
         double *values = ARENA_ARRAY(r->rank.a, double, 2 * rows_n_pairs(of[i]));
         const double begin_s = clock_s();
         rows_begin(of[i], false);
         DRV_TRY(evaluate_pairs(&r->opened.programs, of[i], r->rank.comm, values));
-        rows_begin(of[i], i == 0); // the first are those of training
+        rows_begin(of[i], i == 0); // the first rows are those of training
         rows_set_references(of[i], values);
         progress_end();
         if (!r->rank.leads) continue;

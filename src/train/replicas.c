@@ -1,21 +1,22 @@
-// Data and context ranks have the same weights, or, where they share them, ranks of different
-// groups the same shards; tensor ranks have the same of those that are not split: norms, halves of
-// low-rank branches. A memory fault, another kernel or another config on one of them would make two
-// models of one that train beside each other unseen. Hashes find it: 8 bytes a weight travel.
+// Compares replicas of weights by their hashes, 8 bytes for each weight. Data and context ranks
+// have the same weights; with ZeRO-3, ranks of different groups have the same shards. Tensor ranks
+// have the same values of weights that are not split: norms, and one half of each low-rank branch.
+// After a memory fault, or with another kernel or config on one rank, the ranks would train
+// different models without any other sign.
 #include "train/replicas.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-enum { PIECE_BYTES = 1 << 20 }; // hashed at a time
+enum { PIECE_BYTES = 1 << 20 }; // bytes hashed at a time
 
 typedef struct replica_hashes {
     const held_model *model;
     arena *a;
-    int n; // two of each weight: itself, its master
+    int n; // hashes: two for each weight, of itself and of its master
     uint64_t *hash;
-    bool *alike; // tensor ranks have the same
+    bool *alike; // tensor ranks have the same values
 } replica_hashes;
 
 static drv_status hash_state(const held_model *model, const char *name, int64_t bytes, char *piece,
@@ -30,7 +31,7 @@ static drv_status hash_state(const held_model *model, const char *name, int64_t 
     return DRV_OK;
 }
 
-// Masters that are shards differ on purpose.
+// Sharded masters differ between ranks on purpose, so they are not compared.
 static bool has_whole_master(const held_model *model, const char *master, const param *w) {
     return !model->zero && strcmp(master, w->name) != 0;
 }
@@ -56,7 +57,7 @@ static drv_status hash_all(replica_hashes *of) {
     return status;
 }
 
-// Returns how many of the ranks have what place `i` has.
+// Counts the ranks whose hash k equals that of place `i`.
 static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k) {
     int n = 0;
     for (int other = 0; other < ranks; other++)
@@ -64,7 +65,7 @@ static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k
     return n;
 }
 
-// Takes for right what most ranks have, of two what the first one has.
+// Assumes that the hash of most ranks is right; of two ranks, that of the first.
 static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, const uint64_t *all,
         bool only_alike, int64_t step) {
     const int ranks = group_size(ranks_of);
@@ -88,8 +89,7 @@ static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, 
     return DRV_OK;
 }
 
-// A difference is found out by every member of the group; what is wrong with the ranks' own calls
-// stops all.
+// Gathers the hashes of a group; every member finds the same difference.
 static drv_status compare_in(const replica_hashes *of, comm_group *g, bool only_alike,
         int64_t step) {
     if (group_size(g) == 1) return DRV_OK;
@@ -110,7 +110,7 @@ drv_status replicas_check(const held_model *model, int64_t step) {
                              : comm_axes(model->comm, &ranks, 1u << AXIS_DATA | 1u << AXIS_CONTEXT);
     drv_status status = hash_all(&of);
     if (status == DRV_OK) status = compare_in(&of, alike, false, step);
-    // Whoever has found a difference still takes part: the others wait for it.
+    // A rank that has found a difference still takes part, since the others wait for it.
     drv_saved found;
     drv_save(status, &found);
     if (status == DRV_OK || status == DRV_E_DATA)
@@ -138,7 +138,7 @@ static drv_status check_state(const held_model *model, const char *name, int64_t
         for (int64_t i = 0; i < here; i++)
             if (!is_finite(dt, piece, i))
                 return drv_fail(DRV_E_DATA,
-                        "after step %lld \"%s\" has a value that is not finite, its %lldth here: "
+                        "after step %lld \"%s\" has a value that is not finite (value %lld on this rank): "
                         "an update that overflowed, or a fault of memory or processor",
                         (long long)step, name, (long long)(at + i + 1));
     }
@@ -152,7 +152,7 @@ drv_status replicas_check_finite(const held_model *model, int64_t step) {
     for (int i = 0; i < model->params.n && status == DRV_OK; i++) {
         const param *w = &model->params.p[i];
         const char *master = held_master(a, model, w);
-        if (w->blocks) continue; // no update reaches it
+        if (w->blocks) continue; // a frozen base, which no update changes
         status = check_state(model, w->name, held_weight_of(model, w).n, piece, step);
         if (status == DRV_OK && strcmp(master, w->name) != 0)
             status = check_state(model, master, held_shard_of(model, w).n, piece, step);

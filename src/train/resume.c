@@ -1,4 +1,4 @@
-// Going on where a run stopped, and refusing to where something would be lost or silently differ.
+// Resumes a run where it stopped; refuses if something would be lost or would differ silently.
 #include "train/resume.h"
 
 #include <errno.h>
@@ -64,8 +64,8 @@ drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
 }
 
 // --- the model
-// Fields that decide no value of a trained model: fresh weights alone, a limit, ids for others.
-static bool may_differ(const char *field) {
+// Returns whether a field may change: it affects only fresh weights, or is a limit or an id.
+static bool may_change(const char *field) {
     static const char *const free_fields[] = {"initializer_range", "max_position_embeddings",
             "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype"};
     for (size_t i = 0; i < sizeof free_fields / sizeof *free_fields; i++)
@@ -90,9 +90,9 @@ static drv_status compare_models(arena *a, const char *path, const json_t *saved
         json_object_foreach((json_t *)(uintptr_t)both[k], field, ignored) {
             const json_t *x = json_object_get(saved, field), *y = json_object_get(mine, field);
             if (x && y && json_equal((json_t *)(uintptr_t)x, (json_t *)(uintptr_t)y)) continue;
-            if (x && k == 1) continue; // seen from the other side
+            if (x && k == 1) continue; // compared in the first round
             const char *was = value_text(a, x), *is = value_text(a, y);
-            if (!may_differ(field))
+            if (!may_change(field))
                 return drv_fail(DRV_E_USAGE,
                         "%s: %s is %s, but the config's model has %s: a run keeps its model; give another run_dir or --fresh (model.from takes weights over)",
                         path, field, was, is);
@@ -102,7 +102,7 @@ static drv_status compare_models(arena *a, const char *path, const json_t *saved
     return DRV_OK;
 }
 
-// A LoRA run cannot take over a checkpoint of a whole model, nor the other way round.
+// A LoRA run cannot resume from a checkpoint of a whole model, nor the other way round.
 static drv_status check_kind(arena *a, const char *folder, bool lora) {
     const bool is_adapter = adapter_is_folder(a, folder);
     if (is_adapter == lora) return DRV_OK;
@@ -134,7 +134,7 @@ static const char *consequence(const char *key) {
         const char *prefix, *text;
     } list[] = {
             {"training.seed", "; rows come in another order from here on"},
-            {"data.sequence_length", "; rows are cut anew and come in another order from here on"},
+            {"data.sequence_length", "; rows are cut again and come in another order from here on"},
             {"data.train", "; rows come from other data or in other shares from here on"},
             {"data.split", "; rows come from other documents from here on"},
             {"data.pack", "; attention and positions differ from here on"},
@@ -142,21 +142,21 @@ static const char *consequence(const char *key) {
             {"data.too_long", "; rows come in another order from here on"},
             {"tokenizer", "; new checkpoints get the new one"},
             {"parallel.partial_sum_rows",
-                    "; gradients are sums of other partial sums, the last bits differ from here on"},
+                    "; gradients are added from other partial sums, so the last bits differ from here on"},
             {"parallel.",
-                    "; gradients are joined in another tree, the last bits differ from here on"},
+                    "; gradients are added in another tree, so the last bits differ from here on"},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (str_starts(key, list[i].prefix)) return list[i].text;
     return "";
 }
 
-// trainer.json may hold anything: a value that is not text is reported as such.
+// A file may hold anything, so a value need not be a string.
 static const char *recorded(const json_t *value) {
-    return !value ? "none" : json_is_string(value) ? json_string_value(value) : "no text";
+    return !value ? "none" : json_is_string(value) ? json_string_value(value) : "not a string";
 }
 
-// Earlier versions had other names for some keys, and added whole micro-batches up.
+// Earlier versions had other names for some keys, and their partial sums were micro-batches.
 static const json_t *value_before(const json_t *before, const char *key) {
     const json_t *value = json_object_get(before, key);
     if (!value && config_key_before(key)) value = json_object_get(before, config_key_before(key));
@@ -194,8 +194,8 @@ static void log_config(const json_t *before, const json_t *now) {
                     consequence(key));
 }
 
-// The same prefix may hold other tokens.
-static void say_sources(arena *a, const json_t *before, const json_t *now) {
+// Logs data sets that have other tokens now under the same prefix.
+static void log_sources(arena *a, const json_t *before, const json_t *now) {
     static const char *const fields[] = {"tokens", "documents", "idx_xxh3", "tokenizer_xxh3",
             "split_by", "roles_xxh3"};
     for (size_t i = 0; i < json_array_size(now) && i < json_array_size(before); i++) {
@@ -218,7 +218,7 @@ void resume_log_changes(const json_t *before, const json_t *now) {
     const json_t *new = json_object_get(now, "arithmetic");
     if (config) {
         log_config(config, json_object_get(now, "config"));
-    } else { // of an earlier version: what it recorded
+    } else { // an earlier version, which recorded only these
         static const char *const fields[] = {"seed", "sequence_length"};
         for (int i = 0; i < 2; i++) {
             const json_t *x = json_object_get(before, fields[i]),
@@ -228,7 +228,7 @@ void resume_log_changes(const json_t *before, const json_t *now) {
                         fields[i], value_text(a, x), value_text(a, y));
         }
     }
-    say_sources(a, json_object_get(json_object_get(before, "data"), "sources"),
+    log_sources(a, json_object_get(json_object_get(before, "data"), "sources"),
             json_object_get(json_object_get(now, "data"), "sources"));
     if (old && !json_equal((json_t *)(uintptr_t)old, (json_t *)(uintptr_t) new))
         log_info("changed since the last part: arithmetic: %s -> %s; the last bits differ",
@@ -240,7 +240,7 @@ drv_status resume_check_optimizer(const char *folder, const json_t *before, cons
     const json_t *config = json_object_get(before, "config"),
                  *type = json_object_get(config, "optimizer.type");
     const char *was = type ? recorded(type)
-                           : optimizer_name(OPTIMIZER_ADAMW), // of an earlier version
+                           : optimizer_name(OPTIMIZER_ADAMW), // earlier versions had no other
             *is = optimizer_name(cfg->optimizer);
     if (strcmp(was, is) == 0) return DRV_OK;
     return drv_fail(DRV_E_USAGE,

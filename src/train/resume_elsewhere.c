@@ -1,4 +1,4 @@
-// The counters of a run that goes on from a checkpoint of elsewhere, and what is said of it.
+// Continues a run from another run's checkpoint: sets its counters, and reports what differs.
 #include "train/resume_elsewhere.h"
 
 #include <math.h>
@@ -8,10 +8,10 @@
 #include "train/schedule.h"
 #include "weights/state.h"
 
-#define MAX_ROWS       0x1p24 // of a step, as training.global_batch_size; tokens of a row likewise
-#define RATE_TOLERANCE 1e-3   // relative: trainers compute schedules in fp32, and print six digits
+#define MAX_ROWS       0x1p24 // rows of a step and tokens of a row, the limits of the config
+#define RATE_TOLERANCE 1e-3   // relative: trainers compute in fp32 and print six digits
 
-// A run keeps its optimizer: Muon has momentum of a matrix, AdamW two moments.
+// Refuses the state of another optimizer: Muon keeps one momentum for a matrix, AdamW two moments.
 static drv_status check_optimizer(const run_config *cfg, const model_source *s) {
     const bool theirs =
             model_source_find(s, "momentum_buffer.model.layers.0.mlp.down_proj.weight") != NULL;
@@ -34,7 +34,7 @@ static drv_status read_progress(const run_config *cfg, foreign_progress *out) {
     return status;
 }
 
-// Rows and tokens that the checkpoint does not say follow from the config.
+// Computes rows and tokens from the config if the checkpoint does not record them.
 static drv_status set_counters(const run_config *cfg, const foreign_progress *p, bool say,
         run_state *out) {
     const double batch = (double)cfg->global_batch_size, steps = (double)p->step;
@@ -56,7 +56,7 @@ static drv_status set_counters(const run_config *cfg, const foreign_progress *p,
     return DRV_OK;
 }
 
-// The run goes on by its own schedule: a rate that differs is said.
+// Warns if the learning rate jumps: the run continues with the schedule of its own config.
 static void compare_rates(const run_config *cfg, const foreign_progress *p) {
     const double mine = schedule_lr(cfg, p->step + 1), theirs = p->learning_rate;
     if (isnan(theirs) || fabs(mine - theirs) <= RATE_TOLERANCE * fabs(theirs)) return;
@@ -70,8 +70,8 @@ drv_status resume_elsewhere_counters(const run_config *cfg, bool say, run_state 
     return set_counters(cfg, &progress, say, state);
 }
 
-// Every rank reads the checkpoint, perhaps a copy of its own. One that fails, or stands elsewhere,
-// ends all of them before they exchange what is in it.
+// Each rank has read the checkpoint, perhaps its own copy. If a rank failed or read other counters,
+// all ranks end before they load the state.
 static drv_status agree_on_progress(const run_config *cfg, comm *c, drv_status status,
         const foreign_progress *mine) {
     DRV_TRY(comm_agree_on_first(c, status));

@@ -1,4 +1,4 @@
-// The end of a run: however its loop ended, the last finished step is saved, and rank 0 says why.
+// Ends a run: saves the last finished step, however the loop ended, and has one rank print why.
 #include <math.h>
 #include <stdio.h>
 
@@ -13,13 +13,12 @@ const char *run_stop_key(const run *r) {
     return keys[r->ending.stop];
 }
 
-// Names what asked for a stop: a signal, or a key of this run.
 const char *run_stop_reason(const run *r) {
     const char *key = run_stop_key(r);
     return key ? key : stop_requested();
 }
 
-// Looks at rank 0's clock alone: those of the others may differ.
+// Uses only rank 0's clock, since the clocks of other ranks may differ.
 static bool minutes_are_over(const run *r, double minutes, double since_s) {
     return r->rank.leads && minutes > 0 && clock_s() >= since_s + 60 * minutes;
 }
@@ -37,7 +36,7 @@ drv_status run_agree(run *r, drv_status mine, bool *save) {
     DRV_TRY(comm_all_reduce(comm_all_ranks(r->rank.comm), DT_I32, COMM_MAX, asked,
             sizeof asked / sizeof *asked, NULL));
     if (asked[3]) return ranks_together(&r->rank, mine);
-    if (asked[5] > 0) stepper_pace(steps, asked[5] / 1e3); // else there was no step yet
+    if (asked[5] > 0) stepper_pace(steps, asked[5] / 1e3); // 0: there was no step yet
     stop_take_over(asked[0]);
     if (asked[0] || asked[4]) r->ending.stop = asked[0] ? STOP_SIGNAL : STOP_MAX_MINUTES;
     *save = asked[1];
@@ -45,7 +44,6 @@ drv_status run_agree(run *r, drv_status mine, bool *save) {
     return DRV_OK;
 }
 
-// A run that is stopped while it is opened has nothing to save.
 drv_status run_end_early(run *r) {
     DRV_TRY(ranks_share_stop(&r->rank));
     if (r->rank.leads) record_stop(r->shown.record, r->progress.state.step, stop_requested(), NULL);
@@ -53,19 +51,20 @@ drv_status run_end_early(run *r) {
             stop_requested(), r->opened.fresh ? " without --fresh" : "");
 }
 
-// All steps were skipped, here and in the parts before: nothing was learned.
+// Fails if all steps were skipped, those before a resume included: the run has learned nothing.
 static drv_status check_learned(run *r) {
     const run_state *state = &r->progress.state;
     if (state->updates > 0 || state->step < r->rank.cfg->steps || state->step == 0) return DRV_OK;
     r->ending.not_finite = true;
-    r->progress.weights = WEIGHTS_LOST; // they are those of the start: no result
+    r->progress.weights = WEIGHTS_LOST; // they are still the initial weights, which are no result
     return drv_fail(DRV_E_DATA,
-            "none of the %lld steps changed a weight: the gradient of each was not finite, or no token was to be "
-            "predicted; look at the first skipped step in log.txt, at optimizer.lr and at the weights that it began with",
+            "none of the %lld steps changed a weight: the gradient of each was not finite, or there was no "
+            "token to predict; look at the first skipped step in log.txt, at optimizer.lr and at the weights that it began with",
             (long long)state->step);
 }
 
-// Saves the last step beside the run directory where that is not this run's any more.
+// If the run directory no longer belongs to this run, makes another one for the last save and adds
+// the reason to `why`.
 static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
     char before[1024];
     if (!r->saving.lost_dir) {
@@ -78,14 +77,14 @@ static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
     r->ending.not_finite = false;
     if (r->progress.weights != WEIGHTS_OF_STEP || r->progress.state.step == 0) return DRV_E_IO;
     if (run_move_out(r) != DRV_OK) {
-        r->progress.weights = WEIGHTS_LOST; // there is no place for them
+        r->progress.weights = WEIGHTS_LOST; // there is no folder to save them in
         snprintf(before, sizeof before, "%s; %s", why, drv_message());
         snprintf(why, size, "%s", before);
     }
     return DRV_E_IO;
 }
 
-// Tells the end of a run that was stopped, in a message.
+// Makes the message of a run that was stopped.
 static drv_status report_stopped(const run *r) {
     const long long step = r->progress.state.step, steps = r->rank.cfg->steps;
     if (r->ending.stop == STOP_AT_STEP)
@@ -96,7 +95,6 @@ static drv_status report_stopped(const run *r) {
             run_stop_reason(r), step, steps, r->opened.fresh ? " without --fresh" : "");
 }
 
-// However the loop ended, its last finished step is saved, unless that is what failed.
 drv_status run_end(run *r, drv_status status) {
     char why[1024];
     snprintf(why, sizeof why, "%s", drv_message());
@@ -104,13 +102,13 @@ drv_status run_end(run *r, drv_status status) {
     if (status != DRV_OK && run_finish_steps(r) != DRV_OK) log_file_only("%s", drv_message());
     const long long step = r->progress.state.step;
     if (status == DRV_STOPPED) log_info("%s: saving after step %lld", run_stop_reason(r), step);
-    // Asked while the last evaluation ran: all steps are done; the next start evaluates.
+    // The stop was requested during the last evaluation, which the next start will do.
     if (status == DRV_STOPPED && step >= r->rank.cfg->steps) status = DRV_OK;
     if (status == DRV_STOPPED && r->rank.leads)
         record_stop(r->shown.record, step, run_stop_key(r) ? NULL : stop_requested(),
                 run_stop_key(r));
     drv_status saved = DRV_OK;
-    // If one rank of several fails, the others are in the middle of a step.
+    // If only one of several ranks failed, the others are in the middle of a step and cannot save.
     r->rank.together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->rank.comm) == 1;
     if (status == DRV_OK && check_learned(r) != DRV_OK) {
         status = DRV_E_DATA;
@@ -120,10 +118,10 @@ drv_status run_end(run *r, drv_status status) {
     if (r->progress.weights == WEIGHTS_OF_STEP && r->saving.state != SAVE_GAVE_UP &&
             r->rank.together)
         saved = run_save_last(r);
-    // One that is under way was read before the weights were lost.
+    // A save that is still running had read the weights before they were lost.
     else if (r->rank.together && run_settle_save(r, true) != DRV_OK)
         log_file_only("%s", drv_message());
-    // Rank 0 says what all know of; a line that another rank has said needs no second one.
+    // Rank 0 prints a failure that all know; one that another rank has printed is not repeated.
     const bool silent = !*why || (r->rank.together && !r->rank.leads);
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
     if (status == DRV_OK && !r->rank.leads) return DRV_OK;
@@ -134,7 +132,7 @@ drv_status run_end(run *r, drv_status status) {
                             (long long)r->saving.saved_step));
         return saved;
     }
-    if (saved != DRV_OK && status == DRV_E_FAULT) { // it does not answer any more
+    if (saved != DRV_OK && status == DRV_E_FAULT) { // the device no longer responds
         log_file_only("%s", drv_message());
         return drv_fail(status, "%s; step %lld could not be saved", why, step);
     }

@@ -1,4 +1,4 @@
-// Opening the rows of a run, and trying them for a plan.
+// Opens the rows of a run, and tries its inputs for `drover plan`.
 #include "train/run_inputs.h"
 
 #include "base/log.h"
@@ -8,7 +8,7 @@
 #include "setup/carry.h"
 #include "setup/config_rows.h"
 
-// All ranks see all rows, and so count the same steps.
+// All ranks see all rows, so they count the same steps.
 void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step) {
     const int64_t n = rows_per_epoch(train), taken = set_counters_taken(train);
     config_count_steps(cfg, n, step, taken);
@@ -25,9 +25,9 @@ void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step
     schedule_warn(cfg);
 }
 
-// To a power of two, so that data sets which are nearly alike have one program.
+// Rounds the bound up to a power of two, so that similar data sets share one compiled program.
 static void bound_documents(run_config *cfg, const rows *train) {
-    if (cfg->deterministic || !config_backend(cfg)->has_devices) return; // nothing asks for it
+    if (cfg->deterministic || !config_backend(cfg)->has_devices) return; // no program uses it
     const int64_t most = rows_most_documents(train);
     cfg->row_documents = most > 0;
     while (cfg->row_documents < most)

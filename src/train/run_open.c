@@ -1,4 +1,4 @@
-// Opening a run: its directory, data, programs and weights; resuming where a checkpoint is.
+// Opens a run: its directory, data, programs and weights. Resumes it if there is a checkpoint.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,13 +55,13 @@ static drv_status open_data(run *r) {
     return DRV_OK;
 }
 
-// The steps are known once the run is where it goes on.
+// Counts the steps, which depend on the position at which the run continues.
 static void count_steps(run *r) {
     run_inputs_count(r->rank.cfg, r->rank.leads, r->opened.train_rows, r->progress.state.step);
     trainer_about_lengths(r->opened.about, r->rank.cfg);
 }
 
-// Batch or row length differ from here on: a new part, from which rows are counted.
+// If the batch or the row length changed, begins a new part, from which rows are counted.
 static void begin_part(run *r, const json_t *before) {
     run_state *state = &r->progress.state;
     int64_t n_rows = r->rank.cfg->global_batch_size, length = r->rank.cfg->sequence_length;
@@ -75,7 +75,7 @@ static void begin_part(run *r, const json_t *before) {
     state->part_tokens = state->tokens;
 }
 
-// --- LoRA: a frozen base, known by its tensors, and branches
+// --- LoRA: a frozen base, identified by the hashes of its tensors, and branches
 static void carry(run *r, const char *name, const char *text) {
     ckpt_content *c = &r->saving.content;
     ckpt_carried *list = ARENA_ARRAY(r->rank.a, ckpt_carried, c->n_carried + 1);
@@ -96,7 +96,7 @@ static drv_status open_base(run *r) {
     return DRV_OK;
 }
 
-// Branches of an adapter that is there take the place of those that change nothing.
+// Loads lora.adapter into the branches, which change nothing until then.
 static drv_status begin_adapter(run *r) {
     const char *adapter = r->rank.cfg->lora.adapter;
     if (!*adapter) return DRV_OK;
@@ -113,15 +113,15 @@ static drv_status load_checkpoint(run *r, const char *folder) {
     return state_load_moments(&r->opened.programs.held, folder);
 }
 
-// Tells those who watch where it goes on (NULL: at step 0), and what no checkpoint holds.
-static void say_began(const run *r, const char *folder) {
+// Records where the run continues (NULL: at step 0), and which metrics no checkpoint holds.
+static void record_start(const run *r, const char *folder) {
     if (!r->rank.leads) return;
     const lost_metrics lost = metrics_count_lost(r->rank.cfg->run_dir, r->progress.state.step);
     record_resume(r->shown.record, r->progress.state.step, folder, &lost);
 }
 
-// Takes up each data set where it stands.
-static void go_on(run *r, const char *folder, const json_t *before) {
+// Continues each data set at its position, and logs what changed.
+static void continue_from(run *r, const char *folder, const json_t *before) {
     log_info("resumed from %s: step %lld, %lld row%s and %s tokens seen", folder,
             (long long)r->progress.state.step, (long long)r->progress.state.rows_taken,
             str_plural(r->progress.state.rows_taken), str_si((double)r->progress.state.tokens));
@@ -131,7 +131,7 @@ static void go_on(run *r, const char *folder, const json_t *before) {
     count_steps(r);
     resume_log_changes(before, r->opened.about);
     if (r->rank.leads) carry_say_changes(&r->saving.content, folder);
-    say_began(r, folder);
+    record_start(r, folder);
 }
 
 static drv_status resume_from(run *r, const char *folder) {
@@ -146,15 +146,15 @@ static drv_status resume_from(run *r, const char *folder) {
         return drv_context(status, "resume from \"%s\"", folder);
     }
     r->saving.saved_step = r->progress.state.step;
-    go_on(r, folder, before);
+    continue_from(r, folder, before);
     begin_part(r, before);
     json_decref(before);
     return DRV_OK;
 }
 
-// Begun at step 0. Lines of steps that no checkpoint holds would be taken for those of this run.
-static drv_status keep_lost_metrics(run *r) {
-    say_began(r, NULL);
+// For a run that begins at step 0: renames metrics that an earlier run without a checkpoint left.
+static drv_status rename_lost_metrics(run *r) {
+    record_start(r, NULL);
     const char *path = path_join(r->rank.a, r->rank.cfg->run_dir, "metrics.jsonl");
     if (file_size(path) <= 0) return DRV_OK;
     const char *kept = path_join(r->rank.a, r->rank.cfg->run_dir, "metrics.lost.jsonl");
@@ -166,13 +166,13 @@ static drv_status keep_lost_metrics(run *r) {
     return drv_fail(DRV_E_IO, "could not rename \"%s\": %s", path, strerror(errno));
 }
 
-// The model with which the run begins: of a LoRA run the base, with branches that change nothing.
+// Sets the initial weights: of a LoRA run the base, and branches that change nothing.
 static drv_status begin_model(run *r) {
     const run_config *cfg = r->rank.cfg;
     if (lora_is_on(cfg)) return held_init_adapter(&r->opened.programs.held);
     if (!config_loads_weights(cfg)) {
         if (*cfg->from)
-            log_info("fresh weights: model.weights is random, %s gives the shape alone", cfg->from);
+            log_info("fresh weights: model.weights is random, %s gives only the shape", cfg->from);
         return held_init_weights(&r->opened.programs.held);
     }
     DRV_TRY_CTX(state_load_weights(&r->opened.programs.held, cfg->from),
@@ -181,7 +181,7 @@ static drv_status begin_model(run *r) {
     return DRV_OK;
 }
 
-// Reads what the checkpoint's run took as its reference; NULL: that is not said.
+// Reads the hash of the reference model from a checkpoint. DRV_E_USAGE: its run had no reference.
 static drv_status recorded_reference(run *r, const char *folder, const char **out) {
     json_t *before;
     run_state ignored;
@@ -198,7 +198,7 @@ static drv_status recorded_reference(run *r, const char *folder, const char **ou
     return status;
 }
 
-// Another model would not be what the run has learned to differ from.
+// Refuses another reference than the one that the run began with.
 static drv_status check_reference(const char *recorded, const char *model) {
     if (!recorded || strcmp(model, recorded) == 0) return DRV_OK;
     return drv_fail(DRV_E_DATA,
@@ -206,9 +206,9 @@ static drv_status check_reference(const char *recorded, const char *model) {
             recorded, model);
 }
 
-// Opens the reference's log-probabilities of a run that learns from pairs; a resumed run has them
-// from the model with which it began. *begun: that model is what the run holds now. A rank that
-// fails while they are computed ends the others, as in a step.
+// Opens the reference's log-probabilities for a run that trains on pairs. The reference of a
+// resumed run is the model with which it began. Sets *begun if the run holds that model now. If a
+// rank fails while it computes them, the others end, as in a step.
 static drv_status open_references(run *r, const char *folder, bool *begun) {
     const char *recorded = NULL, *model;
     bool found = false;
@@ -228,8 +228,8 @@ static drv_status open_references(run *r, const char *folder, bool *begun) {
     return DRV_OK;
 }
 
-// A checkpoint was not usable, as `status` and the message say: chooses an older one, with a line.
-// Where there is none, or what is wrong is not the checkpoint, it returns the failure.
+// Chooses an older checkpoint, and warns, if one could not be used because of `status` and its
+// message. Returns that failure if there is no older one, or if the checkpoint did not cause it.
 static drv_status choose_older(run *r, drv_status status, const char **folder) {
     ckpt_ranks ranks;
     const ckpt_ranks *all = state_ranks(&r->opened.programs.held, &ranks);
@@ -242,7 +242,7 @@ static drv_status choose_older(run *r, drv_status status, const char **folder) {
     if (r->rank.leads) log_warn("checkpoint \"%s\" is not used: %s", *folder, refused.message);
     MEM_GROW(r->saving.refused, r->saving.n_refused, r->saving.cap_refused);
     r->saving.refused[r->saving.n_refused++] = ckpt_step_of(*folder);
-    r->rank.together = false; // they go on
+    r->rank.together = false; // the ranks continue
     *folder = older;
     return DRV_OK;
 }
@@ -255,7 +255,7 @@ static drv_status read_counters(run *r, const char *folder) {
     return ranks_together(&r->rank, status);
 }
 
-// Chooses where the run goes on (*folder NULL: at step 0), and of LoRA the base.
+// Chooses the checkpoint to resume from (*folder NULL: none), and opens the base of a LoRA run.
 static drv_status choose_checkpoint(run *r, const char **folder) {
     ckpt_ranks ranks;
     const ckpt_ranks *all = state_ranks(&r->opened.programs.held, &ranks);
@@ -286,12 +286,12 @@ static drv_status open_weights(run *r, const char *folder, bool begun) {
                 "%s: model.from", config_where(r->rank.cfg, "model.from"));
     rows_counts(r->opened.train_rows, r->progress.set_counts);
     count_steps(r);
-    if (r->rank.leads) DRV_TRY(keep_lost_metrics(r));
+    if (r->rank.leads) DRV_TRY(rename_lost_metrics(r));
     if (!begun && !resumes) DRV_TRY(begin_model(r));
     return begin_adapter(r);
 }
 
-static void say_size(const run *r) {
+static void log_size(const run *r) {
     const memory_plan memory = programs_memory(&r->opened.programs);
     log_info("%s parameters, %s, %s of memory planned; data: %lld row%s of %lld tokens an epoch",
             str_si((double)model_parameters(&r->rank.cfg->model)),
@@ -321,7 +321,7 @@ drv_status run_measure_peak(run *r) {
     return DRV_OK;
 }
 
-// The model file of every checkpoint, and what config.json says of it.
+// Sets the type of the weights in checkpoints, which config.json names.
 static void set_save_dtype(run *r, json_t *config_json) {
     static const struct {
         st_type type;
@@ -334,13 +334,13 @@ static void set_save_dtype(run *r, json_t *config_json) {
     json_object_set_new(config_json, "torch_dtype", json_string(types[chosen].torch));
 }
 
-// A run directory is made, and what is in it moved aside, once there is something to train on. Of
-// one that goes on the journal hears of data that are not there.
+// Opens the data before it makes the run directory or moves older files aside. A run that may
+// resume opens its directory first, so that its journal records missing data.
 static drv_status open_folder(run *r, bool fresh) {
     const run_config *cfg = r->rank.cfg;
     if (lora_is_on(cfg) && !config_loads_weights(cfg))
         return drv_fail(DRV_E_USAGE,
-                "%s: LoRA trains adapters of a model that is there: expected model.from, and "
+                "%s: LoRA trains an adapter of an existing model: expected model.from, and "
                 "model.weights load",
                 config_where(cfg, "lora"));
     memory_limit limit = memory_limit_read("");
@@ -359,14 +359,14 @@ static drv_status open_device(run *r) {
                         : device_open_among(r->rank.a, cfg, r->rank.comm, &r->rank.b);
 }
 
-// A back end knows its bytes, but not the keys that they come from.
-static drv_status say_less(const run *r, drv_status status) {
+// Adds the keys that reduce memory, which the back end does not know.
+static drv_status add_hint(const run *r, drv_status status) {
     if (status != DRV_E_DEVICE || !config_backend(r->rank.cfg)->uses_host_memory) return status;
     const char *why = arena_strdup(r->rank.a, drv_message());
     return drv_fail(status, "%s; less is needed with %s", why, fit_less(r->rank.a, r->rank.cfg));
 }
 
-// Tells those who watch, before the process ends.
+// Records the stop before the process ends.
 static void report_stopped_early(void *ctx) {
     const run *r = ctx;
     char message[128];
@@ -376,11 +376,11 @@ static void report_stopped_early(void *ctx) {
     record_end(r->shown.record, DRV_STOPPED, NULL, message, false);
 }
 
-// Takes seconds to minutes if the back end compiles; elsewhere a stop waits for the first step,
-// where all ranks agree on it.
+// If the back end compiles, this takes seconds to minutes, so a stop ends the process at once. With
+// other back ends a stop waits for the first step, where all ranks agree on it.
 static drv_status load_programs(run *r) {
     if (!backend_has_steps(r->rank.b))
-        return say_less(r, programs_load(r->rank.a, r->rank.b, &r->opened.programs));
+        return add_hint(r, programs_load(r->rank.a, r->rank.b, &r->opened.programs));
     if (r->rank.leads) DRV_TRY(stop_tell_end(report_stopped_early, r));
     stop_ends_process(!r->rank.leads && !r->rank.pool);
     const drv_status status = programs_load(r->rank.a, r->rank.b, &r->opened.programs);
@@ -404,7 +404,7 @@ static drv_status open_programs(run *r) {
     json_decref(model);
     const mesh ranks = run_mesh(cfg);
     backend_join(r->rank.b, r->rank.comm, &ranks);
-    // For the report, before there are weights: what the measurement holds is not on top of them.
+    // Measured before there are weights, so that its buffers do not add to them.
     if (r->rank.leads) DRV_TRY(run_measure_peak(r));
     DRV_TRY(programs_build(r->rank.a, cfg, &r->opened.programs));
     r->opened.programs.held.comm = r->rank.comm;
@@ -412,7 +412,7 @@ static drv_status open_programs(run *r) {
     return programs_check_held(&r->opened.programs);
 }
 
-// Opens what rank 0 has of a run beside its part of the work.
+// Opens the metrics and the report on rank 0.
 static drv_status open_reports(run *r) {
     const run_config *cfg = r->rank.cfg;
     if (!r->rank.leads) return DRV_OK;
@@ -421,11 +421,11 @@ static drv_status open_reports(run *r) {
             &r->shown.metrics));
     r->shown.report = report_new(r->rank.a, cfg->run_dir, cfg->file, cfg->log_every);
     r->opened.flops_per_token = programs_flops_per_token(&r->opened.programs, false);
-    say_size(r);
+    log_size(r);
     return DRV_OK;
 }
 
-// Tells the others what they may know of this rank before its first step.
+// Sends the figures that the other ranks show before this rank's first step.
 static void report_plan(run *r) {
     r->shown.figures.planned =
             programs_memory(&r->opened.programs).total + process_bytes(r->rank.cfg);
@@ -441,7 +441,7 @@ bool run_checks_replicas(const run *r) {
            config_backend(r->rank.cfg)->uses_host_memory;
 }
 
-// Another rank has failed while the thread of this one computes, or ends (comm_before_end).
+// Called before this process ends because another rank failed (comm_before_end).
 static void end_of_process(void *ctx) {
     const run *r = ctx;
     record_end(r->shown.record, DRV_E_PEER, NULL, "", false);
@@ -467,7 +467,7 @@ static drv_status open_files(run *r) {
 
 drv_status run_open(run *r, bool fresh) {
     const char *folder;
-    bool begun = false; // it holds the model with which it begins
+    bool begun = false; // the run holds its initial model
     DRV_TRY(ranks_together(&r->rank, ranks_share_config(&r->rank)));
     DRV_TRY(ranks_choose_zero(&r->rank));
     DRV_TRY(ranks_together(&r->rank, open_folder(r, fresh)));
@@ -479,7 +479,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(&r->rank, open_programs(r)));
     const mesh ranks = run_mesh(r->rank.cfg);
     r->opened.stepper = stepper_new(r->rank.a, &r->opened.programs, r->rank.comm,
-            &ranks); // with the links of a pipeline
+            &ranks); // also opens the links of a pipeline
     DRV_TRY(ranks_together(&r->rank, choose_checkpoint(r, &folder)));
     if (r->rank.cfg->objective == OBJECTIVE_DPO) DRV_TRY(open_references(r, folder, &begun));
     DRV_TRY(ranks_together(&r->rank, open_weights(r, folder, begun)));

@@ -1,4 +1,4 @@
-// Checkpoints of a run: written during the steps, forgiven for a while, noted when in place.
+// Saves the checkpoints of a run while steps compute. Failed saves are tolerated for a while.
 #include "train/run.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "weights/state.h"
 
 drv_status run_check_dir(run *r) {
-    if (r->saving.lost_dir) return DRV_OK; // it saves elsewhere
+    if (r->saving.lost_dir) return DRV_OK; // the run saves elsewhere already
     const drv_status status = ranks_together(&r->rank, record_check(r->shown.record));
     r->saving.lost_dir = status != DRV_OK && status != DRV_E_PEER;
     return status;
@@ -37,9 +37,9 @@ static void note_saved(run *r) {
     record_saved(r->shown.record, r->saving.saved_step, seconds, r->saving.blocked_s, n_bytes);
 }
 
-// Returns whether saves have failed often and long enough, by rank 0's clock, so that all ranks
-// decide alike.
-static drv_status gives_up(run *r, bool *out) {
+// Counts a failed save. Sets *out if saves have failed often and long enough to give up, by rank
+// 0's clock, so that all ranks decide the same.
+static drv_status count_failure(run *r, bool *out) {
     const double now = clock_s();
     if (r->saving.n_failed++ == 0) r->saving.failing_since_s = now;
     double failing_s = now - r->saving.failing_since_s;
@@ -53,16 +53,16 @@ static drv_status note_failed(run *r, drv_status status) {
     drv_saved failed;
     drv_save(status, &failed);
     if (status == DRV_E_PEER) return status;
-    DRV_TRY(run_check_dir(r)); // that says more
+    DRV_TRY(run_check_dir(r)); // a lost directory explains the failure better
     bool given_up;
-    DRV_TRY(gives_up(r, &given_up));
+    DRV_TRY(count_failure(r, &given_up));
     drv_restore(&failed);
     if (!given_up) {
         static const char text[] = "%s; training continues and tries again at the next checkpoint";
         if (r->rank.leads)
             log_warn(text, drv_message());
         else
-            log_info(text, drv_message()); // all ranks know of it, one says it
+            log_info(text, drv_message()); // rank 0 warns of it
         return DRV_OK;
     }
     r->saving.state = SAVE_GAVE_UP;
@@ -107,9 +107,9 @@ static void open_saver(run *r) {
             state_optimizer(r->rank.a, &r->opened.programs.held, &r->saving.content.n_optimizer);
 }
 
-// --- beside a directory that was lost
-// The first RUN_DIR.orphan-N that can be made; where the folder around it is gone too, one in the
-// working directory.
+// --- after run_dir was lost
+// Makes the first RUN_DIR.orphan-N that does not exist; if the folder around it is gone too, a
+// drover.orphan-N in the working directory.
 static drv_status make_orphan_dir(const char *run_dir, char *out, size_t size) {
     size_t n = strlen(run_dir);
     while (n > 1 && run_dir[n - 1] == '/')
@@ -180,7 +180,7 @@ drv_status run_save_last(run *r) {
     if (r->progress.state.step <= r->saving.saved_step || r->progress.state.step == 0)
         return DRV_OK;
     if (r->saving.n_failed < MIN_FAILED_SAVES - 1) r->saving.n_failed = MIN_FAILED_SAVES - 1;
-    r->saving.failing_since_s = -HUGE_VAL; // no interval will come to try again at
+    r->saving.failing_since_s = -HUGE_VAL; // there is no later interval that could try again
     DRV_TRY(run_start_save(r));
     return run_settle_save(r, true);
 }

@@ -1,4 +1,4 @@
-// The learning rate of a step.
+// Computes the learning rate of a step.
 #include "train/schedule.h"
 
 #include <math.h>
@@ -6,11 +6,11 @@
 #include "base/elementary.h"
 #include "base/log.h"
 
-// The warm-up gives step 1 the rate lr / warmup_steps, never 0. The decay takes its first step at
-// the peak and would reach min_lr one step after the last: so with min_lr 0 no step is wasted.
+// The warm-up gives step 1 the rate lr / warmup_steps, never 0. The decay starts at the peak and
+// would reach min_lr one step after the last step, so that with min_lr 0 no step is wasted.
 // torchtitan does both ("a virtual last step", torchtitan/components/lr_scheduler.py);
-// transformers' get_cosine_schedule_with_warmup and Megatron-LM's OptimizerParamScheduler decay
-// alike, though they begin the warm-up with a step of rate 0, which schedule.warmup_like asks for.
+// transformers' get_cosine_schedule_with_warmup and Megatron-LM's OptimizerParamScheduler decay in
+// the same way, but begin the warm-up with a step of rate 0 (schedule.warmup_like).
 static double warmup_lr(const run_config *cfg, int64_t step, int64_t warmup) {
     const double done = (double)step, all = (double)warmup;
     switch (cfg->warmup_like) {

@@ -1,4 +1,4 @@
-// The counters of data sets as JSON and back, and what they mean for a run with other sets or rows.
+// Writes and reads counters of data sets, and converts them for a run with other sets or rows.
 #include "train/set_counters.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@
 typedef struct counter {
     const json_t *entry;
     const char *prefix, *hash;
-    row_cut cut; // end 0: the tokens are not known, of an earlier version
+    row_cut cut; // end 0: the tokens are unknown, since an earlier version wrote it
     row_count count;
-    bool found; // it is a data set of this run
+    bool found; // it matches a data set of this run
 } counter;
 
 // --- as JSON
@@ -57,7 +57,7 @@ drv_status set_counters_check(const char *path, const json_t *trainer) {
     if (sets && !json_is_array(sets))
         return drv_fail(DRV_E_DATA, "%s: \"sets\" is not an array", path);
     for (size_t i = 0; i < json_array_size(sets); i++) {
-        enum { MAX_ROW = 1 << 24 }; // as data.sequence_length
+        enum { MAX_ROW = 1 << 24 }; // the limit of data.sequence_length
         counter c;
         const json_t *entry = json_array_get(sets, i);
         if (!json_is_object(entry))
@@ -69,16 +69,16 @@ drv_status set_counters_check(const char *path, const json_t *trainer) {
                           c.count.blended <= c.count.taken;
         if (fits) continue;
         return drv_fail(DRV_E_DATA,
-                "%s: \"sets\"[%zu] has %lld rows of %lld tokens, taken %lld, blended %lld: expected idx_xxh3, at least a "
-                "row of a token, and 0 <= blended <= taken",
+                "%s: \"sets\"[%zu] has %lld rows of %lld tokens, taken %lld, blended %lld: expected idx_xxh3, at least one "
+                "row of one token, and 0 <= blended <= taken",
                 path, i, (long long)c.cut.n, (long long)c.cut.row_tokens, (long long)c.count.taken,
                 (long long)c.count.blended);
     }
     return DRV_OK;
 }
 
-// Makes the counters that an earlier version would have gone on with: of all rows of the run, as if
-// they had been taken with its last weights.
+// Makes counters from a file of an earlier version, which counted all rows together, as if the run
+// had always had its last weights.
 static int read_earlier(arena *a, const json_t *before, int64_t rows_taken, counter **out) {
     const json_t *data = json_object_get(before, "data"),
                  *sources = json_object_get(data, "sources");
@@ -113,13 +113,13 @@ static int read_counters(arena *a, const json_t *before, int64_t rows_taken, cou
     return n;
 }
 
-// --- which counter is whose
+// --- matching counters and data sets
 static bool same(const char *x, const char *y) {
     return x && y && strcmp(x, y) == 0;
 }
 
-// Finds the counter of each data set: that of the same place and tokens, of the same tokens
-// elsewhere, of other tokens in the same place, in this order. NULL: a set that is new.
+// Finds the counter of each set: one with the same prefix and tokens, else one with the same tokens
+// (moved), else one with the same prefix (built again). NULL: the set is new.
 static counter **match(arena *a, const rows *stream, counter *list, int n) {
     enum { SAME_PREFIX = 1, SAME_HASH = 2 };
     static const int passes[] = {SAME_PREFIX | SAME_HASH, SAME_HASH, SAME_PREFIX};
@@ -142,10 +142,10 @@ static counter **match(arena *a, const rows *stream, counter *list, int n) {
     return of;
 }
 
-// --- rows of other lengths and numbers
-// Returns how many rows of a set are taken, now that its rows are others. Of the same tokens the
-// epochs count, whose rows have all tokens once; of other tokens, how many were seen.
-static int64_t taken_now(const counter *c, const rows *stream, int i) {
+// --- converting counters
+// Converts the rows taken from a set into rows of this run. If the tokens are the same, whole
+// epochs stay whole, since each has all tokens once; else the number of tokens stays the same.
+static int64_t convert_taken(const counter *c, const rows *stream, int i) {
     const row_cut cut = rows_cut(stream, i);
     char hash[24];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)rows_source(stream, i)->idx_hash);
@@ -162,9 +162,9 @@ static int64_t taken_now(const counter *c, const rows *stream, int i) {
     return (int64_t)fmin(taken, 0x1p53);
 }
 
-static bool blend_goes_on(const rows *stream, counter *const *of, const counter *list, int n,
+static bool blend_is_unchanged(const rows *stream, counter *const *of, const counter *list, int n,
         const row_count *counts) {
-    enum { DIGITS = 1000000000 }; // of a weight that was written and read
+    enum { DIGITS = 1000000000 }; // that a weight keeps when it is written and read
     for (int i = 0; i < rows_n_sources(stream); i++) {
         const double weight = rows_cut(stream, i).weight;
         if (weight <= 0 && !of[i]) continue;
@@ -176,12 +176,12 @@ static bool blend_goes_on(const rows *stream, counter *const *of, const counter 
     return true;
 }
 
-static void say_set(const rows *stream, int i, const counter *c, const row_count *now) {
+static void log_set(const rows *stream, int i, const counter *c, const row_count *now) {
     const char *prefix = rows_source(stream, i)->prefix;
     const row_cut cut = rows_cut(stream, i);
     const long long taken = now->taken, epoch = now->taken / cut.n, row = now->taken % cut.n;
     if (!c) {
-        log_info("data set %s: new to this run, from its first row on", prefix);
+        log_info("data set %s is new to this run, which reads it from its first row on", prefix);
         return;
     }
     if (c->count.taken != now->taken || c->cut.row_tokens != cut.row_tokens)
@@ -195,8 +195,8 @@ static void say_set(const rows *stream, int i, const counter *c, const row_count
     str_free(&share);
 }
 
-// Keeps the counters of sets that have no rows now; a set that is in no blend is none of this one.
-static json_t *keep(const rows *stream, counter *const *of, const counter *list, int n) {
+// Returns the counters of sets that have no rows in this run, so no weight in its blend.
+static json_t *unused_counters(const rows *stream, counter *const *of, const counter *list, int n) {
     json_t *out = json_array();
     for (int k = 0; k < n; k++) {
         bool has_rows = false;
@@ -222,16 +222,16 @@ json_t *set_counters_resume(rows *stream, const json_t *before, int64_t rows_tak
     counter **of = match(a, stream, list, n);
     for (int i = 0; i < n_sets; i++) {
         if (!of[i] || rows_cut(stream, i).weight <= 0) continue;
-        counts[i] = (row_count){taken_now(of[i], stream, i), of[i]->count.blended};
+        counts[i] = (row_count){convert_taken(of[i], stream, i), of[i]->count.blended};
     }
-    json_t *kept = keep(stream, of, list, n);
+    json_t *kept = unused_counters(stream, of, list, n);
     if (n == 0) {
-        rows_seek(stream, rows_taken); // what was trained on is not known
+        rows_seek(stream, rows_taken); // it is unknown which sets the rows came from
     } else {
-        if (!blend_goes_on(stream, of, list, n, counts))
+        if (!blend_is_unchanged(stream, of, list, n, counts))
             for (int i = 0; i < n_sets; i++) {
                 counts[i].blended = 0;
-                if (rows_cut(stream, i).weight > 0) say_set(stream, i, of[i], &counts[i]);
+                if (rows_cut(stream, i).weight > 0) log_set(stream, i, of[i], &counts[i]);
             }
         rows_go_to(stream, rows_taken, counts);
     }

@@ -1,4 +1,4 @@
-// Reads the rows of a step by the data sets of a run.
+// Lists the rows of a step from the data sets of its run.
 #include "train/step_rows.h"
 
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "train/set_counters.h"
 #include "train/trainer_json.h"
 
-// Moves the rows to where the newest checkpoint before the step left them, whatever batch, length
-// of rows or weights led there; *done: its step. Without one the run began at step 0, or where
-// another one stood. One that cannot be read is passed over, as a resume does.
+// Seeks the rows to the position of the newest readable checkpoint before the step, since batch,
+// row length or weights may have changed before it, and sets *done to its step. Without one the run
+// began at step 0, or at the position of the run that it continues.
 static void go_to_checkpoint(arena *a, const run_config *cfg, rows *train, int64_t step,
         int64_t *done) {
     const char *dir = path_join(a, cfg->run_dir, "checkpoints");

@@ -1,5 +1,5 @@
-// The loop, the page to read first: open, then steps of (micro-batches, update, report, evaluate,
-// save) until the last one, a request to stop or a failure, and the last finished step is saved.
+// The training loop, the file to read first: opens the run, takes steps (micro-batches, update,
+// report, evaluation, save) until the last, a stop or a failure, and saves the last finished step.
 #include "train/train.h"
 
 #include <math.h>
@@ -47,10 +47,10 @@ static drv_status take_hashes(run *r, step_metrics *m) {
     return hashes_take(r->progress.hashed, &r->opened.programs.held, &m->hashes);
 }
 
-// Runs forward and backward. A stop gives the step up: it is computed anew after a resume, so the
-// bits do not depend on when a run was stopped. If a program is refused, all ranks are here with
-// the weights of the step before, which they can save.
-static drv_status find_gradients(run *r, const batch *b, double *loss) {
+// Runs forward and backward. A stop discards the step, which a resume computes again, so the bits
+// do not depend on when a run was stopped. If the devices refused the program, all ranks are at
+// this point with the weights of the step before, which they can save.
+static drv_status compute_gradients(run *r, const batch *b, double *loss) {
     if (backend_times_nodes(r->rank.b)) backend_time_nodes(r->rank.b, true);
     const drv_status status = stepper_gradients(&r->opened.stepper, b, loss);
     return r->rank.b->refused ? ranks_together(&r->rank, status) : status;
@@ -58,12 +58,12 @@ static drv_status find_gradients(run *r, const batch *b, double *loss) {
 
 static bool state_was_read(void *ctx, double at_most_s, drv_status *status) {
     const run *r = ctx;
-    *status = DRV_OK; // a save that fails is heard of when it has ended
+    *status = DRV_OK; // run_settle_save handles a save that failed
     return ckpt_was_read(r->saving.saver, at_most_s);
 }
 
-// Waits for a checkpoint that is still reading the weights. A stop gives the step up: the one that
-// is being saved is then the last one.
+// Waits for a checkpoint that is still reading the weights. A stop discards the step: the
+// checkpoint that is being written is then the last one.
 static drv_status wait_for_state(run *r) {
     return !run_is_saving(r) ? DRV_OK
                              : ranks_wait(&r->rank, state_was_read, r, "a checkpoint was written");
@@ -75,7 +75,7 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     step_values *v = &s->values;
     fill_hyper(r->rank.cfg, s->m.lr, r->progress.state.updates + 1, hyper);
     const double begin = clock_s();
-    DRV_TRY(find_gradients(r, b, &v->loss));
+    DRV_TRY(compute_gradients(r, b, &v->loss));
     const double compute = clock_s();
     DRV_TRY(begin_hashes(r, b, &s->m));
     DRV_TRY(wait_for_state(r));
@@ -91,8 +91,8 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     return take_hashes(r, &s->m);
 }
 
-// Starts the step as one program. Whether the step before, which may still be computing, counts as
-// an update is known there and not here.
+// Starts the step as one program. The step before may still be computing, and only the device will
+// know whether it was skipped, so the program gets the hyperparameters for both cases.
 static drv_status start_whole(run *r, const batch *b, started_step *s) {
     double hyper[2 * N_HYPER];
     const int64_t updates = r->progress.state.updates + 1;
@@ -116,7 +116,7 @@ typedef struct next_rows {
     run *r;
     bool more;
     batch *taken;
-    double begin_s, read_s; // clock; seconds that this rank's took
+    double begin_s, read_s; // clock at the beginning; seconds until this rank's rows were read
 } next_rows;
 
 static bool rows_were_read(void *ctx, double at_most_s, drv_status *status) {
@@ -148,7 +148,7 @@ static drv_status start_step(run *r) {
     started->m = (step_metrics){.step = step,
             .n_pairs = taken->pairs,
             .lr = schedule_lr(cfg, step),
-            .data_s = clock_s() - started->begin}; // waited for
+            .data_s = clock_s() - started->begin}; // seconds that the step waited for rows
     started->values = (step_values){(double)NAN, (double)NAN, (double)NAN, 0};
     started->counted = taken->counted;
     started->rows_taken = taken->rows_taken;
@@ -163,9 +163,9 @@ static drv_status start_step(run *r) {
     return DRV_OK;
 }
 
-// Nothing computes faster than its peak: that was measured while other programs took the cores. It
-// is measured again, a few times in a run and where nothing computes meanwhile; else the share is
-// left out.
+// Returns the share of the peak that the step reached; 0: unknown. If a step is faster than the
+// peak, other programs held the cores when the peak was measured. It is then measured again, a few
+// times in a run, unless a step may be computing meanwhile.
 static double share_of_peak(run *r, double flops_per_s) {
     enum { MAX_DOUBTS = 3 };
     if (r->opened.peak_flops <= 0) return 0;
@@ -192,7 +192,7 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->eta_s = r->progress.mean_step_s * (double)(cfg->steps - m->step);
 }
 
-// Shares, at each line of the log, what the steps since the last one were made of, on every rank.
+// For each line of the log, gathers from all ranks the times of the steps since the last line.
 static drv_status share_times(run *r, step_metrics *m) {
     rank_times *t = &r->shown.times;
     m->times = t;
@@ -209,12 +209,12 @@ static drv_status share_times(run *r, step_metrics *m) {
     return DRV_OK;
 }
 
-// NaN of either sign as it reads: "nan".
+// A negative NaN would be printed as "-nan".
 static double without_sign(double x) {
     return isnan(x) ? (double)NAN : x;
 }
 
-// Steps after one that failed have computed with what it left: none of them counts.
+// Steps that were started after a failed one have used its weights, so none of them counts.
 static drv_status finish_whole(run *r, step_values *values) {
     const drv_status status = stepper_finish(&r->opened.stepper, values);
     if (status != DRV_OK)
@@ -229,7 +229,7 @@ static const char *term_name(int term) {
     return step_term_name((step_term)term);
 }
 
-// Notes what this rank's step was made of, without waiting for rows and checkpoints.
+// Splits the time of this rank's step into terms, without the waits for rows and checkpoints.
 static void take_terms(const run *r, step_metrics *m) {
     if (!backend_times_nodes(r->rank.b)) return;
     step_terms_measure(&r->opened.programs, m->compute_s + m->update_s, m->terms);
@@ -237,7 +237,7 @@ static void take_terms(const run *r, step_metrics *m) {
     m->term_name = term_name;
 }
 
-// Waits for the oldest step that was started, which is the last finished one then.
+// Waits for the oldest step that was started, and makes it the last finished one.
 static drv_status take_step(run *r, step_metrics *made) {
     started_step *started = &r->progress.started[r->progress.first_started];
     run_state *state = &r->progress.state;
@@ -272,10 +272,9 @@ static drv_status take_step(run *r, step_metrics *made) {
     return rank_watch_stragglers(r, made->step);
 }
 
-// A step was skipped: if a weight is not finite, on whatever rank, no later step can mend it,
-// and they are not to be saved.
+// After a skipped step: a weight that is not finite ends the run, since no step can repair it.
 static drv_status check_weights(run *r) {
-    if (r->opened.programs.whole_step) return DRV_OK; // they may be those of a later step
+    if (r->opened.programs.whole_step) return DRV_OK; // the weights may be those of a later step
     const drv_status status = ranks_together(&r->rank,
             replicas_check_finite(&r->opened.programs.held, r->progress.state.step));
     if (status != DRV_OK) r->progress.weights = WEIGHTS_LOST;
@@ -283,7 +282,7 @@ static drv_status check_weights(run *r) {
     return status;
 }
 
-// The weights were left alone; too many such steps in a row end the run.
+// Counts a step as applied or skipped. Too many skipped steps in a row end the run.
 static drv_status count_bad_step(run *r, const started_step *started, const step_metrics *made) {
     run_state *state = &r->progress.state;
     const char *why =
@@ -300,7 +299,7 @@ static drv_status count_bad_step(run *r, const started_step *started, const step
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
                 (long long)made->step, why, made->loss, made->grad_norm, started->rows.p);
     else if (r->rank.leads)
-        log_warn("step %lld skipped: %s (loss %g, gradient norm %g), at first on rank %d (%s)",
+        log_warn("step %lld skipped: %s (loss %g, gradient norm %g), first on rank %d (%s)",
                 (long long)made->step, why, made->loss, made->grad_norm, bad,
                 comm_host(r->rank.comm, bad));
     if (state->bad_steps < r->rank.cfg->max_bad_steps) return DRV_OK;
@@ -316,8 +315,7 @@ static drv_status count_bad_step(run *r, const started_step *started, const step
 }
 
 // --- around the steps
-// Metrics that cannot be written (a full disk, while a checkpoint is given up and removed) do not
-// end a run.
+// Metrics that cannot be written do not end a run: the disk may be full for a while.
 static void note_metrics(run *r, drv_status status) {
     if (status != DRV_OK && !r->progress.metrics_failing) log_warn("metrics: %s", drv_message());
     r->progress.metrics_failing = status != DRV_OK;
@@ -338,14 +336,14 @@ static drv_status validate(run *r) {
     r->progress.state.evaluated = r->progress.state.step;
     r->progress.state.val_loss = result.loss;
     if (!r->rank.leads) return DRV_OK;
-    DRV_TRY(run_measure_peak(r)); // steps wait for it as for the evaluation
+    DRV_TRY(run_measure_peak(r)); // no step computes now
     record_evaluation(r->shown.record, r->progress.state.step, clock_s() - begin, result.loss);
     report_valid(r->shown.report, r->progress.state.step, &result);
     note_metrics(r, metrics_valid(r->shown.metrics, r->progress.state.step, &result));
     return DRV_OK;
 }
 
-// Small data sets are checked before the first step, large ones while the first steps run.
+// Waits for the check of small data sets; large ones are checked while the first steps run.
 static drv_status wait_for_vocabulary(run *r) {
     const struct timespec pause = {0, 5000000};
     const double until = clock_s() + 2;
@@ -355,7 +353,7 @@ static drv_status wait_for_vocabulary(run *r) {
     return vocab_check_done(&r->opened.vocab) ? vocab_check_wait(&r->opened.vocab) : DRV_OK;
 }
 
-// Takes the oldest step that was started to its end and its lines.
+// Waits for the oldest step that was started, and reports it.
 static drv_status finish_step(run *r) {
     step_metrics m;
     DRV_TRY(take_step(r, &m));
@@ -380,13 +378,13 @@ static bool save_is_due(const run *r, int64_t step) {
     return r->rank.cfg->checkpoint_every > 0 && step % r->rank.cfg->checkpoint_every == 0;
 }
 
-// Returns the last step of this start.
+// Returns the last step that this process is to take.
 static int64_t last_step(const run_config *cfg) {
     return cfg->stop_at_step > 0 && cfg->stop_at_step < cfg->steps ? cfg->stop_at_step : cfg->steps;
 }
 
-// Returns whether the step that was started last may be left on its way while the next one is
-// prepared: nothing is to be done after it that needs its weights or its outcome.
+// Returns whether the step that was started last may still be computing while the next one is
+// prepared: nothing that happens after it needs its weights or its result.
 static bool may_run_ahead(const run *r, bool first) {
     const run_config *cfg = r->rank.cfg;
     const started_step *s =
@@ -399,7 +397,7 @@ static bool may_run_ahead(const run *r, bool first) {
            r->progress.state.bad_steps + r->progress.n_started < cfg->max_bad_steps;
 }
 
-// A rank whose weights have gone another way is found before they are saved.
+// Finds a rank whose weights differ before they are saved.
 static drv_status compare_replicas(run *r) {
     if (!run_checks_replicas(r) || r->progress.n_started ||
             r->progress.state.step % r->rank.cfg->check_every != 0)
@@ -408,17 +406,17 @@ static drv_status compare_replicas(run *r) {
     const drv_status status = ranks_together(&r->rank,
             replicas_check(&r->opened.programs.held, r->progress.state.step));
     if (status != DRV_OK)
-        r->progress.weights = WEIGHTS_LOST; // which are right is not for the program to say
+        r->progress.weights = WEIGHTS_LOST; // the program cannot tell which are right
     return status;
 }
 
 static bool save_has_ended(void *ctx, double at_most_s, drv_status *status) {
     const run *r = ctx;
-    *status = DRV_OK; // run_settle_save takes it
+    *status = DRV_OK; // run_settle_save handles the result
     return ckpt_ended(r->saving.saver, at_most_s);
 }
 
-// Waits for the save before, as a stop does not.
+// Waits for the previous save; a stop ends the wait.
 static drv_status wait_for_save(run *r) {
     return !run_is_saving(r) ? DRV_OK
                              : ranks_wait(&r->rank, save_has_ended, r, "a checkpoint was written");
@@ -460,7 +458,7 @@ static void log_nothing_to_do(const run *r) {
                 (long long)r->progress.state.step, (long long)cfg->stop_at_step);
 }
 
-// Plans the run for those who compare it with its steps; NULL: it cannot be planned.
+// Predicts the time of a step, for comparison with measured steps; NULL: it cannot be predicted.
 static json_t *plan_json(const run *r) {
     if (!*r->rank.cfg->device && !(r->opened.peak_flops > 0)) return NULL;
     arena *a = arena_new("a plan");
@@ -485,7 +483,7 @@ static drv_status loop(run *r) {
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
     r->saving.began_s = clock_s();
-    bool asked; // while it was opened
+    bool asked; // for a save, while the run was opened
     DRV_TRY(run_agree(r, DRV_OK, &asked));
     if (asked) DRV_TRY(run_start_save(r));
     if (r->rank.leads && r->progress.state.step < last_step(cfg))
@@ -536,13 +534,13 @@ drv_status train_refuse(arena *a, drv_status status) {
     return ranks_leave(&rank, &refused);
 }
 
-// Ranks are processes or devices of one, not both (docs/adr/0025).
+// Ranks are either processes or the devices of one process (docs/adr/0025).
 static drv_status check_processes(const run_config *cfg) {
     if (!config_backend(cfg)->has_devices || comm_launched() == 1 || cfg->pjrt.devices <= 1)
         return DRV_OK;
     return config_refuse(cfg, "pjrt.devices",
-            "is %lld, but %d processes were started, expected 1, a device "
-            "for each, or one process",
+            "is %lld, but %d processes were started; expected 1 (one device "
+            "for each process), or one process",
             (long long)cfg->pjrt.devices, comm_launched());
 }
 
@@ -553,7 +551,7 @@ static drv_status train_as(arena *a, const run_config *config, bool fresh, struc
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
-    stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
+    stop_listen(); // before ranks connect: the others would take a rank that a signal ended for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
     const comm_opts opts = {.give_up_s = cfg->give_up_s};

@@ -1,4 +1,4 @@
-// The counters of a run as JSON and back, by one table.
+// Writes and reads the counters of a run by one table.
 #include "train/trainer_json.h"
 
 #include <math.h>
@@ -26,8 +26,8 @@ static const counter counters[] = {COUNTER(step, false), COUNTER(updates, false)
 static const counter losses[] = {COUNTER(loss, true), COUNTER(val_loss, true)};
 enum { N_COUNTERS = sizeof counters / sizeof *counters, N_LOSSES = sizeof losses / sizeof *losses };
 
-#define MAX_STEPS 9e15   // as training.steps
-#define MAX_ROWS  0x1p24 // of a step, as training.global_batch_size; tokens of a row likewise
+#define MAX_STEPS 9e15   // the limit of training.steps
+#define MAX_ROWS  0x1p24 // rows of a step and tokens of a row, the limits of the config
 
 static int64_t *counter_of(run_state *state, const counter *c) {
     return (int64_t *)((char *)state + c->offset);
@@ -41,10 +41,9 @@ run_state run_state_new(void) {
 }
 
 // --- what is recorded
-// Keys that change nothing in what a run computes, or that are compared elsewhere (model, but for
-// what its base is held in). Of the
-// layout that is all but the trees in which sums are joined: so the checkpoints of a run are the
-// same files on any ranks.
+// Returns whether trainer.json records a key: not if it does not change the result, or is compared
+// elsewhere (model). Of the layout only the trees of sums are recorded (add_trees), so that a run
+// writes the same files on any number of ranks.
 static bool is_recorded(const char *path) {
     static const char *const left_out[] = {"model.", "run_dir", "training.status_dir",
             "training.threads", "training.http", "training.log_every", "training.recompute",
@@ -57,7 +56,7 @@ static bool is_recorded(const char *path) {
     return true;
 }
 
-// Adds what `auto` and training.epochs come to, on this data and these ranks.
+// Records the numbers of steps that `auto` and training.epochs resolve to with this data.
 void trainer_about_lengths(json_t *about, const run_config *cfg) {
     json_t *values = json_object_get(about, "config");
     char text[32];
@@ -139,7 +138,7 @@ static drv_status check_range(const char *path, const char *name, int64_t value,
             (long long)value, min, max, why);
 }
 
-// Each counter against those before it.
+// Checks each counter against those before it.
 static drv_status check_counters(const char *path, const run_state *state) {
     const double steps = (double)state->step, taken = (double)state->rows_taken;
     const double part_steps = (double)state->part_step, part_rows = (double)state->part_rows;
@@ -167,12 +166,12 @@ static drv_status check_counters(const char *path, const run_state *state) {
     return DRV_OK;
 }
 
-// Rows and tokens follow from the steps, the batch and the length of a row.
+// Checks the rows and tokens, which follow from the steps, the batch and the length of a row.
 static drv_status check_sums(const char *path, const json_t *o, const run_state *s) {
     int64_t n_rows = 0, length = 0;
     DRV_TRY(json_get_i64(path, o, "global_batch_size", &n_rows));
     DRV_TRY(json_get_i64(path, o, "sequence_length", &length));
-    if (n_rows == 0 && length == 0) return DRV_OK; // of an earlier version
+    if (n_rows == 0 && length == 0) return DRV_OK; // written by an earlier version
     DRV_TRY(check_range(path, "global_batch_size", n_rows, 1, MAX_ROWS, "as in the config"));
     DRV_TRY(check_range(path, "sequence_length", length, 1, MAX_ROWS, "as in the config"));
     const double expected =
@@ -184,7 +183,7 @@ static drv_status check_sums(const char *path, const json_t *o, const run_state 
             (double)s->part_tokens + tokens, "at most sequence_length in each row");
 }
 
-// Checks what is only held against the run that goes on; earlier versions lack some of it.
+// Checks types of fields that a resume only compares; earlier versions lack some of them.
 static drv_status check_about(const char *path, const json_t *o) {
     static const struct {
         const char *key, *expected;
@@ -211,7 +210,8 @@ drv_status trainer_json_check(const char *path, int64_t named_step, const json_t
     DRV_TRY(check_about(path, o));
     DRV_TRY(set_counters_check(path, o));
     if (json_object_get(o, "global_batch_size")) DRV_TRY(check_sums(path, o, out));
-    if (!json_object_get(o, "evaluated")) out->evaluated = out->step; // of an earlier version
+    if (!json_object_get(o, "evaluated"))
+        out->evaluated = out->step; // written by an earlier version
     if (named_step >= 0 && named_step != out->step)
         return drv_fail(DRV_E_DATA, "%s: \"step\" is %lld, expected %lld as in the folder's name",
                 path, (long long)out->step, (long long)named_step);

@@ -12,11 +12,11 @@ typedef struct choosing {
     arena *a;
     const run_config *cfg;
     dtype compute;
-    const model_source *source; // of gguf; else NULL
+    const model_source *source; // with BASE_GGUF; else NULL
     const param_list *params;
 } choosing;
 
-// The output weight, or the embedding that is used as one.
+// Returns whether a weight is the output weight, or an embedding that is used as one.
 static bool is_output(const choosing *c, const param *w) {
     return w == c->params->head ||
            (c->cfg->model.tie_word_embeddings &&
@@ -54,8 +54,8 @@ static drv_status check_rows(const choosing *c, const param *w, const param_part
             part->hf_name, (long long)w->dim[1], split, type->block, type->name);
 }
 
-// Chooses the types of a matrix: one for all rows, but where a GGUF file has its parts in several.
-static drv_status choose(const choosing *c, param *w) {
+// Chooses the types of a matrix: one for all rows, unless its parts have several in a GGUF file.
+static drv_status choose_types(const choosing *c, param *w) {
     block_matrix *blocks = ARENA_NEW(c->a, block_matrix);
     const quant_type *plain = quant_type_of(c->compute == DT_BF16 ? QUANT_BF16 : QUANT_F32);
     _Static_assert((int)MAX_PARTS <= (int)MAX_BLOCK_PARTS, "a type for each part");
@@ -101,7 +101,7 @@ drv_status base_blocks_choose(arena *mem, const run_config *cfg, dtype compute,
     }
     for (int i = 0; i < params->n && status == DRV_OK; i++) {
         param *w = &params->p[i];
-        if (w->n_dims == 2 && !w->trainable) status = choose(&c, w);
+        if (w->n_dims == 2 && !w->trainable) status = choose_types(&c, w);
     }
     if (c.source) model_source_close(&source);
     arena_free(a);
@@ -136,10 +136,10 @@ drv_status base_blocks_hold(arena *mem, run_config *cfg, const char *folder, dty
 enum { PIECE = 1 << 22 }; // bytes that are read at a time
 
 typedef struct byte_run {
-    int64_t skipped, at, n; // bytes before it in the run that was asked for, and in the state
+    int64_t skipped, at, n; // bytes before it in the requested range, and in the state
 } byte_run;
 
-// Returns those of the bytes [offset, offset + n) of a weight that this rank has.
+// Returns the bytes among [offset, offset + n) of a weight that this rank has.
 static byte_run bytes_here(const held_model *model, const param *w, int64_t offset, int64_t n) {
     const int64_t begin = block_matrix_at(w->blocks, held_weight_of(model, w).first),
                   end = begin + held_weight_bytes(model, w), from = offset > begin ? offset : begin,
@@ -147,7 +147,7 @@ static byte_run bytes_here(const held_model *model, const param *w, int64_t offs
     return (byte_run){from - offset, from - begin, to > from ? to - from : 0};
 }
 
-// This rank's rows, and of each row its columns.
+// Reads this rank's rows of a part, and its columns of each row.
 static drv_status load_part(held_model *model, const model_source *source, const param *weight,
         const param_part *part) {
     const source_tensor *t = model_source_find(source, part->hf_name);
@@ -161,7 +161,7 @@ static drv_status load_part(held_model *model, const model_source *source, const
         const int64_t offset = block_row_at(weight->blocks, part->row + row, &type);
         n = part->rows - row < most ? part->rows - row : most;
         const byte_run here = bytes_here(model, weight, offset, n * mine);
-        if (here.n == 0) continue; // another rank has them
+        if (here.n == 0) continue; // another rank has these rows
         status = source_read_blocks(source, t, part->first_row + row, n, rows);
         for (int64_t i = 0; i < n; i++)
             memmove(rows + i * mine, rows + i * t->row_bytes + before, (size_t)mine);

@@ -1,5 +1,5 @@
-// The hash of a tensor is the sum of the hashes of its elements, each with its place in the whole
-// tensor: so a rank adds up what it has, whatever that is, and the sums of all ranks are added.
+// Hashes a tensor as the sum of the hashes of its elements, each with its index in the whole
+// tensor: a rank adds up the elements that it has, and the sums of all ranks are added.
 #include "weights/hashes.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@
 
 enum { CHUNK = 1 << 14 }; // elements that a thread reads at a time
 
-// The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor
-// of fewer than 2^32 never have the same hash.
+// Applies the finalizer of SplitMix64 (Steele et al., OOPSLA 2014). It is a bijection, so two
+// elements of a tensor with fewer than 2^32 elements never have the same hash.
 uint64_t hashes_word(uint64_t name, int64_t element, uint32_t bits) {
     uint64_t x = (((uint64_t)element << 32 | bits) ^ name) + 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
@@ -24,7 +24,7 @@ uint64_t hashes_word(uint64_t name, int64_t element, uint32_t bits) {
 }
 
 uint64_t hashes_element(uint64_t name, int64_t element, float value) {
-    uint32_t bits = 0x7FC00000; // of any NaN: processors differ in its sign and payload
+    uint32_t bits = 0x7FC00000; // for any NaN, since processors differ in its sign and payload
     if (!isnan(value)) memcpy(&bits, &value, sizeof bits);
     return hashes_word(name, element, bits);
 }
@@ -37,7 +37,7 @@ typedef struct piece_call {
     drv_status *status; // by chunk
 } piece_call;
 
-// The n elements of a chunk of a piece, from *first on.
+// Reads a chunk of a piece: *n elements from *first on.
 static drv_status read_chunk(const held_model *model, const ckpt_piece *piece, int64_t chunk,
         float *values, int64_t *first, int64_t *n) {
     *first = chunk * CHUNK;
@@ -85,7 +85,7 @@ static drv_status add_piece(const held_model *model, const ckpt_tensor *t, const
     return status;
 }
 
-// Returns whether this rank counts a piece: the first one of those that have it alike does.
+// Returns whether this rank counts a piece: of several replicas only the first is counted.
 static bool is_mine(const held_model *model, const ckpt_piece *piece) {
     const mesh ranks = run_mesh(model->config);
     for (int axis = 0; axis < N_AXES; axis++)
@@ -126,7 +126,7 @@ static tensor_hashes of_tensors(const ckpt_tensor *list, int n, const uint64_t *
 drv_status hashes_begin(arena *a, const held_model *model, uint64_t batch, state_hashes *out) {
     int n;
     const ckpt_tensor *weights = state_used(a, model, &n);
-    uint64_t *sums = ARENA_ARRAY(a, uint64_t, n + 1); // the last of the batch
+    uint64_t *sums = ARENA_ARRAY(a, uint64_t, n + 1); // the last one is that of the batch
     DRV_TRY(add_tensors(model, weights, n, sums));
     sums[n] = batch;
     DRV_TRY(add_ranks(a, model, sums, n + 1));

@@ -1,4 +1,4 @@
-// The programs and the parameters of a held model.
+// Manages the programs and the parameters of a held model.
 #include "weights/held_model.h"
 
 #include <stdio.h>
@@ -72,8 +72,8 @@ int64_t held_weight_bytes(const held_model *model, const param *w) {
            weight_bytes_before(dt, w->blocks, here.first);
 }
 
-// --- where rounding by chance draws
-// Writes which elements of the model a weight here is (ir/rounding.h).
+// --- extents for stochastic rounding
+// Describes the elements of the model that this rank's part of a weight holds (ir/rounding.h).
 static void fill_extent(const held_model *model, const param *w, uint32_t extent[N_EXTENT_WORDS]) {
     const uint64_t seed = (uint64_t)model->config->seed;
     extent[EXTENT_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
@@ -95,7 +95,7 @@ static void fill_extent(const held_model *model, const param *w, uint32_t extent
     }
 }
 
-// Writes the extents of the weights of which a program asks for it.
+// Writes the extents that a program reads.
 drv_status held_write_extents(held_model *model) {
     uint32_t extent[N_EXTENT_WORDS];
     char name[256];

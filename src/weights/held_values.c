@@ -1,4 +1,4 @@
-// Values of weights: fp32 numbers into the master and the copy to compute with, and fresh ones.
+// Writes fp32 values to a weight's master and to its compute copy, and makes fresh values.
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "base/stop.h"
 #include "weights/held_model.h"
 
-// The weight is a rounded copy of a master. What is frozen has no other value than that.
+// Returns whether the weight is a rounded copy of a master. A frozen weight has no master.
 static bool has_master(const held_model *model, const param *w) {
     return w->trainable && param_dtype(w, model->dt) != dtype_acc(model->dt) &&
            config_has_masters(model->config);
@@ -18,7 +18,7 @@ const char *held_master(arena *a, const held_model *model, const param *w) {
     return has_master(model, w) ? arena_printf(a, "master.%s", w->name) : w->name;
 }
 
-// Those of elements [first, first + n) that this rank's master has.
+// Writes those of elements [first, first + n) that this rank's master has.
 static drv_status write_master(held_model *model, const param *w, int64_t first, int64_t n,
         const float *values) {
     char master[256];
@@ -31,13 +31,13 @@ static drv_status write_master(held_model *model, const param *w, int64_t first,
             values + (from - first));
 }
 
-// Elements: of a piece of a weight that a thread fills, and that are rounded at a time.
+// Elements that a thread fills at a time, and elements that it rounds at a time.
 enum { PIECE = 1 << 16, ROUNDED = 2048 };
 
 // --- values into blocks
 enum {
     QUANTISED = 1 << 13
-}; // elements that a thread quantises at a time; a multiple of all blocks
+}; // elements that a thread quantises at a time: whole blocks of any type
 
 typedef struct quantise_call {
     const quant_type *type;
@@ -65,8 +65,8 @@ static drv_status check_limit(const param *w, const quant_type *type, int64_t n,
     return DRV_OK;
 }
 
-// Whole blocks of rows of one type, which lie one after the other; `begin` is the first element
-// that is here. The blocks of a GGUF file are not made of values (base_blocks_load).
+// Quantises and writes contiguous rows of one type, in whole blocks; `begin` is the first element
+// that this rank holds. Blocks of a GGUF file are read as they are instead (base_blocks_load).
 static drv_status write_blocks(held_model *model, const param *w, int64_t begin, int64_t first,
         int64_t n, const float *values) {
     const int64_t columns = w->blocks->columns,
@@ -85,7 +85,7 @@ static drv_status write_blocks(held_model *model, const param *w, int64_t begin,
     return status;
 }
 
-// Returns those of elements [first, first + n) that this rank has of a weight.
+// Returns the elements among [first, first + n) of a weight that this rank has.
 static held_shard part_here(const held_model *model, const param *w, int64_t first, int64_t n) {
     const held_shard here = held_weight_of(model, w);
     const int64_t from = first > here.first ? first : here.first,
@@ -129,7 +129,7 @@ static int64_t part_elements(const param *w, const param_part *part) {
     return part->rows * columns_of(w);
 }
 
-// Element `first` of the Hugging Face parameter and those after it.
+// Draws n values from element `first` of the Hugging Face parameter on.
 static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
     const run_config *cfg = f->model->config;
     const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
@@ -149,7 +149,7 @@ static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
     }
 }
 
-// Elements of this rank's part, row by row: the numbers are those of one rank.
+// Draws elements of this rank's part, row by row: the values do not depend on the layout.
 static void draw_part(const fill_call *f, int64_t first, int64_t n, float *x) {
     const param *w = f->w;
     const int64_t columns = columns_of(w), above = f->part->first_row;

@@ -1,5 +1,4 @@
-// The base of an adapter: reads and hashes its weights, and compares the hashes with those of an
-// adapter.
+// Reads and hashes the weights of a base, and compares the hashes with those of an adapter.
 #include "weights/lora_base.h"
 
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "weights/base_blocks.h"
 #include "weights/state.h"
 
-typedef struct hashing { // a sink before another one
+typedef struct hashing { // a sink in front of another
     const ckpt_sink *next;
     XXH3_state_t *state;
     json_t *hashes;
@@ -45,13 +44,13 @@ drv_status lora_load_hashed(held_model *model, const char *folder, const ckpt_si
     return status;
 }
 
-// --- together
-// No rank of several has all of a tensor: each reads and hashes some of them whole.
-enum { HASH_CHARS = 33 }; // with its zero
+// --- hashing by several ranks
+// Several ranks load only parts of tensors, so each also reads and hashes some of them whole.
+enum { HASH_CHARS = 33 }; // with the final zero
 
 typedef struct shared_hashes {
     model_source base;
-    const ckpt_tensor *list; // of the model, on all ranks alike
+    const ckpt_tensor *list; // tensors of the model, the same on all ranks
     int n, ranks;
     char (*hash)[HASH_CHARS]; // by tensor
 } shared_hashes;
@@ -64,7 +63,7 @@ static drv_status hash_some(const shared_hashes *s, int rank) {
     for (int64_t i = first_of_rank(s, rank); i < first_of_rank(s, rank + 1); i++) {
         const source_tensor *t = model_source_find(&s->base, s->list[i].entry.name);
         DRV_TRY(stop_check("weights were hashed"));
-        if (t) DRV_TRY(source_hash_f32(&s->base, t, s->hash[i])); // else said while it is read
+        if (t) DRV_TRY(source_hash_f32(&s->base, t, s->hash[i])); // else loading reports it
     }
     return DRV_OK;
 }

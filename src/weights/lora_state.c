@@ -1,4 +1,4 @@
-// Adapters of runs: chosen, read, described.
+// Chooses, reads and describes the adapter of a run.
 #include "weights/lora_state.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 static drv_status refuse_key(const run_config *cfg, const char *key, const char *mine,
         const char *theirs) {
     return drv_fail(DRV_E_USAGE,
-            "%s: key \"%s\" is %s, but the adapter \"%s\" has %s; leave it out to go on with the adapter",
+            "%s: key \"%s\" is %s, but the adapter \"%s\" has %s; leave it out to continue with the adapter",
             config_where(cfg, key), key, mine, cfg->lora.adapter, theirs);
 }
 
@@ -24,7 +24,7 @@ static const char *module_of_weight(arena *a, const char *weight) {
     return arena_strndup(a, weight, strlen(weight) - strlen(".weight"));
 }
 
-// The branches of the projections; lora_load_eval adds what the output weight has.
+// Lists the branches of the projections; lora_load_eval adds a branch of the output weight.
 static void set_of_adapter(arena *a, const adapter *ad, const model_config *model, lora_set *out) {
     *out = lora_set_new(a, ad->n);
     for (int i = 0; i < ad->n; i++) {
@@ -34,7 +34,7 @@ static void set_of_adapter(arena *a, const adapter *ad, const model_config *mode
     }
 }
 
-// Targets that the config names are the projections that the adapter has.
+// Checks that the targets in the config are the projections of the adapter.
 static drv_status check_targets(arena *a, const run_config *cfg, const adapter *ad) {
     lora_set mine, theirs;
     DRV_TRY_CTX(lora_of_config(a, &cfg->lora, &cfg->model, &mine), "%s", config_where(cfg, "lora"));
@@ -48,7 +48,7 @@ static drv_status check_targets(arena *a, const run_config *cfg, const adapter *
             arena_printf(a, "%d", theirs.n));
 }
 
-static drv_status take_over(arena *a, run_config *cfg, const adapter *ad) {
+static drv_status adopt_adapter(arena *a, run_config *cfg, const adapter *ad) {
     const adapter_config *read = &ad->config;
     lora_config *lora = &cfg->lora;
     if (lora->rank > 0 && lora->rank != read->rank)
@@ -79,7 +79,7 @@ drv_status lora_resolve(arena *a, run_config *cfg) {
     if (!*cfg->lora.adapter) return DRV_OK;
     DRV_TRY_CTX(adapter_open(a, cfg->lora.adapter, ad), "%s: lora.adapter",
             config_where(cfg, "lora.adapter"));
-    drv_status status = take_over(a, cfg, ad);
+    drv_status status = adopt_adapter(a, cfg, ad);
     adapter_close(ad);
     return status;
 }
@@ -98,8 +98,8 @@ drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *out) {
 }
 
 // --- values
-// A rank's piece of a whole matrix.
-static drv_status give_piece(const ckpt_tensor *t, const ckpt_piece *piece, const float *whole,
+// Writes a rank's piece of a whole matrix.
+static drv_status write_piece(const ckpt_tensor *t, const ckpt_piece *piece, const float *whole,
         const ckpt_sink *sink) {
     const int64_t columns = tensor_columns(&t->entry), n = piece_elements(piece);
     for (int64_t i = 0, run; i < n; i += run) {
@@ -110,7 +110,7 @@ static drv_status give_piece(const ckpt_tensor *t, const ckpt_piece *piece, cons
     return DRV_OK;
 }
 
-static drv_status read_part(const adapter *ad, const ckpt_tensor *part, const ckpt_sink *sink) {
+static drv_status read_tensor(const adapter *ad, const ckpt_tensor *part, const ckpt_sink *sink) {
     const source_tensor *from = model_source_find(&ad->tensors, part->entry.name);
     if (!from)
         return drv_fail(DRV_E_DATA,
@@ -123,17 +123,17 @@ static drv_status read_part(const adapter *ad, const ckpt_tensor *part, const ck
     if (sink->exact && from->type != ST_F32)
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is %s, expected F32 to resume from", ad->path,
                 part->entry.name, from->type_name);
-    if (part->n_pieces == 0) return DRV_OK; // of another stage
+    if (part->n_pieces == 0) return DRV_OK; // it belongs to another stage
     const int64_t n = from->rows * from->cols;
     float *values = mem_alloc(sizeof *values * (size_t)n);
     drv_status status = source_read_f32(&ad->tensors, from, 0, from->rows, values);
     for (int k = 0; k < part->n_pieces && status == DRV_OK; k++)
-        status = give_piece(part, &part->piece[k], values, sink);
+        status = write_piece(part, &part->piece[k], values, sink);
     free(values);
     return status;
 }
 
-// Rank and scale are those of the run, or the tensors would stand for other weights.
+// Checks that rank and scale are those of the run, since the tensors mean other weights otherwise.
 static drv_status check_branches(arena *a, const held_model *model, const adapter *ad) {
     lora_set mine;
     DRV_TRY(lora_of_run(a, model->config, &mine));
@@ -160,7 +160,7 @@ static drv_status load_opened(arena *a, held_model *model, const adapter *ad,
     const ckpt_tensor *list = state_adapter(a, model, true, &n);
     DRV_TRY(check_branches(a, model, ad));
     for (int i = 0; i < n; i++)
-        DRV_TRY(read_part(ad, &list[i], sink));
+        DRV_TRY(read_tensor(ad, &list[i], sink));
     return DRV_OK;
 }
 
@@ -184,8 +184,8 @@ drv_status lora_load(held_model *model, const char *folder, bool exact) {
     return status;
 }
 
-// --- base and adapter to compute with
-typedef struct merging { // a sink before another one: W + scale B A of the output weight
+// --- loading base and adapter for evaluation
+typedef struct merging { // a sink in front of another: passes on W + scale B A for the output weight
     const ckpt_sink *next;
     const adapter_module *head; // NULL: none
     float *a, *b;
@@ -260,7 +260,7 @@ drv_status lora_load_eval(held_model *model, const char *base, const char *folde
 }
 
 // --- the texts of a checkpoint
-// target_modules as PEFT reads them: names where all layers are alike, else paths.
+// Lists target_modules as PEFT reads them: a name if all layers have it, else paths.
 static void list_targets(arena *a, const lora_set *set, const model_config *model,
         adapter_config *out) {
     out->targets = ARENA_ARRAY(a, const char *, set->n + 1);

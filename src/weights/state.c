@@ -25,12 +25,12 @@ static bool is_trained(const held_model *model, const param *w) {
     (void)model;
     return w->trainable;
 }
-static bool by_adamw(const held_model *model, const param *w) {
+static bool is_of_adamw(const held_model *model, const param *w) {
     return w->trainable && !held_by_muon(model, w);
 }
 
-// Returns the pieces of a part of a weight that this rank has, `has` counting in its own part of
-// the whole weight. `source` begins with element `source_first` of that.
+// Returns the pieces of a part of a weight that this rank has: elements `has` of the rank's weight.
+// `source` begins with element `source_first` of that weight.
 static ckpt_tensor tensor_of(const param *of, const param_part *part, const char *name,
         st_type type, const char *source, int64_t source_first, held_shard has, unsigned replicated,
         bool at_ends) {
@@ -55,12 +55,12 @@ static ckpt_tensor tensor_of(const param *of, const param_part *part, const char
     return t;
 }
 
-// The first and the last stage have it.
+// Returns whether both the first and the last stage have the weight.
 static bool is_tied_table(const held_model *model, const param *w) {
     return w->is_copy || (model->config->model.tie_word_embeddings && w == model->params.embedding);
 }
 
-// The axes along which ranks have the same of it.
+// Returns the axes along which ranks have replicas of the weight.
 static unsigned replicated(const held_model *model, const param *w, bool sharded) {
     unsigned axes = 0;
     if (w->split == SPLIT_NONE) axes |= 1u << AXIS_TENSOR;
@@ -70,7 +70,7 @@ static unsigned replicated(const held_model *model, const param *w, bool sharded
     return axes;
 }
 
-// All ranks name the same tensors, those of other stages without pieces.
+// Lists the parameters of all stages; a rank has no pieces of those of other stages.
 static param_list all_params(arena *a, const held_model *model) {
     if (model->params.layout.mesh.size[AXIS_PIPELINE] <= 1) return model->params;
     const model_layout all = layout_all_layers(&model->params.layout);
@@ -86,7 +86,7 @@ static st_type type_of(const param *w, const held_model *model, bool is_moment) 
     return bf16 ? ST_BF16 : ST_F32;
 }
 
-// All parts of the parameters that are `wanted`; `source` is where their values are.
+// Adds the parts of all `wanted` parameters; source_prefix NULL: their values are in the masters.
 static ckpt_tensor *add_tensors(arena *a, const held_model *model, wanted_fn *wanted,
         const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *tensors,
         int *n_tensors) {
@@ -95,7 +95,7 @@ static ckpt_tensor *add_tensors(arena *a, const held_model *model, wanted_fn *wa
         const param *named = &params.p[i],
                     *weight = param_of_part(&model->params, named->part[0].hf_name);
         if (!wanted(model, named)) continue;
-        if (!weight) { // of another stage
+        if (!weight) { // it belongs to another stage
             for (int k = 0; k < named->n_parts; k++)
                 tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
                         arena_printf(a, "%s%s", hf_prefix, named->part[k].hf_name),
@@ -105,8 +105,8 @@ static ckpt_tensor *add_tensors(arena *a, const held_model *model, wanted_fn *wa
         }
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, weight->name)
                                            : held_master(a, model, weight);
-        // Up to level 2 a weight that computes is whole on each data rank; what the optimizer has
-        // need not be. A group of ranks of level 3 holds what others do, and saves its own share.
+        // Up to ZeRO-2 each data rank has the whole compute copy of a weight, but the optimizer may
+        // have shards. With ZeRO-3 groups hold the same weights, and each rank saves its share.
         const bool computes = strcmp(source, weight->name) == 0,
                    sharded = model->zero == 3 || (model->zero && !computes && !to_load);
         const held_shard held = held_weight_of(model, weight),
@@ -121,8 +121,8 @@ static ckpt_tensor *add_tensors(arena *a, const held_model *model, wanted_fn *wa
     return tensors;
 }
 
-// Parts of all weights of all layers: six of the model, an A of up to three for each of four inputs
-// and a B for each of seven projections; and of what lies outside the layers.
+// Bounds the number of parts. A layer has six weights and, for its four inputs, four A, each of up
+// to three parts, and seven B, one for each projection; three weights are outside the layers.
 static int64_t max_parts(const held_model *model) {
     return (3 * 6 + 3 * 4 + 7) * model->config->model.num_hidden_layers + 3;
 }
@@ -139,8 +139,8 @@ ckpt_tensor *state_adapter(arena *a, const held_model *model, bool to_load, int 
     return add_tensors(a, model, is_adapter, "", NULL, to_load, t, n);
 }
 
-// NorMuon's mean squares of rows, whole on the rank that orthogonalises the weight: of all tensor
-// ranks, matrix after matrix.
+// Describes NorMuon's mean squares of rows. The rank that orthogonalises the weight has them for
+// all tensor ranks, matrix after matrix.
 static ckpt_tensor row_squares_of(arena *a, const held_model *model, const param *named, int k) {
     const param_part *part = &named->part[k];
     const param *w = param_of_part(&model->params, part->hf_name);
@@ -173,8 +173,8 @@ static ckpt_tensor *add_row_squares(arena *a, const held_model *model, ckpt_tens
 ckpt_tensor *state_optimizer(arena *a, const held_model *model, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(model));
     *n = 0;
-    add_tensors(a, model, by_adamw, "exp_avg.", "adam_m.", false, t, n);
-    add_tensors(a, model, by_adamw, "exp_avg_sq.", "adam_v.", false, t, n);
+    add_tensors(a, model, is_of_adamw, "exp_avg.", "adam_m.", false, t, n);
+    add_tensors(a, model, is_of_adamw, "exp_avg_sq.", "adam_v.", false, t, n);
     add_tensors(a, model, held_by_muon, "momentum_buffer.", "momentum.", false, t, n);
     return model->config->optimizer == OPTIMIZER_NORMUON ? add_row_squares(a, model, t, n) : t;
 }
@@ -203,7 +203,7 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece 
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     const param *w = param_of_part(&model->params, t->entry.name);
-    if (w->blocks) return DRV_OK; // read by base_blocks_load
+    if (w->blocks) return DRV_OK; // base_blocks_load reads it
     const bool bf16 = param_dtype(w, model->dt) == DT_BF16;
     const int64_t element = piece->first + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
@@ -247,7 +247,7 @@ drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t 
     const held_model *model = ctx;
     if (held_state_type(model, source) != DT_BF16)
         return backend_read(model->b, source, 4 * first, 4 * n, values);
-    uint16_t *stored = (uint16_t *)values + n; // the upper half, widened from below
+    uint16_t *stored = (uint16_t *)values + n; // the upper half, converted from below
     DRV_TRY(backend_read(model->b, source, 2 * first, 2 * n, stored));
     for (int64_t i = 0; i < n; i++) {
         const float value = bf16_to_f32(stored[i]);

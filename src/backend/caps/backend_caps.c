@@ -1,4 +1,4 @@
-// A row for each back end that a config can name.
+// Lists the back ends that a config can name.
 #include "backend/caps/backend_caps.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static const backend_caps backend_caps_cpu = {.name = "cpu",
         .widens_blocks = true,
         .uses_host_memory = true,
         .is_processor = true};
-// Its compiler orders sums and messages, and a step of one device is one program.
+// The compiler orders sums and messages, and the step of a single device is one program.
 const backend_caps backend_caps_pjrt = {.name = "pjrt", .has_devices = true};
 
 const backend_caps *backend_caps_of(const char *name) {

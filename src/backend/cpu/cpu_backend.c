@@ -1,4 +1,4 @@
-// The CPU back end: named state and one arena, both in pages; programs are lists of instructions.
+// Keeps named state and one arena, both in pages; programs are lists of instructions.
 #include "backend/backend_kinds.h"
 
 #include <string.h>
@@ -14,15 +14,15 @@ typedef struct pooled { // a pointer of an instruction to a tensor in the pool
 } pooled;
 
 struct executable {
-    executable *next; // of all that are loaded
+    executable *next; // in the list of all loaded ones
     const plan *plan;
     instruction *code;
     int n_code;
     bool ready;
-    uintptr_t linked; // temporaries that the pointers point to, once ready
+    uintptr_t linked; // address of the temporaries, once ready
     pooled *pooled;
     int n_pooled, cap_pooled;
-    // Since time_nodes: by node of the graph, negative where there is nothing to run; runs.
+    // Since time_nodes: seconds by node of the graph, negative if a node runs nothing; runs.
     double *seconds;
     int64_t n_runs;
 };
@@ -37,19 +37,20 @@ typedef struct cpu_backend {
     state_store states;
     char *arena;
     int64_t arena_bytes;
-    int64_t beside, between; // temporaries of programs beside the pool; of those between steps
-    executable *loaded;      // the last one; NULL: none
+    int64_t beside,
+            between;    // temporaries of programs beside the pool; of those between steps
+    executable *loaded; // the program loaded last; NULL: none
     bool times_nodes;
     comm *comm; // NULL: one rank
     mesh mesh;
-    drv_status failed; // of the instruction that has just run
+    drv_status failed; // result of the instruction that has just run
 } cpu_backend;
 
 static cpu_backend *self(backend *b) {
     return (cpu_backend *)b;
 }
 
-// The ranks along an axis of a graph's mesh: the job's, or that of an update.
+// Returns the ranks along an axis of a graph's mesh, which is the job's or that of an update.
 static comm_group *group_along(cpu_backend *b, const mesh *m, mesh_axis axis) {
     if (axis == AXIS_DATA && (m->groups || m->size[axis] != b->mesh.size[axis]))
         return comm_owners(b->comm, &b->mesh);
@@ -61,7 +62,7 @@ static bool is_mesh_of(const cpu_backend *b, const mesh *m) {
     return memcmp(m, &b->mesh, sizeof *m) == 0 || memcmp(m, &update, sizeof *m) == 0;
 }
 
-// Those of the tensor ranks that work with the key-value head of this one.
+// Returns the tensor ranks that share this rank's key-value head.
 static comm_group *replicas_of(cpu_backend *b, const comm_group *along, int replicas) {
     const int first = group_place(along) / replicas * replicas;
     int *ranks = ARENA_ARRAY(b->a, int, replicas);
@@ -70,27 +71,27 @@ static comm_group *replicas_of(cpu_backend *b, const comm_group *along, int repl
     return comm_ranks(b->comm, "replicas of a key-value head", ranks, replicas);
 }
 
-// The ranks of the axis that a node knows of: those it has messages of, times the groups of them.
+// Returns the size of a node's axis: the ranks that exchange messages, times the number of groups.
 static int ranks_of_axis(const node *n, const mesh *update) {
     const mesh_use *use = &n->attrs.mesh;
     if (use->across) return use->ranks * (update->size[use->axis] / mesh_groups(update));
     return use->groups ? use->ranks * use->groups : use->ranks;
 }
 
-// The ranks along an axis of a mesh, those of this rank's group, or those of other groups that hold
-// the same shards as this one.
+// Returns the ranks along an axis of a mesh, or those of this rank's group, or those of other
+// groups that hold the same shards.
 static comm_group *ranks_along(cpu_backend *b, const mesh *m, const mesh_use *use) {
     if (use->groups) return comm_weight_group(b->comm, &b->mesh);
     if (use->across) return comm_same_shards(b->comm, &b->mesh);
     return group_along(b, m, (mesh_axis)use->axis);
 }
 
-// The ranks along the axis of a collective, or some of them.
+// Finds the ranks of a collective: those along its axis, or some of them.
 static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_group **out) {
     *out = NULL;
     if (n->attrs.mesh.ranks <= 1) return DRV_OK;
     const mesh_axis axis = (mesh_axis)n->attrs.mesh.axis;
-    const mesh update = mesh_of_update(m); // over which gradients are summed
+    const mesh update = mesh_of_update(m); // the mesh over which gradients are summed
     const int ranks = ranks_of_axis(n, &update);
     if (n->attrs.sum.data_ranks && update.size[axis] == ranks) m = &update;
     if (m->size[axis] != ranks || !is_mesh_of(b, m))
@@ -134,7 +135,7 @@ static const char *label_of(arena *a, const node *n) {
     return n->phase == PHASE_UPDATE ? op : arena_printf(a, "%s of %s", op, weight);
 }
 
-// Notes what asynchronous nodes may be writing of that which a node reads and writes.
+// Lists the inputs and outputs of a node that asynchronous nodes may be writing.
 static void watch_writers(cpu_backend *b, const plan *p, state *const *arriving, instruction *ins) {
     const node *n = ins->node;
     ins->touched = store_touched(&b->states, p, arriving, n);
@@ -187,8 +188,8 @@ static drv_status prepare(backend *base) {
     return DRV_OK;
 }
 
-// Returns where a program has its temporaries: behind the pool, or in its place. As a number, since
-// a program without temporaries has no arena: NULL + 0 is undefined.
+// Returns the address of a program's temporaries: behind the pool, or in its place. It is a number,
+// since there may be no arena, and NULL + 0 is undefined.
 static uintptr_t temporaries_of(const cpu_backend *b, const executable *e) {
     const int64_t before = e->plan->g->between_steps ? 0 : b->states.pool_bytes;
     return (uintptr_t)b->arena + (uintptr_t)before;
@@ -211,8 +212,8 @@ static void point(cpu_backend *b, executable *e, const tensor *t, void **pointer
     if (named->in_pool) note_pooled(b, e, (pooled){pointer, named});
 }
 
-// Links each instruction to the next product of rows: from the last one on, which is followed by
-// the first one of the next run.
+// Links each instruction to the next product of a single row. The last product is followed by the
+// first one of the next run.
 static void link_products(executable *e) {
     const instruction *next = NULL;
     for (int i = 2 * e->n_code; i-- > 0;) {
@@ -257,7 +258,7 @@ static const double *node_seconds(const executable *e, int64_t *n_runs) {
     return e->seconds;
 }
 
-// Nodes are timed only here: a node's time is the time since the end of the previous node.
+// The time of a node is the time since the end of the previous node.
 static void note_time(const instruction *ins, double *since) {
     const double now = clock_s();
     *ins->seconds += now - *since;
@@ -322,7 +323,7 @@ static int64_t held_bytes(backend *b) {
 }
 
 static const char *device(backend *b) {
-    (void)b; // they all compute on the one there is
+    (void)b; // there is only one processor
     return cpu_model_name();
 }
 

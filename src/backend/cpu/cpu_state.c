@@ -1,4 +1,4 @@
-// Pages of named state, and the operations that write them.
+// Allocates named state in pages, and tracks the asynchronous operations that write it.
 #include "backend/cpu/cpu_state.h"
 
 #include <stdatomic.h>

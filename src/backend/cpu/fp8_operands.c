@@ -1,4 +1,4 @@
-// Operands of products, rounded to fp8 into scratch before they are multiplied.
+// Rounds the operands of products to fp8, into scratch, before they are multiplied.
 #include "backend/cpu/fp8_operands.h"
 
 #include "base/round.h"

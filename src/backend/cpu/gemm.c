@@ -14,15 +14,15 @@
 
 // The arithmetic of products in this process.
 typedef struct gemm_rule {
-    const kernels *kernels, *kernels_bf16; // for fp32 and f64, and for bf16 operands
+    const kernels *kernels, *kernels_bf16; // for fp32 and f64 operands; for bf16 operands
     bool dot;                              // kernels_bf16 takes the bf16 dot product
-    const tile_kernels *tiles;             // these multiply bf16; NULL: kernels_bf16 does
+    const tile_kernels *tiles;             // multiply bf16; NULL: kernels_bf16 does
 } gemm_rule;
 
 struct gemm_machine {
     gemm_rule rule;
-    kernels kernels_bf16; // of the rule, those by tiles in their place
-    gemm **made;          // one for each shape: layers share them
+    kernels kernels_bf16; // those of the rule, with tile kernels where it has them
+    gemm **made;          // one for each shape, since layers share them
     int n_made, cap_made;
 };
 
@@ -166,12 +166,12 @@ static int64_t partial_sums_of_tree(const gemm_tree *tree) {
     return tree->partial_sums > 1 ? tree->partial_sums : 1;
 }
 
-// The cheapest grid with tiles of 64 to 512 rows and 96 to 1024 columns. Where the sums of a tile
-// wait for others they should stay in the cache: half as many rows and columns; so should a tile
-// that several products are added to: half as many rows, but not by AMX, which would pack b twice
-// as often. Plans of large models ask thousands of times, so grids of the same tiles are looked at
-// once, and a search ends where packing alone costs more than the best grid does: tiles only get
-// smaller from there.
+// Chooses the cheapest grid with tiles of 64 to 512 rows and 96 to 1024 columns. Sums of a tile
+// that wait for others should stay in the cache, so the limits are half as many rows and a third of
+// the columns. A tile to which several products are added should stay there too: half as many rows,
+// except with AMX, which would pack b twice as often. Plans of large models call this thousands of
+// times, so grids with the same tiles are tried once, and a search ends when packing alone costs
+// more than the best grid: from there on tiles only get smaller.
 static void choose_tiles(gemm *g, bool by_amx, int64_t threads) {
     const gemm_shape *s = &g->shape;
     const bool stays = tree_is_given(&g->tree) || (g->tree.partial_sums > 1 && !by_amx);
@@ -192,7 +192,7 @@ static void choose_tiles(gemm *g, bool by_amx, int64_t threads) {
     g->n_n = div_up(s->n, g->tile_n);
 }
 
-// Cuts a product, for what is planned and for what runs. The bits do not depend on it.
+// Divides a product into tiles, for a plan or for a run. The bits do not depend on the tiles.
 static gemm cut(const kernels *plain, bool by_amx, const gemm_shape *shape, const gemm_tree *tree,
         int64_t threads) {
     gemm g = {.shape = *shape, .plain = plain};
@@ -235,18 +235,18 @@ drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, co
     return DRV_OK;
 }
 
-// Returns the scratch of one thread: that of a tile.
+// Returns the scratch of one thread, which is that of a tile.
 static int64_t thread_bytes(const gemm *g) {
-    const gemm_shape t = tile_shape(g, false, false); // no other is larger
+    const gemm_shape t = tile_shape(g, false, false); // no other tile is larger
     return round_up(tree_is_given(&g->tree) ? tree_scratch_bytes(g, &t) : gemm_scratch_bytes(&t),
             64);
 }
 
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) {
-    // No back end opens with a level that is refused; what is planned without one is enough.
+    // A refused level never opens a back end, and any level will do for a plan without one.
     cpu_level level;
     if (cpu_level_chosen(&level) != DRV_OK) level = CPU_REF;
-    int64_t most = 0; // whether by AMX, which takes bf16 alone, is not known either
+    int64_t most = 0; // it is unknown, too, whether AMX will multiply bf16
     for (int by_amx = 0; by_amx <= (s->in == DT_BF16); by_amx++) {
         const gemm g = cut(kernels_for(level), by_amx, s, tree, threads);
         if (thread_bytes(&g) > most) most = thread_bytes(&g);

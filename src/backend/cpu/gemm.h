@@ -70,7 +70,7 @@ void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *worksp
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
 // gemm_peak: in the arithmetic of the type itself, best of `tries` of products of tile registers
-// alone where bf16 may go by them, else of a few square products by our kernels (one size up to 4
+// alone where bf16 may go by them, else of a few square products by our kernels (two sizes up to 4
 // tries, five sizes above); 0: there is no such arithmetic here.
 DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
         double *flops_per_s);

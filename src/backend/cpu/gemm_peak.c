@@ -7,7 +7,7 @@
 
 enum { N_BUFFERS = 4 }; // a, b, c, scratch
 
-// Turns of a loop of tile registers: some 2 ms where one product takes 16 cycles.
+// Iterations of a loop over tile registers: some 2 ms if a product takes 16 cycles.
 enum { SPINS = 100000 };
 
 typedef struct buffers {
@@ -29,7 +29,7 @@ static void fill_ones(dtype dt, int64_t n, void *p) {
     }
 }
 
-// Operands of ones, a result of zeros.
+// Allocates operands, all ones, and a result, all zeros.
 static drv_status get_buffers(const gemm_shape *shape, int64_t scratch_bytes, buffers *all) {
     const int64_t n[] = {shape->m * shape->k, shape->n * shape->k, shape->m * shape->n};
     const dtype dt[] = {shape->in, shape->in, shape->out};
@@ -80,8 +80,8 @@ static gemm_shape square(int64_t n, dtype dt) {
             .scale = 1};
 }
 
-// A quick look is at the second size alone, unless the first says that it would take long: a build
-// under ASan, or a machine whose cores others have.
+// A quick measurement tries two sizes, and skips the second if the first shows that it would take
+// long: in a build with ASan, or while other programs have the cores.
 static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, double *best) {
     enum { QUICK_TRIES = 4, QUICK_SIZES = 2, SIZES = 5 };
     static const int64_t sizes[SIZES] = {192, 768, 1024, 1536, 2048};
@@ -108,7 +108,7 @@ static void spin_tiles(void *arg, int64_t index, int thread) {
     (*tiles)->spin(SPINS);
 }
 
-// Each thread multiplies what is in its registers.
+// Measures tile products of registers, without memory, on all threads.
 static double tile_peak(const tile_kernels *tiles, int tries) {
     double best = 1e30;
     for (int i = 0; i < tries; i++) {

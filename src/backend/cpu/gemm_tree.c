@@ -19,10 +19,10 @@ bool tree_is_given(const gemm_tree *tree) {
     return tree->n_blocks > 1 || tree->n_segments > 1;
 }
 
-// Segments of a reduction block, and that of a last reduction block that is shorter.
+// Kinds of segments: those of a reduction block, and that of a shorter last reduction block.
 enum { SEGMENT_LENGTHS = MAX_SEGMENTS + 1 };
 
-// Elements of k of a segment (SEGMENT_LENGTHS kinds; 0: there is none).
+// Returns the length in k of a segment of a kind; 0: there is none.
 static int64_t run_length(const gemm_tree *tree, int kind) {
     return kind == MAX_SEGMENTS ? tree->last : kind < tree->n_segments ? tree->each[kind] : 0;
 }
@@ -37,8 +37,8 @@ static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int k
     return s;
 }
 
-// Returns whether a reduction block can be added to its left neighbour as the kernel ends: where
-// its sum is formed from 0 before that, in one block of the inner dimension.
+// Returns whether the kernel can add a reduction block to its left neighbour when it ends: it must
+// sum the block from 0 first, as one block of the inner dimension.
 static bool blocks_join_themselves(const gemm *g) {
     const gemm_tree *tree = &g->tree;
     return g->plain != &kernels_ref && tree->n_segments == 1 && tree->each[0] <= GEMM_WORDS &&
@@ -98,7 +98,7 @@ static void add_block(const tile_sum *t, int block, bool adds, char *sums) {
                 adds || i > 0, sums);
 }
 
-// The sum of reduction blocks [low, high), cut as in comm/join.h.
+// Sums reduction blocks [low, high), divided as in comm/join.h.
 static void join_blocks(const tile_sum *t, int low, int high, char *sums) {
     if (high - low == 1) {
         add_block(t, low, false, sums);

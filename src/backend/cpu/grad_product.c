@@ -1,4 +1,4 @@
-// Products that are added to gradients, in one of three ways. On one rank each reduction block is
+// Adds products to gradients, in one of three ways. On one rank each reduction block is
 // updated in place, partial sum after partial sum. A single sum over ranks is computed in scratch
 // and reduced by comm. If there are several sums (reduction blocks or partial sums), whose runs of
 // tokens may be on several ranks, the ranks exchange the results of all runs.
@@ -16,7 +16,7 @@ static bool ranks_join(const node *n) {
     return n->attrs.mesh.ranks > 1;
 }
 
-// Near-equal runs of n_tokens, the tokens of a partial sum.
+// Divides n_tokens, the tokens of a partial sum, into nearly equal runs.
 static gemm_tree tree_of_tokens(int blocks, int64_t n_tokens, int64_t partial_sums) {
     const gemm_tree chain = {.partial_sums = partial_sums};
     if (blocks < 2) return chain;
@@ -29,7 +29,7 @@ static gemm_tree tree_of_tokens(int blocks, int64_t n_tokens, int64_t partial_su
             .near = n_tokens};
 }
 
-// One of the products of a node; i: of runs that are a token longer than others.
+// One of the products of a node. Product 1 is for runs that are one token longer than others.
 typedef struct one_product {
     gemm_shape shape;
     gemm_tree tree;
@@ -67,15 +67,15 @@ static int64_t sum_bytes(const gemm_shape *shape) {
     return shape->m * shape->n * dtype_bytes(shape->out);
 }
 
-// The neighbouring runs that this rank has added before the exchange.
-static int64_t n_told(const node *n) {
+// Returns the number of sums that this rank sends, after it has added its neighbouring runs.
+static int64_t n_sent(const node *n) {
     return runs_of_rank(&n->attrs) / runs_joined_here(&n->attrs);
 }
 
 static int64_t joined_bytes(const node *n, const gemm_shape *shape) {
     if (!ranks_join(n)) return 0;
     if (!tells_runs(&n->attrs)) return round_up(sum_bytes(shape), 64);
-    const int64_t sums = runs_joined_here(&n->attrs) + n_told(n) * (1 + n->attrs.mesh.ranks);
+    const int64_t sums = runs_joined_here(&n->attrs) + n_sent(n) * (1 + n->attrs.mesh.ranks);
     return round_up(sum_bytes(shape) * sums, 64);
 }
 
@@ -98,21 +98,21 @@ typedef struct call {
     int64_t scratch_bytes;
 } call;
 
-// Multiplies the tokens from `first` on.
+// Runs product i on the tokens from `first` on.
 static void run_product(const call *c, int i, int64_t first, char *out) {
     const int64_t unit = dtype_bytes(c->shape->in);
     gemm_run(c->ins->gemm[i], c->a + first * c->shape->lda * unit,
             c->b + first * c->shape->ldb * unit, out, c->scratch, c->scratch_bytes);
 }
 
-static void in_place(const call *c) {
+static void add_in_place(const call *c) {
     const int row_blocks = row_blocks_of(&c->ins->node->attrs);
     for (int own_block = 0; own_block < row_blocks; own_block++)
         run_product(c, 0, c->shape->k / row_blocks * own_block,
                 (char *)c->ins->out[0] + own_block * sum_bytes(c->shape));
 }
 
-static void by_sum(const call *c) {
+static void reduce_sum(const call *c) {
     const instruction *ins = c->ins;
     const int64_t n = c->shape->m * c->shape->n;
     run_product(c, 0, 0, c->joined);
@@ -129,8 +129,8 @@ static void join_runs_of(const call *c, const char *first, int n, char *out) {
     join_parts(c->shape->out, COMM_SUM, run, n, c->shape->m * c->shape->n, out);
 }
 
-// Computes what this rank sends: its runs, added to the neighbours that are on this rank.
-static void find_runs(const call *c, char *told) {
+// Computes the sums that this rank sends: its runs, added to their neighbours on this rank.
+static void compute_runs(const call *c, char *told) {
     const op_attrs *attrs = &c->ins->node->attrs;
     const int64_t tokens = c->shape->k, runs = runs_of_rank(attrs), bytes = sum_bytes(c->shape);
     const int n_joined = runs_joined_here(attrs);
@@ -142,13 +142,13 @@ static void find_runs(const call *c, char *told) {
     }
 }
 
-static void by_told_runs(const call *c) {
+static void exchange_runs(const call *c) {
     const instruction *ins = c->ins;
     const op_attrs *attrs = &ins->node->attrs;
-    const int64_t bytes = sum_bytes(c->shape), mine = n_told(ins->node) * bytes;
+    const int64_t bytes = sum_bytes(c->shape), mine = n_sent(ins->node) * bytes;
     const int in_sum = runs_of_sum(attrs) / runs_joined_here(attrs);
     char *told = c->joined + runs_joined_here(attrs) * bytes, *all = told + mine;
-    find_runs(c, told);
+    compute_runs(c, told);
     if (ins->group) *ins->failed = comm_all_gather(ins->group, told, mine, NULL, all);
     for (int64_t i = 0; i < sums_of_tokens(attrs); i++) {
         char *sum = all + i * in_sum * bytes;
@@ -169,9 +169,9 @@ void grad_product_run(const instruction *ins, const gemm_shape *shape, const voi
             .scratch = (char *)ins->workspace + joined,
             .scratch_bytes = ins->workspace_bytes - joined};
     if (!ranks_join(ins->node))
-        in_place(&c);
+        add_in_place(&c);
     else if (tells_runs(&ins->node->attrs))
-        by_told_runs(&c);
+        exchange_runs(&c);
     else
-        by_sum(&c);
+        reduce_sum(&c);
 }

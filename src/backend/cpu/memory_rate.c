@@ -1,4 +1,4 @@
-// Two walks over memory beyond any cache, by all threads.
+// Measures the rate of memory by two loops over more memory than any cache holds, on all threads.
 #include "backend/cpu/memory_rate.h"
 
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 // Processors have up to 16 MiB of cache a core.
 enum { PIECE = 1 << 18, LEAST_BYTES = 128 << 20, BYTES_A_THREAD = 32 << 20 };
 
-typedef uint64_t __attribute__((may_alias)) word; // two floats, whatever they are
+typedef uint64_t __attribute__((may_alias)) word; // two floats, not interpreted
 
 typedef struct walk {
     const kernels *by;

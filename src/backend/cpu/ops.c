@@ -1,4 +1,4 @@
-// The table of rows (cpu_op.h). The rows are in run_*.c, one file per family, as in ir/ops/.
+// The table of rows (cpu_op.h). The rows are in run_*.c, one file for each family, as in ir/ops/.
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
 

@@ -19,18 +19,18 @@ typedef struct backward {
     ring_pass pass;
     ring_keys keys;
     ring_tree queries, dkeys;
-    float *dq;       // slots of the first tree, by chunk [u][H][D]
-    float *dk;       // slots of the second, a run of dkeys (ring_pass.h)
-    float *parts[2]; // of what is found for another rank, block by block; one is under way
-    float *found;    // as parts, of each reduction block of heads: [..][D] is [..][reduction
-                     // block][D]; else NULL
-    float *whole;    // dkeys block by block, before replicas cut them in runs; else NULL
-    char *join;      // memory for that
-    char *rounded;   // dkeys of the compute type, of all replicas; else NULL
-    float *part;     // of the kernels
+    float *dq;       // slots of the tree `queries`, by chunk [u][H][D]
+    float *dk;       // slots of the tree `dkeys`, a range of dkeys each (ring_pass.h)
+    float *parts[2]; // gradients for another rank, block by block; one buffer is being sent
+    float *found; // like parts, but [..][reduction block of heads][D] instead of [..][D]; NULL: one
+                  // block
+    float *whole; // dkeys block by block, before replicas divide them; NULL: no replicas
+    char *join;   // scratch for dividing them
+    char *rounded; // dkeys in the compute type, of all replicas; NULL: no replicas
+    float *part;   // partial sums of the kernels
     char *scratch;
-    comm_transfer moving[2]; // of dkeys: what is received, what is sent
-    int received, from;      // its slot, -1: nothing is under way; the rank that it comes from
+    comm_transfer moving[2]; // of dkeys: the receive and the send
+    int received, from;      // slot of the receive, -1: none is pending; rank that sends it
 } backward;
 
 static int64_t place_all(const ring *shape, char *base, int n_threads, backward *out) {
@@ -118,7 +118,7 @@ typedef struct heads_call {
     int blocks;
 } heads_call;
 
-enum { HEADS_CHUNK = 256 }; // of n
+enum { HEADS_CHUNK = 256 }; // elements of n
 
 static void join_heads_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -207,7 +207,7 @@ static drv_status finish_dkeys(backward *b) {
     return DRV_OK;
 }
 
-// parts: of the rank whose keys were there in this hop.
+// Sends the gradients of the keys of this hop to the rank that owns the keys.
 static drv_status send_dkeys(backward *b, int hop, const float *parts) {
     const ring *r = b->pass.r;
     const int64_t bytes = r->run_floats * (int64_t)sizeof(float);
@@ -261,7 +261,7 @@ static void put_rounded(const ring *r, void *to, const float *from, int64_t n) {
         ((uint16_t *)to)[i] = f32_to_bf16(from[i]);
 }
 
-// The runs of all replicas.
+// Rounds this rank's range of dkeys, and gathers the ranges of all replicas.
 static drv_status gather_dkeys(const backward *b) {
     const ring *r = b->pass.r;
     const int64_t bytes = r->run_floats * dtype_bytes(r->dt);
@@ -270,7 +270,7 @@ static drv_status gather_dkeys(const backward *b) {
     return comm_all_gather(r->ins->replicas, mine, bytes, NULL, b->rounded);
 }
 
-// From element `from` of dkeys.
+// Writes n elements of dkeys, from element `from` on, to element `to` of the output.
 static void put_dkeys(const backward *b, int64_t to, int64_t from, int64_t n) {
     const ring *r = b->pass.r;
     const int64_t unit = dtype_bytes(r->dt);

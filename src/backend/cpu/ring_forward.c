@@ -13,8 +13,8 @@ typedef struct forward {
     ring_pass pass;
     ring_keys keys;
     ring_tree tree;
-    float *slots, *extra; // extra: of one chunk
-    bool *seen;           // by slot and chunk: it has seen a key
+    float *slots, *extra; // extra: one chunk
+    bool *seen;           // by slot and chunk: whether a query has seen a key
     char *scratch;
     int64_t chunk_floats;
 } forward;
@@ -44,7 +44,7 @@ static bool *seen_of(const forward *f, int slot, int chunk) {
 // --- joins
 typedef struct join_call {
     const forward *f;
-    int chunk; // -1: all, of two slots
+    int chunk; // -1: all chunks of two slots
     float *left;
     const float *right;
     int left_slot, right_slot;
@@ -54,7 +54,7 @@ static float exp_of(float x) {
     return (float)drv_exp((double)x);
 }
 
-// The first takes in the second.
+// Combines the partial results of `right` into `left`.
 static void join_rows(const ring *r, float *left, const float *right, int64_t first, int64_t n) {
     const int64_t d = r->head_dim, lse = r->u * r->heads * d;
     for (int64_t t = first; t < first + n; t++)
@@ -108,7 +108,7 @@ static void forward_unit(const kernels *k, const attention_args *args, int64_t u
 }
 
 // Adds the attention of the queries of chunk q to chunk k of the current keys.
-static void see(forward *f, int slot, int q, int source, int k) {
+static void attend(forward *f, int slot, int q, int source, int k) {
     const ring *r = f->pass.r;
     const instruction *ins = r->ins;
     attention_args args = ring_args(r);
@@ -128,13 +128,13 @@ static void see(forward *f, int slot, int q, int source, int k) {
     ring_keys_test(&f->keys);
 }
 
-static void see_block(forward *f, int source, int own_block) {
+static void attend_block(forward *f, int source, int own_block) {
     const zigzag *z = &f->pass.r->zigzag;
     const int slot = ring_tree_take(&f->tree), block = source * z->blocks_here + own_block;
     for (int q = 0; q < zigzag_chunks(z); q++) {
         *seen_of(f, slot, q) = false;
         for (int half = 0; half < ZIGZAG_HALVES; half++)
-            see(f, slot, q, source, own_block * ZIGZAG_HALVES + half);
+            attend(f, slot, q, source, own_block * ZIGZAG_HALVES + half);
     }
     ring_tree_add(&f->tree, (block_run){block, block + 1}, slot);
 }
@@ -179,7 +179,7 @@ static drv_status run_pass(forward *f) {
     for (int hop = 0; hop < r->zigzag.ranks; hop++) {
         ring_keys_start(&f->keys, hop);
         for (int own_block = r->zigzag.blocks_here - 1; own_block >= 0; own_block--)
-            see_block(f, ring_source(r, hop), own_block);
+            attend_block(f, ring_source(r, hop), own_block);
         DRV_TRY(ring_keys_finish(&f->keys));
     }
     output_call call = {f, ring_tree_result(&f->tree)};

@@ -1,4 +1,4 @@
-// Serves both directions of the ring: its shape, pairs of chunks, keys that travel.
+// Used by both directions of the ring: its shape, pairs of chunks, and the keys that travel.
 #include "backend/cpu/ring_pass.h"
 
 #include <string.h>
@@ -6,9 +6,9 @@
 #include "backend/cpu/ring_tree.h"
 #include "base/round.h"
 
-enum { RING_BLOCK = 64 }; // tokens of a unit of work that is not a kernel's
+enum { RING_BLOCK = 64 }; // tokens of a unit of work outside the kernels
 
-// The fewest groups of heads that give a team enough blocks of queries, by the shape alone.
+// Returns the fewest groups of heads that give a team enough blocks of queries, by the shape only.
 static int groups_of_pass(int n_groups, int64_t u) {
     enum { UNITS = 64 };
     const int64_t blocks = div_up(u, ATTENTION_BLOCK);

@@ -1,9 +1,9 @@
-// A fixed tree over reduction blocks that arrive in any order.
+// Adds reduction blocks, which arrive in any order, in a fixed tree.
 #include "backend/cpu/ring_tree.h"
 
 #include "base/status.h"
 
-// The node that `of` is half of; *other: the other half.
+// Returns the node of which `of` is one half; *other is the other half.
 static block_run parent(int n_blocks, block_run of, block_run *other) {
     block_run node = {0, n_blocks};
     for (;;) {
@@ -64,12 +64,12 @@ int ring_tree_result(const ring_tree *t) {
     return t->waiting[0].slot;
 }
 
-// --- how many slots
+// --- number of slots
 static void join_nothing(void *ctx, int left, int right) {
     (void)ctx, (void)left, (void)right;
 }
 
-// Falling from `first` on, once around. (Rising order needs no more: counted up to 64 ranks.)
+// Counts slots for falling order from `first` on. (Rising order needs no more, up to 64 ranks.)
 static int slots_from(int n_ranks, int row_blocks, int first) {
     ring_tree t = {.n_blocks = n_ranks * row_blocks,
             .n_slots = RING_TREE_SLOTS,

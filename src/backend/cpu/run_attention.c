@@ -1,4 +1,5 @@
-// Attention of whole rows, its gradient, and attention over a cache of keys and values (generation).
+// Computes attention of whole rows, its gradient, and attention over a key-value cache
+// (generation).
 #include <string.h>
 
 #include "backend/cpu/ring_pass.h"
@@ -19,13 +20,13 @@ static attention_args attention_shape(const node *n, dtype dt) {
 
 typedef struct attention_call {
     const instruction *ins;
-    attention_args args;   // of one sequence
-    int64_t first, n;      // sequences, of the gradient
+    attention_args args;   // for one sequence
+    int64_t first, n;      // sequences, for the gradient
     int64_t scratch_bytes; // of a thread
     char *scratch;         // by thread
 } attention_call;
 
-// Units of all sequences, one after the other: threads wait for each other once.
+// Runs the units of all sequences as one loop, so that threads wait for each other only once.
 static void attention_of_rows(void *arg, int64_t unit, int thread) {
     const attention_call *call = arg;
     const instruction *ins = call->ins;
@@ -63,9 +64,9 @@ static int64_t attention_workspace(const node *n, int n_threads) {
 
 const cpu_op cpu_op_attention = {.run = attention, .workspace = attention_workspace};
 
-// --- gradient: partial sums of all units first, then their sums, of a few sequences at a time
-// Sequences that are taken together: enough for two units a thread, an early and a late one, and no
-// more, so that their partial sums stay small.
+// --- gradient: partial sums of all units, then their sums, for a few sequences at a time
+// Returns how many sequences are processed together: enough for two units a thread, an early and a
+// late one, but no more, so that their partial sums stay small.
 static int64_t sequences_at_once(const node *n, const attention_args *args, int n_threads) {
     const int64_t all = n->in[1]->dim[0] / args->seq,
                   want = div_up(2 * n_threads, attention_grad_units(args));
@@ -76,7 +77,7 @@ static int64_t attention_part_bytes(const attention_args *args) {
     return round_up(attention_part_floats(args) * (int64_t)sizeof(float), 64);
 }
 
-// The arguments of sequence i of those at once.
+// Returns the arguments of sequence i of those processed together.
 static attention_args grad_args(const attention_call *call, int64_t i) {
     const instruction *ins = call->ins;
     const node *n = ins->node;
@@ -94,7 +95,7 @@ static attention_args grad_args(const attention_call *call, int64_t i) {
     return args;
 }
 
-// The first units of all sequences first: they take the longest.
+// The first units of all sequences run first, since they take longest.
 static void attention_grad_unit(void *arg, int64_t i, int thread) {
     const attention_call *call = arg;
     const attention_args args = grad_args(call, i % call->n);
@@ -157,7 +158,7 @@ static void fill_cache(const instruction *ins, int output) {
 static attention_args cache_shape(const node *n) {
     attention_args args = attention_shape(n, n->in[0]->dt);
     args.capacity = n->in[1]->dim[1];
-    args.first = args.capacity - 1; // the most there may be before a row
+    args.first = args.capacity - 1; // the most keys before a row
     return args;
 }
 
@@ -166,8 +167,8 @@ static int64_t row_part_bytes(const node *n) {
     return round_up(row_attention_part_bytes(&args), 64);
 }
 
-// Cuts the units into at most twice as many runs as there are threads: a thread reads consecutive
-// cache memory, and other threads take over the runs of one that is late.
+// Divides the units into at most twice as many runs as there are threads: a thread reads
+// consecutive memory, and other threads take over the runs of a late one.
 static int64_t row_runs(const attention_call *call) {
     const int64_t units = row_attention_units(&call->args), most = 2 * (int64_t)par_threads();
     return units < most ? units : most;
@@ -181,8 +182,8 @@ static void row_run(void *arg, int64_t run, int thread) {
                 call->scratch + thread * call->scratch_bytes);
 }
 
-// A single row sees all keys that it is given: those before its window are not.
-static void see_window(attention_args *args) {
+// A single row sees all keys that it gets, so keys before its window are left out.
+static void skip_to_window(attention_args *args) {
     const int64_t before = args->window && args->first >= args->window
                                    ? args->first - args->window + 1
                                    : 0,
@@ -198,9 +199,8 @@ static void attention_unit(void *arg, int64_t unit, int thread) {
             call->scratch + thread * call->scratch_bytes);
 }
 
-// Rows follow each other in the cache. A single one, as in decoding, is cut by keys, several by
-// blocks of queries: a row of a prompt has the same bits whatever rows go through with it, if they
-// are not alone.
+// Rows are consecutive in the cache. A single row, as in decoding, is divided by keys, several rows
+// by blocks of queries. So a row of a prompt has the same bits with any other rows, but not alone.
 static void cached_attention(const instruction *ins) {
     attention_args args = cache_shape(ins->node);
     attention_call call = {.ins = ins};
@@ -218,7 +218,7 @@ static void cached_attention(const instruction *ins) {
         par_for(attention_units(&args), attention_unit, &call);
         return;
     }
-    see_window(&call.args);
+    skip_to_window(&call.args);
     call.scratch += row_part_bytes(ins->node);
     par_for(row_runs(&call), row_run, &call);
     ins->kernels->row_attention_join(&call.args, ins->workspace);

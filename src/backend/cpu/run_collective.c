@@ -1,7 +1,7 @@
-// Collectives. A tensor is [outer, dim, inner] around the dim that is cut; where outer is more than
-// one, parts are not contiguous and are packed on the way.
+// Collectives. A tensor is [outer, dim, inner] around the dim that ranks divide. If outer is more
+// than 1, parts are not contiguous and are packed for the message.
 //
-// Workspace: what comm joins from, then (outer > 1) the whole tensor by parts.
+// Workspace: scratch of comm, then (if outer > 1) the whole tensor by parts.
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
@@ -9,11 +9,11 @@
 #include "ir/wire.h"
 
 typedef struct cut {
-    int64_t outer, part_bytes; // bytes: of one part in one of `outer`
+    int64_t outer, part_bytes; // part_bytes: of one part for one index of `outer`
     int ranks;
 } cut;
 
-// whole: the tensor that has all parts.
+// `whole` is the tensor that has all parts.
 static cut cut_of(const node *n, const tensor *whole) {
     cut c = {1, dtype_bytes(whole->dt), n->attrs.mesh.ranks};
     for (int d = 0; d < n->attrs.mesh.dim; d++)
@@ -24,7 +24,7 @@ static cut cut_of(const node *n, const tensor *whole) {
     return c;
 }
 
-// Between [outer, ranks, part] and [ranks, outer, part].
+// Copies from [outer, ranks, part] to [ranks, outer, part] (`pack`), or back.
 static void repack(const cut *c, const char *from, char *to, bool pack) {
     for (int64_t o = 0; o < c->outer; o++)
         for (int r = 0; r < c->ranks; r++) {
@@ -105,5 +105,5 @@ static int64_t scatter_workspace(const node *n, int n_threads) {
 
 const cpu_op cpu_op_reduce_scatter = {.run = reduce_scatter, .workspace = scatter_workspace};
 
-// An alias: only its gradient is work.
+// An alias; only its gradient computes.
 const cpu_op cpu_op_share = {.run = NULL};

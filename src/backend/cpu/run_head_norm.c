@@ -1,8 +1,8 @@
 // Norms of the heads of queries and keys, and their gradients (ir/ops/head_norm.c), by the kernels
 // of rmsnorm, which treat the heads of a token as rows.
 //
-// Legend: D head_dim; S sums over tokens (ir/token_sums.h); Q, K heads of queries and keys, all
-// those that are normalised: H = Q + K.
+// Legend: D head_dim; S sums over tokens (ir/token_sums.h); Q, K heads of queries and keys, H = Q +
+// K all heads that are normalised.
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
@@ -22,7 +22,7 @@ static head_shape shape_of(const node *n) {
             .width = (attrs->heads.n_heads + 2 * attrs->heads.n_kv_heads) * attrs->heads.head_dim};
 }
 
-// The columns of values, from input `from` to output 0.
+// Copies the columns of values from input `from` to output 0.
 static void copy_values(const instruction *ins, int from, const head_shape *shape, int64_t row) {
     const int64_t at = row * shape->width + shape->all * shape->d;
     if (ins->out[0] != ins->in[from])
@@ -47,8 +47,7 @@ static void head_norm_rows(const instruction *ins, int64_t first_row, int64_t ro
 
 const cpu_op cpu_op_head_norm = {.rows = head_norm_rows};
 
-// --- gradient. Workspace: what the heads here give to each sum, acc [S][H][D] | the same of all
-// ranks, by place.
+// --- gradient. Workspace: sums over each head here, acc [S][H][D] | the same of all ranks, by place.
 static int64_t vector_bytes(const node *n) {
     return n->attrs.heads.head_dim * dtype_bytes(dtype_acc(n->in[1]->dt));
 }
@@ -57,7 +56,7 @@ static int64_t given_bytes(const node *n) {
     return sums_of_tokens(&n->attrs) * shape_of(n).all * vector_bytes(n);
 }
 
-// Head `c % H` of the tokens of sum `c / H`.
+// Computes head `c % H` for the tokens of sum `c / H`.
 static void head_norm_grad_head(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -77,8 +76,8 @@ static void head_norm_grad_head(void *arg, int64_t c, int thread) {
     }
 }
 
-// Adds heads [first, first + n_heads) of each rank that is the first of `replicas`, in the order of
-// ranks, and the sum to output o.
+// Adds heads [first, first + n_heads) of every `replicas`-th rank in the order of ranks, and adds
+// the sum to output o.
 static void add_heads(const instruction *ins, char *given, int64_t sum, int64_t first,
         int64_t n_heads, int replicas, int o) {
     const node *n = ins->node;

@@ -1,16 +1,16 @@
 // Key-value heads that several tensor ranks share (ir/ops/kv_heads.c): assembles shares, sums the
 // gradients of whole heads, and takes a share.
 //
-// Legend: N tokens; W columns of k and v together in what is packed: those of a share or a whole.
+// Legend: N tokens.
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
 #include "ir/wire.h"
 
-// Columns, in numbers.
+// Numbers of columns.
 typedef struct kv_columns {
-    int64_t q, head, share; // of all queries; of k or of v as a whole; of a rank's part of one
+    int64_t q, head, share; // of all queries; of a whole k or v; of a rank's share of one
     int replicas;
 } kv_columns;
 
@@ -88,7 +88,7 @@ static void gather_kv(const instruction *ins) {
     if (*ins->failed == DRV_OK) par_for(chunks, put_whole, &call);
 }
 
-static int64_t kv_numbers(const node *n) { // of wholes
+static int64_t kv_numbers(const node *n) { // of whole k and v
     return tokens_of(n) * 2 * n->attrs.heads.head_dim;
 }
 
@@ -115,11 +115,12 @@ static void slice_rows(const instruction *ins, int64_t first, int64_t n) {
 
 const cpu_op cpu_op_slice_kv = {.rows = slice_rows};
 
-// An alias: only its gradient is work.
+// An alias; only its gradient computes.
 const cpu_op cpu_op_share_kv = {.run = NULL};
 
-// --- join_kv. Each replica joins a run of the numbers of k and v, [N][k, v], and rounds it; all
-// get all. Workspace: partial sums | what comm joins from | the sums of a run | all, rounded.
+// --- join_kv. Each replica adds one range of the numbers of k and v, [N][k, v], and rounds it;
+// then all gather the ranges. Workspace: partial sums | scratch of comm | sums of a range | all,
+// rounded.
 typedef struct join_call {
     const instruction *ins;
     kv_columns of;
@@ -140,7 +141,7 @@ static int64_t place_all(const node *n, char *base, join_call *out) {
     return used;
 }
 
-// Columns of q, rounded; those of k and v to where they are joined.
+// Rounds the columns of q, and copies those of k and v to the partial sums.
 static void begin_join(void *arg, int64_t c, int thread) {
     (void)thread;
     const join_call *call = arg;

@@ -1,4 +1,4 @@
-// The ops of low-rank branches: products on column ranges of what they read or write.
+// The ops of low-rank branches: products on ranges of columns of their inputs or outputs.
 #include <string.h>
 
 #include "backend/cpu/grad_product.h"
@@ -6,14 +6,14 @@
 
 _Static_assert((int)MAX_BRANCHES <= (int)MAX_GEMMS, "a product for each branch");
 
-// One product and where its operands begin, in elements.
+// One product, and the elements at which its operands begin.
 typedef struct branch {
     gemm_shape shape;
     int64_t a, c;
 } branch;
 
-// First column of a branch in t, whose B are the inputs from `first` on.
-static int64_t from_of(const node *n, int first, int i) {
+// Returns the first column of branch i in t; the inputs from `first` on are the B of the branches.
+static int64_t first_column(const node *n, int first, int i) {
     int64_t from = 0;
     for (int k = 0; k < i; k++)
         from += n->in[first + k]->dim[1];
@@ -35,7 +35,7 @@ static branch up_branch(const node *n, int i) {
                             .out = y->dt,
                             .accumulate = true,
                             .scale = n->attrs.low_rank.branches[i].alpha},
-            from_of(n, 2, i), n->attrs.low_rank.branches[i].column};
+            first_column(n, 2, i), n->attrs.low_rank.branches[i].column};
 }
 
 // dt_i = alpha dy[:, columns] B_i
@@ -51,7 +51,7 @@ static branch grad_branch(const node *n, int i) {
                             .in = dy->dt,
                             .out = dt->dt,
                             .scale = n->attrs.low_rank.branches[i].alpha},
-            n->attrs.low_rank.branches[i].column, from_of(n, 1, i)};
+            n->attrs.low_rank.branches[i].column, first_column(n, 1, i)};
 }
 
 // acc += alpha dy[:, columns]^T t_i
@@ -71,7 +71,7 @@ static gemm_shape grad_b_shape(const node *n) {
             .scale = n->attrs.low_rank.branches[0].alpha};
 }
 
-// Returns the tree over the columns of a branch, over which dt is a sum.
+// Returns the tree over the columns of a branch that dt sums over.
 static gemm_tree branch_tree(const node *n, const branch *part) {
     const gemm_tree none = {0};
     const int blocks = n->op == OP_lora_up_grad ? n->attrs.sum.blocks : 0;
@@ -79,7 +79,7 @@ static gemm_tree branch_tree(const node *n, const branch *part) {
     return (gemm_tree){.n_blocks = blocks, .n_segments = 1, .each = {part->shape.k / blocks}};
 }
 
-// The products of a node with a B for each branch, and the input that is the first B.
+// Return product i of a node with a B for each branch, and the index of the first B.
 static branch branch_of(const node *n, int i) {
     return n->op == OP_lora_up ? up_branch(n, i) : grad_branch(n, i);
 }

@@ -1,13 +1,13 @@
-// linear_cross_entropy and its gradient, one chunk of rows after the other: the logits in the
-// accumulation type, then their gradient in the compute type in the same memory. Each reduction
-// block of the row (row_blocks) begins a new chunk, so that a block is computed as on a rank that
-// has only this one. A chunk holds whole partial sums (docs/adr/0026), which are added to the
-// gradient of the table one after the other, or part of a single partial sum.
+// Computes linear_cross_entropy and its gradient, one chunk of rows after the other: the logits in
+// the accumulation type, then their gradient in the compute type in the same memory. Each reduction
+// block of the row (row_blocks) begins a new chunk, so that it is computed as on a rank that has
+// only this one. A chunk holds whole partial sums (docs/adr/0026), which are added to the gradient
+// of the table one after the other, or part of one partial sum.
 //
-// Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
-// gradient is an output; of a vocabulary in reduction blocks, or split over ranks, also: what this
-// rank and all ranks have found of each row of a chunk in each reduction block | the sums of
-// exponents of this rank's | where it is summed apart, the gradient of the table.
+// Workspace: logits of a chunk | scratch of the products | loss of each row (double; without
+// gradient it is an output). If the vocabulary has reduction blocks or is split over ranks, also:
+// row_part of each row of a chunk in each reduction block, of this rank and of all ranks | sums of
+// exponentials of this rank | the gradient of the table, if it is summed apart.
 #include <math.h>
 #include <string.h>
 
@@ -16,33 +16,33 @@
 #include "base/round.h"
 #include "ir/token_sums.h"
 
-enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
+enum { LOGITS, DH, DW, N_PRODUCTS }; // of a full chunk; those of a shorter last chunk follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
 
 // The partial softmax of a row in one reduction block of the vocabulary.
 typedef struct row_part {
-    double lse; // log of the sum of exponents
+    double lse; // log of the sum of exponentials
     double own; // logit of the label; -inf: it is in another reduction block
 } row_part;
 
 typedef struct loss_call {
     const instruction *ins;
-    char *logits, *scratch; // of products, so many bytes
+    char *logits, *scratch; // scratch: of products
     int64_t scratch_bytes;
     double *loss; // by row
     int64_t first, n_vocab;
     dtype dt;
     bool grad;
-    // For a vocabulary in reduction blocks: [m][blocks] of this rank, [ranks][m][blocks] of all;
-    // and of exp(logit - largest of the reduction block), which take the place of the logits, the
-    // sums [m][blocks].
+    // If the vocabulary has reduction blocks: `mine` [m][blocks] of this rank, `all`
+    // [ranks][m][blocks], and `sums` [m][blocks] of exp(logit - largest in the block), which
+    // replace the logits.
     int blocks;
     int64_t block; // rows of the table
     row_part *mine, *all;
     double *sums;
     int64_t m;
     char *dw,
-            *apart; // gradient of the table, of a reduction block of the row; NULL: not summed apart
+            *apart; // gradient of the table, for a reduction block of the row; NULL: not summed apart
     int64_t partial_sum; // rows
 } loss_call;
 
@@ -144,7 +144,7 @@ static int64_t rows_per_block(const node *n) {
                                    : n->in[1]->dim[0];
 }
 
-// The sum over the vocabulary in dh.
+// Returns the tree of the sum over the vocabulary in dh.
 static gemm_tree vocabulary_tree(const node *n) {
     const int64_t block = rows_per_block(n), rest = n->in[1]->dim[0] % block;
     gemm_tree tree = {.n_blocks = n->attrs.sum.blocks, .n_segments = n->attrs.sum.blocks > 0};
@@ -205,7 +205,7 @@ static int64_t loss_workspace(const node *n, int n_threads) {
 }
 
 // --- rows of a vocabulary in reduction blocks
-// Place of the label in this rank's part; not in [0, n_vocab): it is another rank's, or none.
+// Returns the label's index in this rank's part; outside [0, n_vocab): another rank's, or none.
 static int64_t label_here(const loss_call *call, int64_t row) {
     const comm_group *group = call->ins->group;
     const int64_t before = group ? (int64_t)group_place(group) * call->blocks * call->block : 0;
@@ -223,7 +223,7 @@ static double logit_at(dtype acc, const char *logits, int64_t i) {
 }
 
 // Replaces the logits by their exponentials.
-static void look_at_row(void *arg, int64_t r, int thread) {
+static void exponentiate_row(void *arg, int64_t r, int thread) {
     (void)thread;
     const loss_call *call = arg;
     const dtype acc = dtype_acc(call->dt);
@@ -261,7 +261,7 @@ static row_part join_parts_of(const loss_call *call, int64_t r) {
     return whole;
 }
 
-// The gradient of the row's loss, or of the sum that it is part of.
+// Returns the gradient of the row's loss, or of the sum that includes it.
 static double scale_of(const loss_call *call, int64_t row) {
     const node *loss = call->ins->node;
     const bool of_tokens = loss->in[3]->dim[0] == loss->in[0]->dim[0];
@@ -278,7 +278,7 @@ static void put_number(dtype dt, char *p, int64_t i, double x) {
             (size_t)dtype_bytes(dt));
 }
 
-static void split_row(void *arg, int64_t index, int thread) {
+static void finish_row(void *arg, int64_t index, int thread) {
     (void)thread;
     const loss_call *call = arg;
     const int64_t row = call->first + index, label = label_here(call, row);
@@ -293,8 +293,7 @@ static void split_row(void *arg, int64_t index, int thread) {
     }
     const int64_t acc_bytes = dtype_bytes(dtype_acc(call->dt)), bytes = dtype_bytes(call->dt);
     const double scale = scale_of(call, row);
-    // In rising order: a reduction block's gradient takes the place of exponentials that are done
-    // with.
+    // In rising order: a gradient overwrites only exponentials that are no longer needed.
     for (int block = 0; block < call->blocks; block++) {
         const int64_t begin = block * call->block, at = index * call->blocks + block;
         const double share = drv_exp(call->mine[at].lse - whole.lse);
@@ -305,23 +304,23 @@ static void split_row(void *arg, int64_t index, int thread) {
         put_number(call->dt, logits, label, scale * (drv_exp(whole.own - whole.lse) - 1));
 }
 
-static void look_and_split(void *arg, int64_t r, int thread) {
-    look_at_row(arg, r, thread);
-    split_row(arg, r, thread);
+static void process_row(void *arg, int64_t r, int thread) {
+    exponentiate_row(arg, r, thread);
+    finish_row(arg, r, thread);
 }
 
-static void split_rows(loss_call *call, int64_t m) {
+static void process_rows(loss_call *call, int64_t m) {
     const instruction *ins = call->ins;
     call->m = m;
     if (!ins->group) {
         call->all = call->mine;
-        par_for(m, look_and_split, call); // while the row is in the cache
+        par_for(m, process_row, call); // while the row is in the cache
         return;
     }
-    par_for(m, look_at_row, call);
+    par_for(m, exponentiate_row, call);
     const int64_t bytes = m * call->blocks * (int64_t)sizeof(row_part);
     *ins->failed = comm_all_gather(ins->group, call->mine, bytes, NULL, call->all);
-    if (*ins->failed == DRV_OK) par_for(m, split_row, call);
+    if (*ins->failed == DRV_OK) par_for(m, finish_row, call);
 }
 
 static void loss_row(void *arg, int64_t r, int thread) {
@@ -338,7 +337,7 @@ static void loss_row(void *arg, int64_t r, int thread) {
         memset(logits, 0, (size_t)(call->n_vocab * dtype_bytes(call->dt)));
 }
 
-// --- the gradient of the table, of one run of rows
+// --- the gradient of the table for one run of rows
 static void add_table_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const loss_call *call = arg;
@@ -348,7 +347,7 @@ static void add_table_chunk(void *arg, int64_t c, int thread) {
             call->apart + first * dtype_bytes(acc), call->dw + first * dtype_bytes(acc));
 }
 
-// Returns the memory in which the products of the chunks are summed; NULL: there are none.
+// Returns the memory in which the products of chunks are summed; NULL: the node has none.
 static char *begin_table(loss_call *call, int64_t own_block) {
     const node *loss = call->ins->node;
     if (!has_product(loss, DW)) return NULL;
@@ -368,7 +367,7 @@ static void multiply(const loss_call *call, const gemm *g, const void *a, const 
     gemm_run(g, a, b, c, call->scratch, call->scratch_bytes);
 }
 
-// m rows from call->first on.
+// Computes m rows from call->first on.
 static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     const instruction *ins = call->ins;
     const node *loss = ins->node;
@@ -376,7 +375,7 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     gemm *const *g = ins->gemm + (m < loss->attrs.vocabulary.chunk ? N_PRODUCTS : 0);
     multiply(call, g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits);
     if (call->blocks)
-        split_rows(call, m);
+        process_rows(call, m);
     else
         par_for(m, loss_row, call);
     if (*ins->failed != DRV_OK) return;
@@ -385,7 +384,7 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     if (dw) multiply(call, g[DW], call->logits, input_at(ins, 0, first), dw);
 }
 
-// The rows of a reduction block, or of a partial sum longer than a chunk.
+// Computes the rows of a reduction block, or of a partial sum that is longer than a chunk.
 static void run_of_loss(loss_call *call, int64_t begin) {
     const node *loss = call->ins->node;
     const int64_t rows = rows_of_run(loss), chunk = loss->attrs.vocabulary.chunk;

@@ -1,5 +1,5 @@
-// matmul, matmul_add: a product in tiles (gemm.c), or a single row (generation) in a share of
-// columns for each thread.
+// Computes matmul and matmul_add in tiles (gemm.c), or, for a single row (generation), in a share
+// of columns for each thread.
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static void fetch_next(const row_call *call, int i) {
 }
 
 static void one_row_share(void *arg, int64_t index, int thread) {
-    (void)index; // the share is that of the thread, whose cache has its beginning
+    (void)index; // the share goes by the thread, whose cache has its beginning
     const row_call *call = arg;
     const instruction *ins = call->ins;
     const tensor *w = ins->node->in[1];

@@ -1,5 +1,5 @@
-// Muon's update (ir/ops/muon.c). Legend: U a matrix as it comes, X as it is orthogonalised,
-// A = X X^T or X^T X; [R, C] X, [M, M] A with M the smaller of both.
+// Muon's update (ir/ops/muon.c). Legend: U the matrix before orthogonalisation, X during it, [R,
+// C]; A = X X^T or X^T X, [M, M] with M the smaller of R and C.
 #include <math.h>
 #include <string.h>
 
@@ -94,7 +94,7 @@ static bool is_wide(const muon_matrix *one) {
     return one->R <= one->C;
 }
 
-// A = X X^T; A A, times c; A X. Or A = X^T X and X A.
+// The products are A = X X^T, c A A, A X; or, for a tall X, A = X^T X, c A A, X A.
 static gemm_shape product_shape(const muon_matrix *one, int which, dtype dt) {
     const bool wide = is_wide(one);
     const gemm_shape shapes[PRODUCTS] = {{.m = one->M,
@@ -128,11 +128,11 @@ static gemm_shape product_shape(const muon_matrix *one, int which, dtype dt) {
 }
 
 typedef struct row_scale {
-    double factor, squares; // of a row of X; sum of squares after it
+    double factor, squares; // of a row of X; its sum of squares after scaling
 } row_scale;
 
-// Scratch, one after the other: X, A; sums of a product with X, or of A A; squares of each chunk of
-// X; of each row, for NorMuon; and what products need.
+// Scratch, one after the other: X, A; sums of A X or A A; squares of each chunk of X; row_scale of
+// each row, for NorMuon; scratch of the products.
 typedef struct ns_scratch {
     int64_t x, a, sums, squares, rows, products; // offsets in bytes
 } ns_scratch;
@@ -186,13 +186,13 @@ typedef struct ns_call {
     char *x, *a, *sums;
     double *squares;
     row_scale *rows;      // NULL: it is not NorMuon
-    int64_t n;            // elements that combine_chunk combines,
-    double factor;        // of them
-    char *values, *added; // times factor, and what is added; NULL: nothing
+    int64_t n;            // elements that combine_chunk combines
+    double factor;        // by which they are multiplied
+    char *values, *added; // multiplied by factor; added to them, NULL: nothing
 } ns_call;
 
-// Rows of U to X, or this rank's part of each, CHUNK_ROWS at a time. Ranks that share columns have
-// a part of each row.
+// Copies CHUNK_ROWS rows of U to X. If ranks share columns, U has each row in parts, one from each
+// rank.
 static void load_rows(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
@@ -212,7 +212,7 @@ static void load_rows(void *arg, int64_t chunk, int thread) {
         }
 }
 
-// The rows of this rank, or its part of each, from X, times factor.
+// Writes this rank's rows of X, or its part of each row, times factor.
 static void store_rows(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
@@ -230,8 +230,8 @@ static void store_rows(void *arg, int64_t chunk, int thread) {
                 output_at(call->ins, 0, (one->row + row) * columns));
 }
 
-// Sums the squares of elements [first, first + n) of X, rounded once: how many words there are, and
-// what is in each, hangs on the level of kernels.
+// Sums the squares of elements [first, first + n) of X and rounds once, since the number and the
+// content of the words depend on the level of the kernels.
 static double squares_of(const ns_call *call, int64_t first, int64_t n) {
     exact_sum sum = {0};
     for (int64_t at = first; at < first + n; at += SQUARES_MOST) {
@@ -253,7 +253,7 @@ static void square_chunk(void *arg, int64_t chunk, int thread) {
             squares_of(call, chunk * CHUNK_ELEMENTS, chunk_length(call->n, CHUNK_ELEMENTS, chunk));
 }
 
-// Rounded to the type of X, as torch has it: products see the difference.
+// Returns the norm of X, rounded to its type as in torch; the products see the difference.
 static double norm_of(ns_call *call) {
     double sum = 0;
     call->n = call->one->R * call->one->C;
@@ -272,7 +272,7 @@ static void combine_chunk(void *arg, int64_t chunk, int thread) {
             call->added ? call->added + first * dtype_bytes(dtype_acc(call->dt)) : NULL, values);
 }
 
-// values = factor values + added, n of them.
+// Computes values = factor values + added for n elements.
 static void combine(ns_call *call, int64_t n, double factor, char *values, char *added) {
     call->n = n;
     call->factor = factor;
@@ -295,8 +295,8 @@ static void newton_schulz(ns_call *call, gemm *const *product, char *scratch, in
     }
 }
 
-// --- NorMuon: rows of X by their mean square over the steps
-// The rows of a matrix in v, which has those of all ranks.
+// --- NorMuon: divides rows of X by their mean square over the steps
+// Returns the rows of a matrix in the state, which has the rows of all ranks.
 static char *mean_squares(const ns_call *call) {
     const bool by_rows = call->ins->node->attrs.mesh.dim == 0;
     return output_at(call->ins, 1,
@@ -323,7 +323,7 @@ static void scale_rows(void *arg, int64_t chunk, int thread) {
     }
 }
 
-// Returns the factor of all rows, beside that of each.
+// Scales the rows; returns the factor that all rows get in addition to their own.
 static double normalise(ns_call *call) {
     const muon_matrix *one = call->one;
     double squares = 0;

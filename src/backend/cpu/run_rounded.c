@@ -1,5 +1,5 @@
-// State kept in bf16 (ir/ops/rounded.c): chunks of a weight are cut further where the numbers of
-// its elements in the model jump, which is where a part of it begins, or each row.
+// Updates state kept in bf16 (ir/ops/rounded.c). Chunks of a weight are divided where the indices
+// of its elements in the model are not consecutive: at the beginning of a part, or of each row.
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
-// Ops that work on rows or elements, each by itself: embedding, norms, biases, rope, swiglu, add,
-// dropout.
+// Ops on independent rows or elements: embedding, norms, biases, rope, swiglu, add, dropout.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ static int64_t rows_before(const instruction *ins) {
     return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.vocabulary.part : 0;
 }
 
-// All types have their sign in the last byte of an element (little-endian, as the file formats).
+// The last byte of an element has the sign in all types (little-endian, as in the file formats).
 static void fill_minus_zero(dtype dt, int64_t n, char *to) {
     const int64_t unit = dtype_bytes(dt);
     memset(to, 0, (size_t)(n * unit));
@@ -23,7 +22,7 @@ static void fill_minus_zero(dtype dt, int64_t n, char *to) {
         to[i * unit - 1] = (char)0x80;
 }
 
-// A row of the table.
+// Copies a row of the table.
 static void copy_row(const instruction *ins, int64_t row, char *to) {
     const tensor *table = ins->node->in[1];
     const block_matrix *blocks = tensor_blocks(table);
@@ -64,7 +63,8 @@ static int by_row(const void *x, const void *y) {
     return (a->token > b->token) - (a->token < b->token);
 }
 
-// Those that this rank has the rows of, row by row, each in the order of tokens; then one of no row.
+// Lists the tokens whose rows this rank has, by row and then in order, and ends with an entry
+// without a row.
 static void sort_tokens(const instruction *ins, token_of_row *list) {
     const int32_t *ids = ins->in[0];
     const int row_blocks = row_blocks_of(&ins->node->attrs);
@@ -80,9 +80,9 @@ static void sort_tokens(const instruction *ins, token_of_row *list) {
     list[n] = (token_of_row){-1, 0};
 }
 
-// Each chunk owns a range of columns, so tokens are added in order whatever the threads. Tokens of
-// a row are summed first: the accumulator sees one addition of each partial sum, as of a product
-// (docs/adr/0021).
+// Each chunk has a range of columns, so tokens are added in order on any number of threads. The
+// tokens of a row are summed first, so that the accumulator gets one addition for each partial sum,
+// as from a product (docs/adr/0021).
 static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -136,19 +136,20 @@ static void add_rmsnorm_rows(const instruction *ins, int64_t row, int64_t rows) 
 
 const cpu_op cpu_op_add_rmsnorm = {.rows = add_rmsnorm_rows};
 
-// The weight's gradient: each reduction block of tokens in fixed parts, added in their order;
-// reduction blocks in a tree, which ranks that have other tokens continue; then what was there
-// before. NORM_PARTS in all, if there are not more reduction blocks.
+// The gradient of the weight: each reduction block of tokens is summed in fixed parts, added in
+// order; a tree adds the reduction blocks, across ranks if they have other tokens; the result is
+// added to the accumulator. There are NORM_PARTS parts in all, or one for each block if there are
+// more blocks.
 //
-// With reduction blocks of the row and partial sums, the tokens of each are cut so. Where tensor
-// ranks share the tokens, runs of tokens of one sum may lie on several: each gets what all have
-// found, and joins that of a sum.
+// Reduction blocks of the row and partial sums each divide their tokens in this way. If tensor
+// ranks share the tokens, the runs of one sum may be on several ranks, so each rank gathers the
+// results of all and adds those of a sum.
 //
-// Workspace: a row of sums for each part | what ranks join from.
+// Workspace: a row of sums for each part | the sums of all ranks, or scratch of comm.
 enum { NORM_PARTS = 16 };
 
 typedef struct norm_cut {
-    int64_t tokens, blocks; // of this rank, all sums together
+    int64_t tokens, blocks; // on this rank, of all sums together
     int parts;              // of each reduction block
 } norm_cut;
 
@@ -176,7 +177,7 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
     char *dw = n->attrs.norm.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
     if (dw) memset(dw, 0, (size_t)norm_part_bytes(n));
     if (rows <= 0) return;
-    const int dh = n->attrs.norm.skip_dw ? 4 : 5; // the input dh, if it is there
+    const int dh = n->attrs.norm.skip_dw ? 4 : 5; // the input dh, if there is one
     ins->kernels->rmsnorm_grad(dy->dt, rows, width, input_at(ins, 0, first),
             input_at(ins, 1, first), ins->in[2], input_at(ins, 3, row),
             dh < n->n_in ? input_at(ins, dh, first) : NULL, output_at(ins, 0, first), dw);
@@ -187,7 +188,7 @@ static int64_t norm_parts_bytes(const node *n) {
     return round_up(cut.blocks * cut.parts * norm_part_bytes(n), 64);
 }
 
-// Bytes that follow in the workspace: what all ranks tell, or what a single sum is joined from.
+// Bytes that follow in the workspace: the sums of all ranks, or, for a single sum, scratch of comm.
 static int64_t norm_exchange_bytes(const node *n) {
     if (n->attrs.mesh.ranks <= 1) return 0;
     if (tells_runs(&n->attrs))
@@ -204,8 +205,7 @@ static void join_norm_blocks(const instruction *ins, char *first, int n, char *o
     join_parts(dtype_acc(x->dt), COMM_SUM, block, n, x->dim[1], out);
 }
 
-// The sums of this rank's reduction blocks, joined with the neighbours that it has; one after the
-// other.
+// Computes the sums of this rank's reduction blocks, each added to its neighbours on this rank.
 static void join_norm_parts(const instruction *ins, const norm_cut *cut) {
     const node *n = ins->node;
     const dtype acc = dtype_acc(n->in[0]->dt);
@@ -266,7 +266,7 @@ static void add_bias_rows(const instruction *ins, int64_t first_row, int64_t row
 
 const cpu_op cpu_op_add_bias = {.rows = add_bias_rows};
 
-enum { BIAS_RUN = 64 }; // tokens: rounding errors grow with the root of a chain's length
+enum { BIAS_RUN = 64 }; // tokens; rounding errors grow with the root of a chain's length
 
 // Adds columns [column, column + n) of tokens [first, end) to `sum`, in the accumulation type.
 static void sum_of_tokens(const instruction *ins, int64_t column, int64_t n, int64_t first,
@@ -281,7 +281,7 @@ static void sum_of_tokens(const instruction *ins, int64_t column, int64_t n, int
     }
 }
 
-// Each chunk owns a range of columns of one reduction block of the row.
+// Each chunk has a range of columns of one reduction block of the row.
 static void bias_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -384,7 +384,7 @@ static dropout_part part_of(const instruction *ins) {
             columns ? attrs->mesh.ranks * x->dim[1] : x->dim[1]};
 }
 
-// Returns how many of up to n tokens follow each other in one row.
+// Returns how many of up to n tokens are consecutive in one row.
 static int64_t tokens_in_a_row(const int32_t *origin, int64_t n) {
     int64_t run = 1;
     while (run < n && origin[3 * run] == origin[0] && origin[3 * run + 1] == origin[1] &&

@@ -1,5 +1,4 @@
-// Sums of gradients over data ranks and reduction blocks of the row, and shards of state over data
-// ranks.
+// Sums gradients over data ranks and reduction blocks of the row, and shards state over data ranks.
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
@@ -8,13 +7,13 @@
 #include "ir/weight_shard.h"
 #include "ir/wire.h"
 
-// The shard of a rank: its first element, and how many of `length` are there.
+// The shard of a rank: its first element, and how many of its `length` elements exist.
 typedef struct shard {
     int64_t n, length, first, count;
     int ranks;
 } shard;
 
-static int groups_of(const node *n) { // of ranks that hold whole weights
+static int groups_of(const node *n) { // groups of ranks that hold whole weights
     return n->attrs.mesh.groups ? n->attrs.mesh.groups : 1;
 }
 
@@ -35,7 +34,7 @@ static void fill_up(const instruction *ins, const shard *s) {
     memset(output_at(ins, 0, s->count), 0, (size_t)((s->length - s->count) * unit));
 }
 
-// Lists the size of each shard, in elements of so many bytes.
+// Lists the bytes of each shard, `unit` for an element.
 static int64_t *list_sizes(const shard *s, int64_t unit, int64_t *sizes) {
     for (int i = 0; i < s->ranks; i++) {
         const int64_t left = s->n - i * s->length;
@@ -53,7 +52,7 @@ static int64_t block_elements(const node *n) {
     return tensor_elements(n->in[0]) / row_blocks_of(&n->attrs);
 }
 
-// Bytes of the parts that are joined to a shard: that of each reduction block of each rank.
+// Returns the bytes of the parts of a shard: one from each reduction block of each rank.
 static int64_t parts_bytes(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt);
     return round_up(row_blocks_of(&n->attrs) * n->attrs.mesh.ranks *
@@ -67,8 +66,8 @@ static int64_t list_bytes(const node *n) {
     return round_up((int64_t)sizeof(void *) * row_blocks_of(&n->attrs) * n->attrs.mesh.ranks, 64);
 }
 
-// This rank's shard of the sum over all reduction blocks of all ranks, in the order that
-// ir/ops/shard.c says. Workspace: sizes | pointers to the parts | the parts, block by block in the
+// Computes this rank's shard of the sum over all reduction blocks of all ranks, in the order that
+// ir/ops/shard.c gives. Workspace: sizes | pointers to the parts | the parts, block by block in the
 // order of ranks.
 static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
@@ -89,7 +88,7 @@ static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *o
     return DRV_OK;
 }
 
-// The reduction blocks of this rank alone.
+// Adds the reduction blocks of this rank.
 static void join_here(const instruction *ins, void *out) {
     const node *n = ins->node;
     const int row_blocks = row_blocks_of(&n->attrs);
@@ -142,7 +141,7 @@ typedef double open_sums[SHARD_MAX_OPEN][SHARD_SUM_ELEMENTS];
 typedef struct shard_call {
     const instruction *ins;
     const shard *s;
-    char *parts;     // of each reduction block, in the order of ranks
+    char *parts;     // for each reduction block, in the order of ranks
     open_sums *sums; // by thread, in the accumulation type
     int64_t before;  // micro-batches that were added before these
 } shard_call;
@@ -168,7 +167,7 @@ static void add_in_order(const shard_call *call, const char *part, int64_t n,
     }
 }
 
-// Adds to reduction block `block`, which data_ranks neighbouring ranks have.
+// Adds to reduction block `block`, which data_ranks consecutive ranks have.
 static void add_to_block(const shard_call *call, int64_t block, int64_t first, int64_t n,
         double (*sums)[SHARD_SUM_ELEMENTS]) {
     const instruction *ins = call->ins;
@@ -216,8 +215,7 @@ static int64_t micro_batches_before(const instruction *ins) {
     return (int64_t) * (const int32_t *)ins->in[2] * ins->node->attrs.sum.data_ranks;
 }
 
-// The padding of a short shard stays zero.
-// Workspace: sums of each thread | what has come from other ranks.
+// The padding of a short shard stays zero. Workspace: sums of each thread | parts from all ranks.
 static void add_shard(const instruction *ins) {
     const node *n = ins->node;
     const shard s = shard_of(ins, block_elements(n));
@@ -236,7 +234,7 @@ static int64_t begin_add(const instruction *ins) {
     return row_blocks_of(&n->attrs) * (s.n - s.count) * dtype_bytes(n->in[0]->dt);
 }
 
-// On the communication thread. The second output: sums | what has come from other ranks.
+// Runs on the communication thread. The second output holds: sums | parts from all ranks.
 static drv_status add_rest(const void *of) {
     const instruction *ins = of;
     const shard s = shard_of(ins, block_elements(ins->node));
@@ -270,7 +268,7 @@ const cpu_op cpu_op_add_shard = {.run = add_shard,
         .workspace = add_workspace,
         .lower = list_shards};
 
-// Waiting is the back end's (store_settle).
+// The back end waits (store_settle).
 static void nothing(const instruction *ins) {
     (void)ins;
 }
@@ -344,7 +342,7 @@ static void take_shard(const instruction *ins) {
 
 const cpu_op cpu_op_take_shard = {.run = take_shard};
 
-// --- shards of state, of which those of other ranks may come later
+// --- gathers of state, which may be asynchronous
 static void run_at_once(const instruction *ins) {
     const cpu_op *row = cpu_ops[ins->node->op];
     if (row->begin(ins) >= 0) *ins->failed = row->rest(ins);
@@ -374,7 +372,7 @@ const cpu_op cpu_op_gather_shards = {.run = run_at_once,
         .rest = gather_rest};
 
 // --- gather_weight
-static drv_status find_sizes(arena *a, gemm_machine *m, const node *n, instruction *out) {
+static drv_status list_weight_sizes(arena *a, gemm_machine *m, const node *n, instruction *out) {
     (void)m;
     const tensor *w = n->out[0];
     const int ranks = out->group ? n->attrs.mesh.ranks : 1;
@@ -399,7 +397,7 @@ static drv_status weight_rest(const void *of) {
 const cpu_op cpu_op_gather_weight = {.run = run_at_once,
         .begin = begin_weight,
         .rest = weight_rest,
-        .lower = find_sizes};
+        .lower = list_weight_sizes};
 
 // --- sum_shard
 static int64_t begin_sum(const instruction *ins) {

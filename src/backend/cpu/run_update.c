@@ -6,7 +6,7 @@
 #include "base/exact_sum.h"
 #include "base/round.h"
 
-// --- sum_squares: a sum without rounding for each chunk, then of all
+// --- sum_squares: exact sums of each chunk, then of all chunks
 typedef struct squares_call {
     const instruction *ins;
     int input;

@@ -1,5 +1,5 @@
-// Flags by platform. XLA's own compilers may leave roundings out that precision names; plugins of
-// others would refuse a flag that they do not know.
+// Chooses flags by platform. XLA's own compilers may omit roundings that training.precision asks
+// for; the plugins of others would refuse a flag that they do not know.
 #include "backend/pjrt/compiler_flags.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum { OWN_FLAGS = 7 };
 
-// XLA requires one order of additions where either of them is set (RequireDeterminism in
-// xla/service/gpu/stream_executor_util.cc). The first one leaves autotuning alone.
+// XLA fixes the order of additions if either of these is set (RequireDeterminism in
+// xla/service/gpu/stream_executor_util.cc). The first one does not change autotuning.
 #define DETERMINISTIC  "xla_gpu_exclude_nondeterministic_ops="
 #define AND_TUNING_TOO "xla_gpu_deterministic_ops="
 #define TRITON         "xla_gpu_enable_triton_gemm="
@@ -19,15 +19,15 @@ static void put(compiler_flags *f, const char *flag) {
     f->list[f->n++] = flag;
 }
 
-// The calls of cuDNN say the same (lower_cudnn.c). Where XLA's flags and a call differ, XLA files
-// the backward kernel under one name and looks it up under the other: the program ends the process
-// at its first run, or with one layer is silently not deterministic.
+// The calls of cuDNN must agree with these flags (lower_cudnn.c). Otherwise XLA stores the backward
+// kernel under one name and looks it up under another: the program ends the process at its first
+// run or, with one layer, is silently not deterministic.
 static void put_determinism(compiler_flags *f, bool deterministic) {
     put(f, deterministic ? DETERMINISTIC "True" : DETERMINISTIC "False");
-    if (!deterministic) put(f, AND_TUNING_TOO "False"); // whatever XLA_FLAGS says
+    if (!deterministic) put(f, AND_TUNING_TOO "False"); // overrides XLA_FLAGS
 }
 
-// Triton's products have no algorithm that XLA could know to be deterministic without trying it.
+// XLA can tell only by trying them whether algorithms of Triton's products are deterministic.
 static drv_status check_users(const char *flag, const backend_opts *opts) {
     const bool untried = opts->target && !opts->nondeterministic;
     if (untried && strcmp(flag, TRITON "True") == 0)
@@ -43,13 +43,13 @@ static drv_status check_users(const char *flag, const backend_opts *opts) {
 
 static void put_cuda(compiler_flags *f, const backend_opts *opts) {
     put_determinism(f, !opts->nondeterministic);
-    // Products go to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside
-    // it and copied.
+    // cuBLASLt computes products, since it adds a weight's gradient in place; Triton's products are
+    // written to other memory and copied.
     put(f, TRITON "False");
-    // Without a device there is nothing to try algorithms on; looking for one that compiles took a
-    // third of the time and chose the same.
+    // Without a device no algorithm can be tried. Searching for one that compiles took a third of
+    // the time and chose the same.
     if (opts->target) put(f, "xla_gpu_autotune_level=0");
-    // A rank that finds its program in the cache would let the others wait for its share of it.
+    // A rank that finds its program in the cache would not do the share that the others wait for.
     if (opts->cluster) put(f, "xla_gpu_shard_autotuning=False");
 }
 
@@ -70,7 +70,7 @@ drv_status compiler_flags_choose(arena *a, const pjrt_plugin *plugin, const back
         tools = opts->flags[i] + strlen(tools_flag);
         DRV_TRY(cuda_tools_check(a, tools));
     }
-    // XLA ends the process where it finds no ptxas.
+    // XLA ends the process if it finds no ptxas.
     if (cuda && !tools) {
         DRV_TRY(cuda_tools_find(a, plugin->path, &tools));
         put(out, arena_printf(a, "%s%s", tools_flag, tools));

@@ -1,4 +1,4 @@
-// Ranks that meet: whoever comes last does the work for all.
+// Ranks meet at each compilation and execution; the last one to arrive does the work for all.
 #include "backend/pjrt/device_group.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 typedef struct group_program {
     device_program program;
-    XXH128_hash_t text; // what every rank must have printed
+    XXH128_hash_t text; // hash of the text that every rank must have printed
     bool from_cache;
     double seconds;
     drv_saved ended;
@@ -28,16 +28,16 @@ struct device_group {
     int first, n, n_here;
     int *ids; // of all n devices
     device_group *next;
-    group_program **programs; // in the order in which they were compiled
+    group_program **programs; // in the order of compilation
     int n_programs, cap_programs;
-    // A meeting; with the lock.
+    // The current meeting; protected by the lock.
     pthread_mutex_t lock;
     pthread_cond_t ended;
     int n_arrived;
     uint64_t n_meetings;
-    bool broken;   // a rank has left without its meeting: none will come about
-    drv_saved met; // how the last one ended
-    // By place, of the meeting under way.
+    bool broken;   // a rank has left before its meeting, so no later one can complete
+    drv_saved met; // result of the last one
+    // By place, for the current meeting.
     pjrt_buffer ***arguments, ***results;
     pjrt_event **done;
 };
@@ -45,7 +45,7 @@ struct device_group {
 // --- meetings
 enum { LOOK_NS = 100000000 }; // a waiting rank looks at the others ten times a second
 
-// With the lock held: until the meeting has ended, or a rank has failed elsewhere.
+// Waits, with the lock held, until the meeting has ended or a rank has failed elsewhere.
 static drv_status wait_for_end(device_group *t, const comm *c) {
     const uint64_t mine = t->n_meetings;
     while (t->n_meetings == mine) {
@@ -57,7 +57,7 @@ static drv_status wait_for_end(device_group *t, const comm *c) {
         const bool late = pthread_cond_timedwait(&t->ended, &t->lock, &until) == ETIMEDOUT;
         const drv_status status = late && c ? comm_check(c) : DRV_OK;
         if (status == DRV_OK) continue;
-        t->broken = true; // what this rank has brought is gone
+        t->broken = true; // the data of this rank is freed
         return status;
     }
     return drv_restore(&t->met);
@@ -97,7 +97,7 @@ static void keep_text(const lowered *l) {
     arena_free(a);
 }
 
-// Describes what the program takes and gives, in memory of the pool.
+// Describes the arguments and results of a program, in memory of the pool.
 static device_program describe(arena *a, const lowered *l) {
     buffer_shape *in = ARENA_ARRAY(a, buffer_shape, l->n_in),
                  *made = ARENA_ARRAY(a, buffer_shape, l->n_out);
@@ -112,14 +112,14 @@ static device_program describe(arena *a, const lowered *l) {
             .out = made};
 }
 
-// Programs that are compiled side by side.
+// Programs that are compiled at the same time.
 typedef struct compile_call {
     device_group *t;
     const lowered *l;
     int n, n_done;
     double start_s;
     group_program **made;
-    pthread_mutex_t lock; // of n_done and of the status line
+    pthread_mutex_t lock; // protects n_done and the status line
 } compile_call;
 
 static void tell_progress(compile_call *call) {
@@ -130,8 +130,8 @@ static void tell_progress(compile_call *call) {
     pthread_mutex_unlock(&call->lock);
 }
 
-// A parser that refuses an operation does not know from which line it is (HLO_NOWHERE): it is asked
-// again, of a text that lets it count lines.
+// A parser that refuses an operation cannot name its line (HLO_NOWHERE), so it gets the text again
+// in a form that lets it count lines.
 static drv_status refuse_again(const device_pool *pool, const lowered *l,
         const compile_options *options, device_program *program) {
     str text = {0};
@@ -169,7 +169,7 @@ static group_program *new_program(device_pool *pool, const lowered *l) {
     return made;
 }
 
-// Leaves all n programs at the end of the device group's list, whatever has become of each.
+// Appends all n programs to the device group's list, with the result of each.
 static drv_status compile_all(device_group *t, void *ctx) {
     compile_call *call = ctx;
     call->t = t;
@@ -271,7 +271,7 @@ static void group_free(device_group *t) {
     pthread_cond_destroy(&t->ended);
 }
 
-// The target says which: a plugin that the config names for runs here may be for another platform.
+// The target chooses the plugin, since the one that the config names may be for another platform.
 static const char *target_plugin(const char *named) {
     if (!named || !*named) return "cuda";
     for (int i = 0; i < N_PLUGIN_NAMES; i++)
@@ -279,7 +279,7 @@ static const char *target_plugin(const char *named) {
     return named;
 }
 
-// "cuda:h200"
+// Opens a target such as "cuda:h200".
 static drv_status open_target(device_pool *p, const backend_opts *opts, int n_devices) {
     static const char cuda[] = "cuda:";
     gpu_target gpu;
@@ -294,7 +294,7 @@ static drv_status open_target(device_pool *p, const backend_opts *opts, int n_de
     return client_open_target(p->a, p->plugin, &gpu, n_devices, &p->client);
 }
 
-// The store lives as long as a client that uses it: one that joins processes.
+// Opens the store that joins processes; it lives as long as the client that uses it.
 static drv_status open_in_cluster(device_pool *p, client_options *client) {
     p->store = client->store = cluster_store_open(p->cluster);
     client->cluster = p->cluster;

@@ -1,5 +1,5 @@
-// The PJRT back end: graphs printed as StableHLO, compiled and run by a plugin; state stays on the
-// device between programs.
+// The PJRT back end prints graphs as StableHLO, which a plugin compiles and runs. State stays on
+// the device between programs.
 #include "backend/pjrt/pjrt_backend.h"
 
 #include <stdlib.h>
@@ -10,23 +10,23 @@
 #include "base/log.h"
 
 struct executable {
-    device_program *program; // the device group's
+    device_program *program; // owned by the device group
     device_state **in, **out;
     bool *dies,
-            *fresh; // by argument: nothing reads it later; by result: it takes no argument's place
-    pjrt_buffer **arguments, **results; // of one run
+            *fresh; // by argument: nothing reads it later; by result: it does not replace an argument
+    pjrt_buffer **arguments, **results; // of one execution
     lowered_exchange before, after;
     bool between_steps; // as of its graph
-    executable *next;   // that goes on; NULL: none
+    executable *next;   // the next part of the program; NULL: none
 };
 
-// Programs that may be on their way: one computes, the next one waits for it on the device.
+// Programs that may be pending: one computes, the next one waits for it on the device.
 enum { MAX_RUNNING = 2 };
 
 typedef struct running_program {
     pjrt_event *done; // NULL: it has ended
     const char *name;
-    int64_t step, number; // base.step and base.n_run then
+    int64_t step, number; // base.step and base.n_run when it was started
 } running_program;
 
 typedef struct pjrt_backend {
@@ -37,8 +37,8 @@ typedef struct pjrt_backend {
     device_member member;
     state_table states;
     lower_options lower;
-    running_program running[MAX_RUNNING]; // the last ones, the oldest first
-    bool alone;                           // no other rank waits for this one in a program
+    running_program running[MAX_RUNNING]; // the latest programs, oldest first
+    bool alone;                           // no other rank takes part in its programs
     mesh mesh;                            // of all ranks
     int n_together;                       // ranks that meet in a program
     int slot;
@@ -52,16 +52,15 @@ lower_options *pjrt_lowering(backend *b) {
     return &self(b)->lower;
 }
 
-// Puts a program and its step before the message of what has failed. Another rank's failure is told
-// by that rank.
+// Prefixes the message of a failure with the step and the program. Another rank's failure is
+// reported by that rank.
 static drv_status failed_in(drv_status status, int64_t step, const char *program) {
     if (status == DRV_E_PEER) return status;
     if (step == 0) return drv_context(status, "program \"%s\"", program);
     return drv_context(status, "step %lld: program \"%s\"", (long long)step, program);
 }
 
-// A program may fail after it has been started: a later call says so. Waits for those up to a
-// number.
+// Waits for the programs up to a number. A program may fail after it was started; this reports it.
 static drv_status settle(pjrt_backend *b, int64_t number) {
     drv_status status = DRV_OK;
     for (int i = 0; i < MAX_RUNNING && status == DRV_OK; i++) {
@@ -82,8 +81,8 @@ static bool reads(const executable *e, const device_state *d) {
     return false;
 }
 
-// Finds which values are gone after each part: those of which nothing later reads. `l`: of each
-// part.
+// Marks the values that no later part reads; they are freed after each part. `l` has an entry for
+// each part.
 static void find_deaths(executable *e, const lowered *l) {
     for (; e; e = e->next, l++)
         for (int i = 0; i < e->program->n_in; i++) {
@@ -119,7 +118,7 @@ static drv_status lower_request(pjrt_backend *b, const load_request *r, lowered 
                     : lower_graph(b->a, r->plan->g, &b->lower, l);
 }
 
-// From the program's n parts.
+// Makes an executable from the n parts of a program.
 static void take_program(pjrt_backend *b, const lowered *l, const group_compiled *made, int n,
         load_request *r) {
     executable *first = NULL, **end = &first;
@@ -173,11 +172,11 @@ static drv_status load(backend *base, const plan *p, executable **out) {
 }
 
 static drv_status prepare(backend *b) {
-    (void)b; // the plugin allocates as programs run
+    (void)b; // the plugin allocates while programs run
     return DRV_OK;
 }
 
-// Starts a program and notes it as the youngest.
+// Starts a program and records it as the latest.
 static drv_status start(pjrt_backend *b, executable *e) {
     running_program next = {.name = e->program->name, .step = b->base.step};
     const drv_status status =
@@ -191,7 +190,7 @@ static drv_status start(pjrt_backend *b, executable *e) {
     return DRV_OK;
 }
 
-// Brings what a program takes up to date.
+// Uploads arguments of a program that changed on the host.
 static drv_status collect_arguments(pjrt_backend *b, executable *e) {
     for (int i = 0; i < e->program->n_in; i++) {
         device_state *d = state_slot(e->in[i], b->slot);
@@ -203,8 +202,8 @@ static drv_status collect_arguments(pjrt_backend *b, executable *e) {
 
 static drv_status run_part(pjrt_backend *b, executable *e) {
     const int n_in = e->program->n_in, n_out = e->program->n_out;
-    // The inputs of this program cross while the one before it computes; where ranks meet in a
-    // program, one is done before the next is started.
+    // The inputs of this program are uploaded while the previous one computes. If several ranks run
+    // a program, it must end before the next one starts.
     drv_status status = collect_arguments(b, e);
     if (status != DRV_OK) return failed_in(status, b->base.step, e->program->name);
     for (int o = 0; o < n_out; o++)
@@ -219,7 +218,7 @@ static drv_status run_part(pjrt_backend *b, executable *e) {
     return DRV_OK;
 }
 
-// The sum of a state over stages of the pipeline, on the host.
+// Sums a state over stages of the pipeline, on the host.
 static drv_status exchange(pjrt_backend *b, const lowered_exchange *what) {
     comm *c = b->member.c;
     if (what->kind == EXCHANGE_NONE || !c) return DRV_OK;
@@ -251,11 +250,11 @@ static drv_status run(backend *base, executable *e) {
 }
 
 static void use_slot(backend *b, int slot, const int64_t *spans) {
-    (void)spans; // the plugin allocates a micro-batch's values as they are made
+    (void)spans; // the plugin allocates the values of a micro-batch when they are computed
     self(b)->slot = slot;
 }
 
-// Tells the device where this rank is among those that run its programs.
+// Writes to the device this rank's places among the ranks that run its programs.
 static drv_status write_places(pjrt_backend *b, int rank) {
     const lowered_state like = {.name = LOWERED_PLACES,
             .host = DT_I32,
@@ -266,7 +265,7 @@ static drv_status write_places(pjrt_backend *b, int rank) {
     return state_write(&b->states, state_table_get(&b->states, &like), 0, sizeof places, places);
 }
 
-// The ranks of a pipeline stage are a device group: those of another one run other programs.
+// The ranks of a pipeline stage form a device group, since other stages run other programs.
 static void join_ranks(backend *base, comm *c, const mesh *m) {
     pjrt_backend *b = self(base);
     mesh stage = *m;
@@ -282,10 +281,10 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
             .c = c};
     b->states.ranks = c;
     const drv_status status = write_places(b, rank % n);
-    DRV_ASSERT(status == DRV_OK, "places: %s", drv_message()); // no device is asked
+    DRV_ASSERT(status == DRV_OK, "places: %s", drv_message()); // this does not call the device
 }
 
-// --- state. Of a graph that has no nodes to name it, there is none.
+// --- state. A graph without nodes has none.
 static device_state *find(backend *b, const char *name) {
     device_state *d = state_table_find(&self(b)->states, name);
     DRV_ASSERT(d, "no tensor \"%s\"", name);
@@ -311,8 +310,8 @@ static drv_status fetch(backend *b, const char *name, int64_t bytes, void *dst) 
     return status == DRV_OK ? status : failed_in(status, b->step, last->name);
 }
 
-// Values count once the program that left them has ended well. Those of one that failed are taken
-// off as well, so that nobody takes a later one's for them.
+// Values are valid once the program that wrote them has ended without error. The values of a failed
+// program are removed too, so that they are not mistaken for those of a later one.
 static drv_status arrive(backend *base, int n_oldest) {
     pjrt_backend *b = self(base);
     const int64_t number = state_fetched_from(&b->states, n_oldest);
@@ -326,9 +325,9 @@ static drv_status arrive(backend *base, int n_oldest) {
     return arrived == DRV_OK ? DRV_OK : failed_in(arrived, from->step, from->name);
 }
 
-// --- what it is
+// --- properties
 static int64_t held_bytes(backend *b) {
-    (void)b; // the compiler places it, not the plan
+    (void)b; // the compiler places state, not the plan
     return 0;
 }
 
@@ -340,9 +339,9 @@ static bool sees(const executable *e, const device_state *d) {
     return false;
 }
 
-// Returns whether a state is on the device while part `e` runs of the program that begins with
-// `first`: what parts leave to each other is there from the one that makes it to the last that
-// reads it.
+// Returns whether a state is on the device while part `e` of the program that begins with `first`
+// runs. A value that parts pass on exists from the part that makes it to the last one that reads
+// it.
 static bool is_there(const executable *first, const executable *e, const device_state *d) {
     if (!lowered_is_temporary(d->name)) return true;
     for (; first != e; first = first->next)
@@ -350,8 +349,8 @@ static bool is_there(const executable *first, const executable *e, const device_
     return false;
 }
 
-// Counts the bytes that stay on the device while part `e` runs: state that it does not see, and
-// what it does not see of the pool, which is full at the worst, and empty between steps.
+// Counts the bytes that stay on the device while part `e` runs: state that it does not use, and the
+// rest of the pool, which is full at worst and empty between steps.
 static int64_t bytes_elsewhere(const state_table *s, const executable *first, const executable *e) {
     const state_pool *pool = NULL;
     int64_t bytes = 0, seen = 0;
@@ -363,12 +362,12 @@ static int64_t bytes_elsewhere(const state_table *s, const executable *first, co
         } else if (is_there(first, e, d)) {
             bytes += (1 - sees(e, d)) * buffer_bytes(&d->shape);
         }
-        if (d->slots) i += d->n_slots; // they come after it
+        if (d->slots) i += d->n_slots; // its slots follow it in the list
     }
     return bytes + (pool && pool->bytes > seen ? pool->bytes - seen : 0);
 }
 
-// Finds the memory of the part that needs most.
+// Returns the memory of the part that needs most.
 static bool program_memory(backend *base, const executable *first, backend_memory *out) {
     const pjrt_backend *b = self(base);
     backend_memory most = {0};
@@ -466,15 +465,15 @@ const backend_vtable backend_pjrt = {.name = "pjrt",
         .arithmetic = arithmetic,
         .close = finish};
 
-// A pool of its own: one device.
+// Uses the given pool, or opens one with a single device.
 static drv_status open_pool(pjrt_backend *b, const backend_opts *opts) {
     b->pool = opts->pool;
     b->owns_pool = !opts->pool;
     return opts->pool ? DRV_OK : device_pool_open(b->a, opts, 1, &b->pool);
 }
 
-// The word in DROVER_PJRT_ATTENTION: blocks, without cuDNN; mask or segments, which cuDNN is told
-// of documents.
+// The value of DROVER_PJRT_ATTENTION: "blocks" (without cuDNN), or "mask" or "segments" (the form
+// in which cuDNN gets documents).
 typedef struct attention_wish {
     bool blocks;
     document_way documents;
@@ -508,8 +507,8 @@ static void choose_attention(pjrt_backend *b, const attention_wish *wish) {
             .deterministic = b->pool->deterministic};
 }
 
-// Products in fp8 are written as XLA wants them for cuBLASLt; the CPU plugin computes the same, for
-// tests. cuBLASLt has them from Ada on (openxla/xla, gemm_rewriter.cc).
+// fp8 products are printed in the form that XLA maps to cuBLASLt, which has them from Ada on
+// (openxla/xla, gemm_rewriter.cc). The CPU plugin computes the same, for tests.
 static bool has_fp8(const device_client *c) {
     enum { ADA = 89 };
     return strcmp(c->platform, "cpu") == 0 || c->capability >= ADA;

@@ -1,4 +1,4 @@
-// Staging: pieces on the host, whole values on the device.
+// Stages state: the host writes and reads pieces, the device gets whole values.
 #include "backend/pjrt/pjrt_state.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-// Staging of states up to this size stays: inputs of every step, losses.
+// States up to this size keep their staging buffer: inputs of every step, losses.
 enum { KEPT_BYTES = 1 << 16 };
 
 void state_table_open(arena *a, const device_client *c, int device, state_table *out) {
@@ -15,7 +15,7 @@ void state_table_open(arena *a, const device_client *c, int device, state_table 
 }
 
 void state_table_close(state_table *s) {
-    for (; s->n_fetched; s->n_fetched--) { // nobody reads them any more, the plugin still writes
+    for (; s->n_fetched; s->n_fetched--) { // the plugin may still write what nobody reads now
         if (plugin_wait(s->client->plugin, s->ranks, s->fetched[s->first_fetched].event) != DRV_OK)
             log_file_only("%s", drv_message());
         s->first_fetched = (s->first_fetched + 1) % MAX_FETCHED;
@@ -72,7 +72,7 @@ static bool is_converted(const device_state *d) {
     return d->host != d->shape.dt;
 }
 
-// Waits for the value and copies it to dst as the device has it.
+// Waits for the value and copies it to dst in the device's type.
 static drv_status download(const state_table *s, const device_state *d, void *dst) {
     pjrt_event *done;
     DRV_TRY(client_download_start(s->client, d->buffer, &d->shape, dst, &done));
@@ -107,7 +107,7 @@ static void drop_staging(device_state *d) {
     d->holds_value = false;
 }
 
-// Staging that holds the value.
+// Makes a staging buffer that holds the value.
 static drv_status stage(state_table *s, device_state *d) {
     if (d->holds_value) return DRV_OK;
     if (!d->staging) d->staging = mem_zeroed((size_t)state_bytes(d));
@@ -129,7 +129,7 @@ drv_status state_write(state_table *s, device_state *d, int64_t offset, int64_t 
     check_piece(d, offset, bytes);
     pthread_mutex_lock(&s->lock);
     const drv_status status = stage(s, d);
-    if (status == DRV_OK) d->newer = true; // from now on nobody drops it
+    if (status == DRV_OK) d->newer = true; // keeps the staging buffer from now on
     pthread_mutex_unlock(&s->lock);
     if (status == DRV_OK) memcpy(d->staging + offset, src, (size_t)bytes);
     return status;
@@ -146,7 +146,7 @@ drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t b
     return status;
 }
 
-// --- values on their way to the host
+// --- downloads in progress
 drv_status state_fetch(state_table *s, device_state *d, int64_t number, int64_t bytes, void *dst) {
     DRV_ASSERT(s->n_fetched < MAX_FETCHED && bytes <= FETCHED_BYTES && bytes == state_bytes(d),
             "fetch of \"%s\"", d->name);
@@ -195,7 +195,7 @@ drv_status state_arrive(state_table *s, int n_oldest) {
 static drv_status upload(state_table *s, device_state *d) {
     pjrt_buffer *made;
     if (d->buffer && !d->newer) return DRV_OK;
-    DRV_TRY(stage(s, d)); // zeros, where nobody has written
+    DRV_TRY(stage(s, d)); // zeros if nothing was written
     float *converted = is_converted(d) ? to_device_type(d) : NULL;
     const void *from = converted ? (const void *)converted : d->staging;
     const drv_status status = client_upload(s->client, s->device, &d->shape, from, &made);

@@ -1,5 +1,5 @@
-// Answers what a plugin asks its key-value store, from that of the ranks (cluster_store.h). A
-// plugin calls from threads of its own.
+// Answers a plugin's requests to its key-value store from the store of the ranks (cluster_store.h).
+// A plugin calls from threads of its own.
 #include "backend/pjrt/runtime/cluster.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// A thread of each rank meets those of the others: first how many bytes each has to tell, then the
-// bytes. Meetings follow each other fast while there is news, and ever slower while there is none.
+// The threads of all ranks meet to exchange new entries: first their sizes, then their bytes.
+// Meetings are frequent while there are new entries, and become rarer while there are none.
 #include "backend/pjrt/runtime/cluster_store.h"
 
 #include <errno.h>
@@ -10,22 +10,22 @@
 
 #include "base/str.h"
 
-enum { SHORTEST_MS = 1, LONGEST_MS = 64 }; // between two meetings
+enum { SHORTEST_MS = 1, LONGEST_MS = 64 }; // pause between two meetings
 
 typedef struct store_entry {
     str key, value;
 } store_entry;
 
 struct cluster_store {
-    comm *c; // of the thread
+    comm *c; // used by the thread
     pthread_t thread;
-    pthread_mutex_t lock; // of all below
+    pthread_mutex_t lock; // protects all below
     pthread_cond_t changed;
     store_entry *entries;
     int n, cap;
-    str untold;  // entries as they travel: sizes of key and value, int64 each, then their bytes
-    bool leaves; // this rank does
-    bool ended;  // for all
+    str untold;  // entries to send: sizes of key and value, int64 each, then their bytes
+    bool leaves; // this rank wants to leave
+    bool ended;  // meetings have ended for all ranks
 };
 
 // --- entries, with the lock
@@ -49,7 +49,7 @@ static void keep(cluster_store *s, const char *key, size_t key_size, const char 
     str_add(&e->value, value, value_size);
 }
 
-// Keeps what a rank tells, from its own store_put.
+// Keeps the entries that a rank sent, which its store_put made.
 static void keep_all(cluster_store *s, const char *p, int64_t bytes) {
     for (int64_t offset = 0; offset < bytes;) {
         int64_t size[2];
@@ -61,11 +61,11 @@ static void keep_all(cluster_store *s, const char *p, int64_t bytes) {
 }
 
 // --- meetings
-typedef struct news { // what a rank has to tell
+typedef struct news { // the size of what a rank sends
     int64_t bytes, leaves;
 } news;
 
-// *over: a rank leaves; *heard: somebody told something.
+// *over: a rank leaves; *heard: a rank sent entries.
 static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool *over,
         bool *heard) {
     const int n = comm_size(store->c);
@@ -156,7 +156,7 @@ void cluster_store_close(cluster_store *s) {
     free(s);
 }
 
-// --- what a plugin asks
+// --- requests of a plugin
 void store_put(cluster_store *s, const char *key, size_t key_size, const char *value,
         size_t value_size) {
     const int64_t size[] = {(int64_t)key_size, (int64_t)value_size};

@@ -1,4 +1,4 @@
-// Keys, and what to do about damaged files.
+// Computes keys of compiled programs, and handles damaged files.
 #include "backend/pjrt/runtime/compile_cache.h"
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ void compile_cache_open(arena *a, const pjrt_plugin *p, const char *dir, int64_t
     file_map_close(&map);
 }
 
-// Variables from which compilers take options beside those that they are given.
+// Variables from which compilers take further options.
 static const char *const compiler_variables[] = {"XLA_FLAGS", "LIBTPU_INIT_ARGS",
         "NEURON_CC_FLAGS"};
 
@@ -48,8 +48,8 @@ static void add_variables(str *key) {
     }
 }
 
-// Everything that the program's bytes depend on: a plugin's own fingerprint is the same for several
-// devices and versions.
+// Hashes everything that the program's bytes depend on, since a plugin's own fingerprint is the
+// same for several devices and versions.
 static void key_of(const compile_cache *cache, const device_client *c, const char *text, size_t n,
         const str *options, uint64_t out[2]) {
     str key = {0};
@@ -58,15 +58,15 @@ static void key_of(const compile_cache *cache, const device_client *c, const cha
             c->version, c->kind, c->plugin->api->version.major, c->plugin->api->version.minor,
             options->n);
     add_variables(&key);
-    if (strcmp(c->platform, "cpu") == 0) str_puts(&key, cpu_model_name()); // a folder may be shared
+    if (strcmp(c->platform, "cpu") == 0) str_puts(&key, cpu_model_name()); // machines may share it
     str_add(&key, options->p, options->n);
     str_add(&key, text, n);
     hash_of(key.p, key.n, out);
     str_free(&key);
 }
 
-// A program that fits the name but not the key, as one that was renamed, would compute something
-// else, or read beyond its arguments.
+// A program with the right name but another key, for instance a renamed one, would compute
+// something else or read beyond its arguments.
 static drv_status load_bytes(const device_client *c, const file_map *map, const uint64_t key[2],
         device_program *program) {
     program_about about;
@@ -80,7 +80,7 @@ static drv_status load_bytes(const device_client *c, const file_map *map, const 
     return client_load(c, payload, n, program);
 }
 
-// False: it is to be compiled.
+// Loads a program from the cache. False: it must be compiled.
 static bool load(const device_client *c, const char *path, const uint64_t key[2],
         device_program *program) {
     file_map map;
@@ -99,13 +99,14 @@ static bool load(const device_client *c, const char *path, const uint64_t key[2]
     file_map_close(&map);
     if (status != DRV_OK)
         log_warn("compile cache: \"%s\": %s; the program is compiled again", path, drv_message());
-    // Its last use. Where the time cannot be set, in a folder of another user, that one keeps it.
+    // Records the last use. If the time cannot be set, the folder belongs to another user, who
+    // keeps it.
     else if (utimensat(AT_FDCWD, path, NULL, 0) != 0)
         return true;
     return status == DRV_OK;
 }
 
-// The optimised program is read once, here.
+// Compiles a program and reads the facts of the optimised program.
 static drv_status compile(const device_client *c, const char *text, size_t n,
         const compile_options *options, device_program *program) {
     DRV_TRY(client_compile(c, text, n, options, program));
@@ -140,11 +141,10 @@ static drv_status save(const compile_cache *cache, const device_client *c, const
     return status;
 }
 
-// XLA's compiler for CUDA tries out kernels on the device and keeps what it found in a folder, a
-// file for each, which it writes whole; it leaves it to others that the folder is for one version,
-// device and set of flags (xla_gpu_per_fusion_autotune_cache_dir; openxla/xla, autotuner). So a
-// program that has changed a little gets the kernels that it had. The flag is not part of a
-// program's key: the cache may be moved.
+// XLA's compiler for CUDA tries kernels on the device and keeps the results in a folder, one file
+// for each (xla_gpu_per_fusion_autotune_cache_dir; openxla/xla, autotuner). The caller must use one
+// folder for each version, device and set of flags. So a program that changed a little gets the
+// same kernels as before. The flag is not part of a program's key, since the cache may be moved.
 static drv_status compile_tuned(const compile_cache *cache, const device_client *c,
         const char *text, size_t n, const compile_options *options, const str *encoded,
         device_program *program) {
@@ -156,7 +156,7 @@ static drv_status compile_tuned(const compile_cache *cache, const device_client 
                *dir = arena_printf(a, "%s/%016llx%016llx.tuning", cache->dir,
                        (unsigned long long)key[0], (unsigned long long)key[1]);
     compile_options tuned = *options;
-    if (dir_make(dir) == DRV_OK) { // else saving the program says why
+    if (dir_make(dir) == DRV_OK) { // otherwise saving the program reports why
         flags[0] = arena_printf(a, "xla_gpu_per_fusion_autotune_cache_dir=%s", dir);
         memcpy(flags + 1, options->flags, sizeof *flags * (size_t)options->n_flags);
         tuned.flags = flags;

@@ -1,4 +1,4 @@
-// A semaphore that counts bytes, and a few threads.
+// Limits compilations by a semaphore that counts bytes, and runs them on a few threads.
 #include "backend/pjrt/runtime/compile_gate.h"
 
 #include <stdatomic.h>
@@ -64,7 +64,7 @@ void compile_side_by_side(const compile_gate *g, int n, void (*job)(void *ctx, i
     int n_threads = 0;
     pthread_attr_init(&attributes);
     const bool sized = pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0;
-    // If the system gives no more threads, those that there are do the work.
+    // If the system gives no more threads, the existing ones do the work.
     while (n_threads < MAX_THREADS && n_threads + 1 < g->n_jobs && n_threads + 1 < n &&
             pthread_create(&threads[n_threads], sized ? &attributes : NULL, work, &list) == 0)
         n_threads++;

@@ -1,4 +1,4 @@
-// Writing the message: numbers are varints, everything else has a length before it.
+// Writes the message: numbers are varints, and everything else has a length before it.
 #include "backend/pjrt/runtime/compile_options.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void put_bytes(str *out, int tag, const void *p, size_t n) {
     if (n) str_add(out, p, n);
 }
 
-// Takes the bytes out of `inner`, which is freed.
+// Appends the bytes of `inner`, and frees it.
 static void put_message(str *out, int tag, str *inner) {
     put_bytes(out, tag, inner->p, inner->n);
     str_free(inner);

@@ -1,4 +1,4 @@
-// A table of what each vendor's packages bring, and where they put it.
+// Checks the files that each vendor's packages install, by a table of their names and folders.
 #include "backend/environment.h"
 
 #include <glob.h>
@@ -10,21 +10,21 @@
 #include "base/file.h"
 
 typedef enum need_kind {
-    DEVICE,   // files of devices: the platform is here
-    LIBRARY,  // in a folder of the loader, of the system or of the row
-    PROGRAM,  // in PATH or a folder of the row
-    PRESENT,  // a file that says something by being there
-    VARIABLE, // told when it is set
+    DEVICE,   // device files, which show that this machine has the platform
+    LIBRARY,  // a library in a folder of the loader, of the system or of the row
+    PROGRAM,  // a program in PATH or in a folder of the row
+    PRESENT,  // a file whose presence matters
+    VARIABLE, // a variable, reported if it is set
 } need_kind;
 
-// what: patterns (glob(7)), separated by spaces; names of libraries and programs. folders: where to
-// look beside the usual ones; those that begin with "+" are beside the plugin.
+// what: patterns (glob(7)), separated by spaces, or names of libraries and programs. folders:
+// further ones to search; those that begin with "+" are relative to the plugin's.
 typedef struct need_row {
     const char *platform;
     need_kind kind;
     const char *what, *folders;
-    bool optional;       // helps, but a run may do without
-    const char *message; // when it is missing; of PRESENT: when it is there
+    bool optional;       // useful, but not required
+    const char *message; // if it is missing; for PRESENT: if it exists
 } need_row;
 
 #define CUDA_LIBRARIES                                                                             \
@@ -84,7 +84,7 @@ static const need_row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows, N_OTHER_NEEDS = 4 };
 
-// One look at one platform.
+// A check of one platform.
 typedef struct look_at {
     arena *a;
     const char *root, *plugin; // plugin: its folder; NULL: none
@@ -92,7 +92,7 @@ typedef struct look_at {
     int n;
 } look_at;
 
-// The first path of a pattern; NULL: none.
+// Returns the first path that matches a pattern; NULL: none.
 static const char *first_path(const look_at *look, const char *pattern) {
     glob_t found;
     const char *path = NULL;
@@ -103,7 +103,7 @@ static const char *first_path(const look_at *look, const char *pattern) {
     return path;
 }
 
-// In each of the folders, which `separator` is between.
+// Searches folders that are separated by `separator`.
 static const char *in_folders(const look_at *look, const char *folders, const char *separator,
         const char *name) {
     const char *path = NULL;
@@ -152,7 +152,7 @@ static void look_at_row(look_at *look, const need_row *row) {
         add(look, row->platform, row->optional ? NEED_TOLD : NEED_UNMET, row->message);
 }
 
-// The plugin, and what its compiler needs.
+// Checks the plugin, and the tools that its compiler needs.
 static void look_at_plugin(look_at *look, const char *platform) {
     const char *name, *path, *tools;
     look->plugin = NULL;
@@ -186,7 +186,7 @@ int environment_look(arena *a, const char *root, const char *wanted, need **out)
             .list = ARENA_ARRAY(a, need, N_ROWS + N_OTHER_NEEDS * N_PLUGIN_NAMES)};
     for (int p = 0; p < N_PLUGIN_NAMES; p++) {
         const char *platform = plugin_names[p];
-        if (strcmp(platform, "cpu") == 0) continue; // is the machine itself
+        if (strcmp(platform, "cpu") == 0) continue; // the CPU needs nothing
         if (wanted ? strcmp(wanted, platform) != 0 : !is_here(&look, platform)) continue;
         look_at_plugin(&look, platform);
         for (int i = 0; i < N_ROWS; i++)

@@ -1,4 +1,4 @@
-// The table of GPUs, and where CUDA's tools lie.
+// Has the table of GPUs, and finds CUDA's tools.
 #include "backend/pjrt/runtime/gpu_target.h"
 
 #include <stdlib.h>
@@ -61,11 +61,11 @@ drv_status gpu_target_find(arena *a, const char *wanted, gpu_target *out) {
 
 static const char ptxas[] = "bin/ptxas", libdevice[] = "nvvm/libdevice/libdevice.10.bc";
 
-// A search through folders, one after the other.
+// A search through folders in order.
 typedef struct tool_search {
     arena *a;
-    const char *dir;             // the first one that has both; NULL
-    const char *ptxas, *library; // the first one that has it; NULL
+    const char *dir;             // the first folder that has both; NULL: none
+    const char *ptxas, *library; // the first folder that has it; NULL: none
 } tool_search;
 
 static void try_folder(tool_search *s, const char *dir) {
@@ -101,7 +101,7 @@ drv_status cuda_tools_find(arena *a, const char *plugin_path, const char **dir) 
     tool_search s = {.a = a};
     const char *slash = strrchr(plugin_path, '/'), *home = getenv("CUDA_HOME");
     const char *beside = slash ? arena_strndup(a, plugin_path, (size_t)(slash - plugin_path)) : ".";
-    // tools/fetch_pjrt.py; then as NVIDIA's packages lie beside jax's
+    // the folder of tools/fetch_pjrt.py, then those of NVIDIA's packages next to jax's
     const char *folders[] = {home && *home ? home : "/usr/local/cuda",
             path_join(a, beside, "tools"), path_join(a, beside, "../../nvidia/cu13"),
             path_join(a, beside, "../../nvidia/cuda_nvcc"), "/usr/local/cuda"};

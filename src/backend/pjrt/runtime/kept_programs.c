@@ -1,5 +1,5 @@
-// Upkeep of the compile cache's folder. A file's modification time is its last use: times of access
-// are not kept on many file systems.
+// Maintains the compile cache's folder. A file's modification time is its last use, since many file
+// systems do not keep access times.
 #include "backend/kept_programs.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static double now_s(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// False: it is gone, as another process may have evicted it, or no file.
+// False: it is not a regular file, or it is gone, since another process may have evicted it.
 static bool look_at(const char *path, kept_program *out) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
@@ -38,7 +38,7 @@ static bool look_at(const char *path, kept_program *out) {
     return true;
 }
 
-// Text of a file that anyone may have written: nothing that a terminal would obey.
+// Removes control characters from the text of a file, since anyone may have written it.
 static const char *printable(arena *a, const char *text) {
     char *clean = arena_strdup(a, text);
     for (char *c = clean; *c; c++)
@@ -75,7 +75,7 @@ static int last_used_first(const void *a, const void *b) {
     return strcmp(x->path, y->path);
 }
 
-// The files of a folder; of names that `wanted` takes.
+// Lists the programs of a folder, or the files that unfinished writes left.
 static drv_status list_files(arena *a, const char *dir, bool left_overs, kept_program **out,
         int *n) {
     char **names;
@@ -101,12 +101,12 @@ drv_status kept_programs_list(arena *a, const char *dir, kept_program **out, int
 }
 
 static drv_status take_away(const char *path) {
-    if (unlink(path) == 0 || errno == ENOENT) return DRV_OK; // another process was faster
+    if (unlink(path) == 0 || errno == ENOENT) return DRV_OK; // another process has removed it
     return drv_fail(DRV_E_IO, "could not remove \"%s\": %s", path, strerror(errno));
 }
 
 static drv_status evict_left_overs(arena *a, const char *dir, double now) {
-    enum { LONG_AGO_S = 3600 }; // no writer takes that long
+    enum { LONG_AGO_S = 3600 }; // longer than any write takes
     kept_program *list;
     int n;
     DRV_TRY(list_files(a, dir, true, &list, &n));

@@ -12,8 +12,8 @@ typedef struct span {
 } span;
 
 typedef struct field {
-    uint64_t number, value; // value: of a varint
-    span bytes;             // of what has a length; else empty
+    uint64_t number, value; // the value of a varint
+    span bytes;             // content of a field with a length; else empty
 } field;
 
 static bool read_varint(span *s, uint64_t *out) {
@@ -26,7 +26,7 @@ static bool read_varint(span *s, uint64_t *out) {
     return false;
 }
 
-// Reads how many bytes follow a field's tag.
+// Reads the number of bytes that follow a field's tag.
 static bool read_length(span *s, int wire_type, field *f, uint64_t *n) {
     enum { VARINT, FIXED64, LENGTH, FIXED32 = 5 };
     if (wire_type == LENGTH) return read_varint(s, n);
@@ -34,7 +34,7 @@ static bool read_length(span *s, int wire_type, field *f, uint64_t *n) {
     return wire_type == VARINT ? read_varint(s, &f->value) : *n > 0;
 }
 
-// Takes the next field off. False: there is none, or *bad.
+// Reads the next field. False: there is none, or *bad is set.
 static bool next_field(span *s, field *f, bool *bad) {
     uint64_t tag, n;
     *f = (field){0};
@@ -62,13 +62,13 @@ typedef enum opcode {
     OP_CUSTOM_CALL,
     OP_FUSION,
     OP_TUPLE,
-    OP_VIEW, // the memory of its operand
-    OP_SAME, // the same values as its operand's, in another type, order or shape
+    OP_VIEW, // uses the memory of its operand
+    OP_SAME, // the values of its operand in another type, order or shape
 } opcode;
 
 typedef struct hlo_shape {
     uint64_t type;
-    int n; // of dims that are not 1, in ascending order
+    int n; // number of dims that are not 1, which ascend
     int64_t dim[MAX_HLO_DIMS];
 } hlo_shape;
 
@@ -76,7 +76,7 @@ typedef struct instruction {
     uint64_t id;
     opcode op;
     bool is_product, is_fp8, is_fused_attention; // a call of a library
-    bool updates;                                // writes a result over an argument
+    bool updates;                                // writes a result into an argument's memory
     hlo_shape shape;
     int n_operands;
     uint64_t operand[MAX_OPERANDS];
@@ -84,15 +84,15 @@ typedef struct instruction {
 } instruction;
 
 typedef struct reader {
-    uint64_t entry;      // its computation
-    uint64_t root;       // instruction of the computation at hand
+    uint64_t entry;      // the entry computation
+    uint64_t root;       // root instruction of the current computation
     span aliases;        // HloInputOutputAliasProto
     uint64_t *in_fusion; // computations
     int n_in_fusion, cap_in_fusion;
     bool fusions_known;
     hlo_shape *weights;
     int n_weights, cap_weights;
-    instruction *all; // of the computation at hand, by id
+    instruction *all; // instructions of the current computation, by id
     int n_all, cap_all;
     int64_t n_fp32;
     program_facts *out;
@@ -198,7 +198,7 @@ static int by_id(const void *x, const void *y) {
     return a < b ? -1 : a > b;
 }
 
-// Reads a computation, and returns its number.
+// Reads a computation, and returns its id.
 static uint64_t read_computation(reader *r, span s) {
     enum { INSTRUCTIONS = 2, ID = 5, ROOT_ID = 6 };
     uint64_t id = 0;
@@ -215,13 +215,13 @@ static uint64_t read_computation(reader *r, span s) {
     return id;
 }
 
-// --- what is looked for
+// --- patterns
 static instruction *find(const reader *r, uint64_t id) {
     const instruction wanted = {.id = id};
     return r->n_all ? bsearch(&wanted, r->all, (size_t)r->n_all, sizeof wanted, by_id) : NULL;
 }
 
-// An operand, or what it has its values from. NULL: there is none.
+// Returns an operand, or the instruction from which it has its values. NULL: there is none.
 static const instruction *source(const reader *r, const instruction *in, int operand) {
     for (int steps = 0; in && steps < 64; steps++) {
         in = operand < in->n_operands ? find(r, in->operand[operand]) : NULL;
@@ -242,14 +242,14 @@ static bool is_within(const hlo_shape *small, const hlo_shape *large) {
     return at == small->n;
 }
 
-// A matrix whose shape, in any order of its dims, is a weight's; `more`: or that with others.
+// Returns whether a shape has the dims of a weight, in any order; `more`: or those and others.
 static bool is_like_weight(const reader *r, const hlo_shape *s, bool more) {
     for (int i = 0; i < r->n_weights; i++)
         if ((more || s->n == r->weights[i].n) && is_within(&r->weights[i], s)) return true;
     return false;
 }
 
-// A product of two matrices written out: each is repeated along the other's dims.
+// Returns whether a reduction is a product of matrices, each repeated along the other's dims.
 static bool is_summed_product(const reader *r, const instruction *in) {
     const instruction *product = in->op == OP_REDUCE ? source(r, in, 0) : NULL;
     if (!product || product->op != OP_MULTIPLY || !is_like_weight(r, &in->shape, true))
@@ -264,7 +264,7 @@ static bool is_fp32_product(const reader *r, const instruction *in) {
     return a && b && a->shape.type == HLO_F32 && b->shape.type == HLO_F32;
 }
 
-// Finds a copy of a weight as the program, or the body of a loop, gets it.
+// Returns whether an instruction copies a weight that the program or a loop's body gets.
 static bool is_weight_copy(const reader *r, const instruction *in) {
     const instruction *of = in->op == OP_COPY ? source(r, in, 0) : NULL;
     return of && of->op == OP_PARAMETER && is_like_weight(r, &in->shape, false);
@@ -282,8 +282,8 @@ static bool is_in_place(reader *r, uint64_t k) {
     return false;
 }
 
-// Marks the kernels that write results in place: the update's. A copy does so with the kernel that
-// wrote what it copies.
+// Marks the kernels that write results in place, which are those of the update. If a result is a
+// copy, this marks the kernel whose value it copies.
 static void mark_updates(reader *r, uint64_t computation) {
     const instruction *root = computation == r->entry ? find(r, r->root) : NULL;
     uint64_t id, k = 0;
@@ -344,7 +344,7 @@ static void walk(reader *r, span module, walker *each) {
     }
 }
 
-// Counts the products of a text, and those whose operands are of a type.
+// Counts the products in a text, and those with operands of each type.
 static void count_asked(const char *text, size_t n, program_facts *out, int64_t *fp32,
         int64_t *bf16) {
     static const char dot[] = "\"stablehlo.dot_general\"", types[] = " : (tensor<";
@@ -381,7 +381,7 @@ bool optimised_read(const void *hlo, size_t n, const char *text, size_t n_text,
     while (next_field(&all, &f, &r.bad))
         if (f.number == MODULE) module = f.bytes;
     if (!r.bad && module.p) {
-        walk(&r, module, NULL); // for what is fused, and which is the entry
+        walk(&r, module, NULL); // finds the fused computations and the entry
         r.fusions_known = true;
         walk(&r, module, take_weights);
         walk(&r, module, count);

@@ -1,4 +1,4 @@
-// Devices, programs and buffers of a plugin.
+// Manages the devices, programs and buffers of a plugin.
 #include "backend/pjrt/runtime/pjrt_client.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static pjrt_named_value option(const char *name, pjrt_value_type type) {
     return v;
 }
 
-// Says which process this is, and its GPU: unless the launcher lets it see one alone.
+// Gives the index of this process, and its GPU unless the launcher shows it only one.
 static size_t cluster_options(const client_options *wanted, pjrt_named_value *out) {
     const char *seen = getenv("CUDA_VISIBLE_DEVICES");
     out[0] = option("node_id", PJRT_VALUE_INT64);
@@ -40,7 +40,7 @@ static size_t cluster_options(const client_options *wanted, pjrt_named_value *ou
     return 3;
 }
 
-// Options are refused by plugins that do not know them: each kind gets its own.
+// A plugin refuses options that it does not know, so each kind gets its own.
 static size_t options_for(const pjrt_plugin *p, const client_options *wanted,
         pjrt_named_value out[MAX_OPTIONS]) {
     size_t n = 0;
@@ -101,7 +101,7 @@ static int compute_capability(const device_client *c) {
     return 0;
 }
 
-// "cuda 13000" or the like; "": the plugin does not say.
+// Returns a version such as "cuda 13000"; "": the plugin does not report one.
 static const char *platform_version(arena *a, const device_client *c) {
     pjrt_client_text_args said = {.client = c->handle};
     if (!plugin_has(c->plugin, PJRT_SLOT_Client_PlatformVersion) ||
@@ -126,7 +126,7 @@ static drv_status read_devices(arena *a, device_client *c) {
     return DRV_OK;
 }
 
-// The first device of each process; a plugin that knows of this process alone joins none.
+// Finds the first device of each process. A plugin that knows only this process cannot join others.
 static drv_status find_rank_devices(arena *a, device_client *c, int n_ranks) {
     pjrt_client_devices_args all = {.client = c->handle};
     int *numbers = ARENA_ARRAY(a, int, n_ranks), n_found = 0;
@@ -147,8 +147,8 @@ static drv_status find_rank_devices(arena *a, device_client *c, int n_ranks) {
     return DRV_OK;
 }
 
-// A CPU plugin makes as many as it is told, each with threads of its own; where it gets no thread
-// it ends the process, and those beyond 2,048 it takes for another process's (PJRT 0.115).
+// A CPU plugin makes any number of devices, each with its own threads. It ends the process if it
+// gets no thread, and takes devices beyond 2,048 for another process's (PJRT 0.115).
 static drv_status check_virtual_devices(const pjrt_plugin *p, int n) {
     enum { MAX_VIRTUAL = 1024 };
     if (!strstr(p->name, "cpu") || n <= MAX_VIRTUAL) return DRV_OK;
@@ -207,7 +207,7 @@ drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const gpu_tar
     return DRV_OK;
 }
 
-// Gives something back and reports no failure: there is nothing left to do about it.
+// Releases an object and ignores a failure, since nothing can be done about it.
 static void give_back(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     if (plugin_call(p, slot, args) != DRV_OK) return;
 }
@@ -216,7 +216,7 @@ void client_close(device_client *c) {
     if (c->topology)
         give_back(c->plugin, PJRT_SLOT_TopologyDescription_Destroy,
                 &(pjrt_topology_args){.topology = c->topology});
-    if (c->handle && !c->plugin->health->silent) // it would wait for what is on its way
+    if (c->handle && !c->plugin->health->silent) // it would wait for pending work
         give_back(c->plugin, PJRT_SLOT_Client_Destroy, &(pjrt_client_args){.client = c->handle});
 }
 
@@ -249,7 +249,7 @@ static drv_status executable_of(const device_client *c, const device_program *p,
     return DRV_OK;
 }
 
-// Gives back what executable_of has got.
+// Releases the executable that executable_of returned.
 static void executable_free(const device_client *c, const device_program *p, pjrt_executable *e) {
     if (e != p->unloaded)
         give_back(c->plugin, PJRT_SLOT_Executable_Destroy,
@@ -421,7 +421,7 @@ drv_status client_upload(const device_client *c, int device, const buffer_shape 
 
 drv_status client_download_start(const device_client *c, pjrt_buffer *buffer,
         const buffer_shape *shape, void *dst, pjrt_event **done) {
-    int64_t order[BUFFER_MAX_DIMS]; // row-major: the device may lay the value out otherwise
+    int64_t order[BUFFER_MAX_DIMS]; // row-major, since the device may use another layout
     for (int i = 0; i < shape->n_dims; i++)
         order[i] = shape->n_dims - 1 - i;
     pjrt_layout layout = {.head.size = PJRT_SIZE(pjrt_layout, type),

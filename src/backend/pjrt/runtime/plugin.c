@@ -1,4 +1,4 @@
-// Opening a plugin, calling it, and what it says of itself.
+// Opens a plugin, calls it, and reads its attributes.
 #include "backend/pjrt/runtime/plugin.h"
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS] = {
 #undef X
 };
 
-// Without these no program can be run; the others are asked for with plugin_has.
+// No program can run without these functions; plugin_has checks for the others.
 static const pjrt_slot needed[] = {PJRT_SLOT_Error_Destroy, PJRT_SLOT_Error_Message,
         PJRT_SLOT_Error_GetCode, PJRT_SLOT_Plugin_Initialize, PJRT_SLOT_Event_Destroy,
         PJRT_SLOT_Event_Await, PJRT_SLOT_Client_Create, PJRT_SLOT_Client_Destroy,
@@ -40,7 +40,7 @@ bool plugin_has(const pjrt_plugin *p, pjrt_slot slot) {
            p->api->slot[index];
 }
 
-// The pointer as a function that takes the arguments and returns an error, or nothing.
+// Calls a slot as a function that takes the arguments and returns an error or NULL.
 typedef pjrt_error *pjrt_function(void *args);
 static pjrt_error *call_slot(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     pjrt_function *function;
@@ -56,7 +56,7 @@ static void call_void(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     function(args);
 }
 
-// A plugin's text is cut to its first line, and at most so many bytes.
+// The first line of a plugin's text is kept, up to this many bytes.
 enum { MAX_WORDS = 300 };
 
 static bool gives_work(pjrt_slot slot) {
@@ -64,8 +64,8 @@ static bool gives_work(pjrt_slot slot) {
            slot == PJRT_SLOT_Client_BufferFromHostBuffer;
 }
 
-// The device failed at what it had done before; a program or an argument that it refuses it will
-// refuse again.
+// Returns whether a code means that the device failed, not that it refused a program or argument,
+// which it would refuse again.
 static bool is_fault(pjrt_slot slot, int code) {
     static const int codes[] = {PJRT_CODE_CANCELLED, PJRT_CODE_UNKNOWN, PJRT_CODE_DEADLINE_EXCEEDED,
             PJRT_CODE_ABORTED, PJRT_CODE_INTERNAL, PJRT_CODE_UNAVAILABLE, PJRT_CODE_DATA_LOSS};
@@ -77,7 +77,7 @@ static bool is_fault(pjrt_slot slot, int code) {
     return works && fails;
 }
 
-// Takes what an error says, its first line, and gives it back. Returns its code.
+// Copies the first line of an error's message, destroys the error, and returns its code.
 static int take_error(const pjrt_plugin *p, pjrt_error *error, char words[MAX_WORDS + 1]) {
     pjrt_error_message_args said = {.error = error};
     pjrt_error_code_args coded = {.error = error};
@@ -127,8 +127,8 @@ drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     return error ? refuse(p, slot, error) : DRV_OK;
 }
 
-// --- waiting. The plugin calls back when the event comes, from a thread of its own, which may be
-// after everybody has given up: whoever is last frees it.
+// --- waiting. The plugin calls back from its own thread when an event occurs, perhaps after the
+// waiting rank has given up. The last of both frees the arrival.
 typedef struct arrival {
     const pjrt_plugin *p;
     pthread_mutex_t lock;
@@ -164,7 +164,7 @@ static void event_came(pjrt_error *error, void *arg) {
     arrival_free(a);
 }
 
-// Returns whether it has come within the time.
+// Returns whether the event occurred within the time.
 static bool wait_for(arrival *a, double seconds) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -180,7 +180,7 @@ static bool wait_for(arrival *a, double seconds) {
     return came;
 }
 
-// Returns whether it came after all; otherwise event_came frees it.
+// Returns whether the event has occurred after all; otherwise event_came frees the arrival.
 static bool give_up(arrival *a) {
     pthread_mutex_lock(&a->lock);
     const bool came = a->came;
@@ -189,8 +189,8 @@ static bool give_up(arrival *a) {
     return came;
 }
 
-// The seconds for which an event is waited for. Once the device has failed, what it was given
-// besides may never end; once it is silent, only what has come already is taken.
+// Returns the seconds to wait for an event. After the device has failed, other work may never end;
+// once it is silent, only events that have occurred already count.
 static double limit_of(const pjrt_plugin *p) {
     const double failed_s = 5;
     if (is_silent(p)) return 0;
@@ -198,7 +198,7 @@ static double limit_of(const pjrt_plugin *p) {
     return p->health->failed ? fmin(limit, failed_s) : limit;
 }
 
-// Waits until it has come, until nobody expects it any more, or until a rank fails.
+// Waits until the event occurs, the time is over, or a rank fails.
 static drv_status wait_limited(const pjrt_plugin *p, const comm *ranks, arrival *a) {
     const double look_s = 0.1, start = clock_s();
     drv_status status = DRV_OK;
@@ -263,7 +263,7 @@ static drv_status check_regular(const pjrt_plugin *p) {
             S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
 }
 
-// dlopen's message names the file; its own words are the reason.
+// Checks the file before dlopen, so that the message gives the reason.
 static drv_status check_file(const pjrt_plugin *p) {
     file_map map;
     DRV_TRY(check_regular(p));
@@ -309,13 +309,13 @@ static void read_attributes(arena *a, pjrt_plugin *p) {
     }
 }
 
-// Sets what plugins want in the environment before they are opened, where nothing else is said
-// there. Neuron's: the size of structs that it checks, and where its ranks meet, also when it is
-// alone (AWS's guide of environment variables; zml/zml platforms/neuron).
+// Sets variables that plugins need before they are opened, unless they are set already. Neuron
+// checks the size of structs by one, and needs an address where its ranks meet even for a single
+// rank (AWS's guide of environment variables; zml/zml platforms/neuron).
 static void set_environment(const char *plugin) {
     static const struct {
         const char *plugin, *name, *value;
-    } rows[] = {{"", "TF_CPP_MIN_LOG_LEVEL", "3"}, // what they log is no one's business
+    } rows[] = {{"", "TF_CPP_MIN_LOG_LEVEL", "3"}, // hides the plugins' own log
             {"neuron", "NEURON_INTERNAL_PJRT_C_API_VERSION", "0.114"},
             {"neuron", "NEURON_RT_ROOT_COMM_ID", "127.0.0.1:62182"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -1,4 +1,4 @@
-// Reading an ELF header and its table of segments (System V ABI, chapter 4 and 5; elf(5)).
+// Reads an ELF header and its table of segments (System V ABI, chapters 4 and 5; elf(5)).
 #include "backend/pjrt/runtime/plugin_file.h"
 
 #include <elf.h>

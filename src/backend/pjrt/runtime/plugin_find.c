@@ -1,4 +1,4 @@
-// Finds plugins in the folders where they lie.
+// Finds plugins in their folders.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static bool is_path(const char *s) {
     return strchr(s, '/') || str_ends(s, ".so");
 }
 
-// The first file of FOLDER/NAME that ends in .so; NULL: none.
+// Returns the first file of FOLDER/NAME that ends in .so; NULL: none.
 static const char *file_of(arena *a, const char *name) {
     const char *dir = path_join(a, plugin_folder(a), name);
     char **files;
@@ -72,7 +72,7 @@ drv_status plugin_find(arena *a, const char *wanted, const char **name, const ch
     if (wanted && *wanted && is_path(wanted)) {
         const char *slash = strrchr(wanted, '/');
         *name = slash && slash[1] ? slash + 1 : wanted;
-        // dlopen looks for a name without a slash in the system's folders.
+        // dlopen searches the system's folders for a name without a slash.
         *path = slash ? wanted : arena_printf(a, "./%s", wanted);
         if (!file_exists(*path))
             return drv_fail(DRV_E_DEVICE, "plugin \"%s\" is not there, expected a file", wanted);
@@ -96,6 +96,6 @@ drv_status plugin_find(arena *a, const char *wanted, const char **name, const ch
 const char *plugin_name_of(arena *a, const char *wanted) {
     const char *name = "", *path;
     const drv_status there = plugin_find(a, wanted, &name, &path);
-    (void)there; // a plan is made without it
+    (void)there; // a plan does not need it
     return name;
 }

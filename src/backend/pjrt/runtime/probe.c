@@ -1,4 +1,4 @@
-// Trying a plugin in a child process.
+// Tries a plugin in a child process, which it may end.
 #include "backend/devices.h"
 
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 enum { MAX_TEXT = 512, MAX_NAME = 96, PATIENCE_S = 60 };
 
-typedef struct answer {     // what the child writes, whole
+typedef struct answer {     // the child writes it as a whole
     char failure[MAX_TEXT]; // "" when there is none
     int major, minor, n_devices;
     int64_t memory_bytes;
@@ -39,7 +39,7 @@ static _Noreturn void answer_and_leave(const char *wanted, int to) {
     alarm(PATIENCE_S);
     if (try_plugin(arena_new("probe"), wanted, &out) != DRV_OK)
         snprintf(out.failure, MAX_TEXT, "%s", drv_message());
-    // Beside the plugin's own goodbyes there is nothing to tidy up.
+    // There is nothing to clean up, and the plugin's exit handlers should not run.
     _exit(write(to, &out, sizeof out) != (ssize_t)sizeof out);
 }
 
@@ -51,7 +51,7 @@ static bool read_answer(int from, answer *out) {
     return have == sizeof *out;
 }
 
-// False: the child died; *reason says of what.
+// False: the child died; *reason says why.
 static bool ask(arena *a, const char *wanted, answer *out, const char **reason) {
     int ends[2], status = 0;
     *reason = "no process could be started for it";

@@ -1,4 +1,4 @@
-// Writing and checking files of compiled programs.
+// Writes and checks files of compiled programs.
 #include "backend/pjrt/runtime/program_file.h"
 
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 typedef struct file_head {
     char magic[8];
     uint64_t n_payload;
-    uint64_t hash[2]; // of what follows it
+    uint64_t hash[2]; // of the bytes after it
     program_about about;
 } file_head;
 static const char magic[8] = "drvprog5";
@@ -64,7 +64,7 @@ drv_status program_file_check(const unsigned char *bytes, size_t n, program_abou
     return DRV_OK;
 }
 
-// "PATH.HOST.PROCESS.COUNT": of this call alone, also where machines share a folder.
+// Returns "PATH.HOST.PROCESS.COUNT", which is unique even if machines share a folder.
 static const char *aside_of(arena *a, const char *path) {
     static atomic_int count;
     char host[65] = "";

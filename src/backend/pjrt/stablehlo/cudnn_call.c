@@ -1,11 +1,11 @@
-// The text of a call of cuDNN's attention and its configuration, those that XLA's own
-// GpuBackendConfig.CudnnfMHABackendConfig describes and JAX prints
-// (jax/_src/cudnn/fused_attention_stablehlo.py); tests/test_cudnn_text.c holds them against JAX's.
+// Prints a call of cuDNN's attention with its configuration, as XLA's
+// GpuBackendConfig.CudnnfMHABackendConfig describes and JAX prints it
+// (jax/_src/cudnn/fused_attention_stablehlo.py); tests/test_cudnn_text.c compares it with JAX's.
 #include "backend/pjrt/stablehlo/cudnn_call.h"
 
 #include <math.h>
 
-// The dims of its operands that a product contracts, and those that are its batches beside dim 0.
+// The dims of the operands that a product contracts, and the batch dims in addition to dim 0.
 typedef struct fused_product {
     const char *name;
     int lhs, rhs, lhs_batch, rhs_batch;
@@ -16,7 +16,7 @@ static const fused_product forward_products[] = {{"bmm1", 3, 3, 2, 2}, {"bmm2", 
                                    {"bmm1_grad_gemm2", 3, 1, 1, 2}, {"bmm2_grad_gemm1", 2, 1, 1, 2},
                                    {"bmm2_grad_gemm2", 3, 3, 2, 2}};
 
-// The shape of the scores, which are nowhere in memory.
+// Prints the shape of the scores, which are never in memory.
 static void put_scores(const cudnn_call *c, str *out) {
     str_printf(out,
             "\"intermediate_tensor_shape\":{\"element_type\":\"BF16\",\"dimensions\":[\"%lld\",\"%lld\","
@@ -30,8 +30,8 @@ static void put_scores(const cudnn_call *c, str *out) {
             (long long)c->rows, (long long)c->heads, (long long)c->seq, (long long)c->seq);
 }
 
-// JAX leaves force_deterministic to XLA, which sets it as its flags say (compiler_flags.c): a call
-// that says so from the beginning stays the same call.
+// JAX leaves force_deterministic to XLA, which sets it by its flags (compiler_flags.c). A call that
+// has the right value is not changed.
 static void put_config(const cudnn_call *c, const fused_product *products, int n, str *out) {
     str_puts(out,
             "{\"operation_queue_id\":\"0\",\"cudnn_fmha_backend_config\":{\"algorithm\":{"
@@ -56,7 +56,7 @@ static void put_config(const cudnn_call *c, const fused_product *products, int n
             c->deterministic ? "true" : "false");
 }
 
-// As text inside quotation marks.
+// Prints a text in quotation marks.
 static void put_quoted(hlo_text *h, const str *text) {
     str_puts(&h->s, "\"");
     for (size_t i = 0; i < text->n; i++) {
@@ -66,8 +66,8 @@ static void put_quoted(hlo_text *h, const str *text) {
     str_puts(&h->s, "\"");
 }
 
-// Dims from the innermost to the outermost: the last one first, but that results of heads lie as
-// their operands do.
+// Prints dims from the innermost to the outermost: the last one first, except that results by head
+// have the layout of their operands.
 static void put_layouts(hlo_text *h, const char *name, const hlo_value *v, int n,
         bool heads_inside) {
     str_printf(&h->s, ", %s = [", name);

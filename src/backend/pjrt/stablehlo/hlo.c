@@ -1,4 +1,4 @@
-// Printing single operations of StableHLO.
+// Prints single operations of StableHLO.
 #include "backend/pjrt/stablehlo/hlo.h"
 
 #include <math.h>
@@ -107,7 +107,7 @@ void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n) {
 
 // --- constants
 static void put_real(hlo_text *h, hlo_type type, double x) {
-    if (isfinite(x)) // MLIR wants the point
+    if (isfinite(x)) // MLIR requires the decimal point
         str_printf(&h->s, "%.17e", x);
     else if (type == HLO_F64)
         str_puts(&h->s, x > 0 ? "0x7FF0000000000000" : "0xFFF0000000000000");

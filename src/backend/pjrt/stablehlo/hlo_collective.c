@@ -1,4 +1,4 @@
-// Printing collectives: cross-replica mode, without channels (docs/adr/0017).
+// Prints collectives in cross-replica mode, without channels (docs/adr/0017).
 #include "backend/pjrt/stablehlo/hlo_collective.h"
 
 static void put_groups(hlo_text *h, hlo_groups groups) {

@@ -1,4 +1,4 @@
-// Printing operations that hold a region or join elements: sums, products, rows, loops.
+// Prints operations that contain a region or combine elements: sums, products, rows, loops.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_typ
     hlo_value out = hlo_new(h, out_type, a.n_dims, a.dim);
     out.dim[batch] = a.dim[batch + !ca];
     out.dim[batch + 1] = b.dim[batch + !cb];
-    // Products of fp32 are products of fp32: no plugin shall round the operands.
+    // HIGHEST keeps plugins from rounding the operands of fp32 products.
     const char *precision = a.type == HLO_BF16 ? "DEFAULT" : "HIGHEST";
     str_printf(&h->s, "  %%v%d = \"stablehlo.dot_general\"(", out.id);
     hlo_put_values(h, in, 2);
@@ -91,7 +91,7 @@ hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_typ
     return out;
 }
 
-// --- rows by number
+// --- rows by index
 hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows) {
     const hlo_value in[] = {table, rows};
     const hlo_value out = hlo_new(h, table.type, HLO_DIMS(rows.dim[0], table.dim[1]));
@@ -144,7 +144,7 @@ hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
     return both[0];
 }
 
-// As JAX writes it (tests/golden/host_moves.json, tools/golden_offload.py).
+// Prints it as JAX does (tests/golden/host_moves.json, tools/golden_offload.py).
 hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory) {
     const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
     str_printf(&h->s, "  %%v%d = \"stablehlo.custom_call\"(", out.id);
@@ -158,7 +158,7 @@ hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory) {
     return out;
 }
 
-// --- places
+// --- indices
 hlo_index hlo_at(int64_t fixed) {
     return (hlo_index){.fixed = fixed};
 }
@@ -179,7 +179,7 @@ hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index index
     return (hlo_index){true, 0, hlo_reshape(h, hlo_take(h, all, 0, index, 1), 0, NULL)};
 }
 
-// The operands that say where: zero in every dim but one.
+// Prints the start indices: zero in every dim but one.
 static void put_starts(hlo_text *h, int n_dims, int dim, const hlo_value *zero,
         const hlo_value *first) {
     for (int i = 0; i < n_dims; i++) {

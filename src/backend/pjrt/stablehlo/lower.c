@@ -1,4 +1,4 @@
-// The table of rules, a program's signature, and which node wrote which line.
+// Has the table of rules, prints a program's signature, and records which node wrote which line.
 #include "backend/pjrt/stablehlo/lower.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ const lower_op *const lower_ops[N_OPS] = {
 #undef X
 };
 
-// --- what rules use
+// --- helpers of rules
 hlo_type lower_type(const lowering *l, dtype dt) {
     static const hlo_type types[] = {[DT_F32] = HLO_F32, [DT_BF16] = HLO_BF16, [DT_I32] = HLO_I32};
     DRV_ASSERT(dt != DT_I64, "no op has i64");
@@ -128,14 +128,14 @@ void lower_results(lowering *l, const hlo_value *v, int n) {
     hlo_end_line(&l->h);
 }
 
-// --- the whole
+// --- the whole graph
 bool lower_has_several_sums(const node *n) {
     const int k = lower_ops[n->op]->sums - 1;
     return k >= 0 && (n->in[k]->dim[0] > 1 || n->in[k]->dim[1] > 1);
 }
 
-// Ranks of different pipeline stages run different programs: what goes along that axis goes between
-// two (lower_graph.c).
+// Ranks of different pipeline stages run different programs, so messages along that axis are
+// exchanged between programs (lower_graph.c).
 static drv_status check_nodes(const lowering *l) {
     const graph *program = l->g;
     for (int i = 0; i < program->n_nodes; i++) {
@@ -192,7 +192,7 @@ static drv_status check_nodes(const lowering *l) {
     return DRV_OK;
 }
 
-// A graph without nodes along an axis need not name its mesh: that is of one rank.
+// A graph without nodes along an axis need not have a mesh, which is then that of one rank.
 static void find_mesh(lowering *l) {
     if (mesh_ranks(&l->options.ranks) == 0) l->options.ranks = mesh_single();
     l->of_update = l->options.ranks.size[AXIS_CONTEXT] > 1 && l->g->mesh.size[AXIS_CONTEXT] == 1;

@@ -1,13 +1,12 @@
 // Attention and its gradient by blocks of queries and keys with an online softmax
-// (FlashAttention-2, arXiv:2307.08691): of a long row no tokens x tokens matrix is stored, and
-// pairs of blocks above the diagonal are not computed. A row that fits one block is computed at
-// once.
+// (FlashAttention-2, arXiv:2307.08691): no tokens x tokens matrix of a long row is stored, and
+// pairs of blocks above the diagonal are not computed. A row of one block is computed at once.
 //
-// Legend: R rows of S tokens (S padded to whole blocks), K key heads with G query heads each, D of
-// a head. Heads of all rows are batches of products: q is [R K, G S, D], k and v are [R K, S, D].
-// Pairs of blocks are one loop over (i, j), j <= i, whose places come from two tables; so its
-// number of iterations is fixed. G query heads of a block are taken together: [R K, G, S, D] while
-// it is cut.
+// Legend: R rows of S tokens (S padded to whole blocks), K key heads with G query heads each, D
+// head_dim. Heads of all rows are the batches of products: q is [R K, G S, D], k and v are [R K, S,
+// D]. One loop runs over the pairs of blocks (i, j), j <= i, whose indices come from two tables, so
+// its number of iterations is fixed. G query heads are processed together: [R K, G, S, D] before a
+// cut.
 #include "backend/pjrt/stablehlo/lower_attention.h"
 #include "backend/pjrt/stablehlo/lower_cudnn.h"
 
@@ -18,8 +17,8 @@
 enum { DEFAULT_BLOCK = 512 };
 static const double NEVER = -1e30; // a score that is not attended; finite, so that differences are
 
-// The first block of keys that a query of block i sees: those before its window are not computed. A
-// chunk of a row sees keys of others, too.
+// Returns the first block of keys that queries of block i see: that of their window. A chunk of a
+// row sees keys of other chunks, too.
 static int first_key_block(const attention_call *c, int i) {
     const int64_t first = i * c->block - c->window + 1;
     return c->window && c->n_chunks == 1 && first > 0 ? (int)(first / c->block) : 0;
@@ -55,7 +54,7 @@ static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
 }
 
 // --- cutting [N, columns] into heads and joining them
-// Fills each chunk of a row up, along a dim of all tokens of the row.
+// Pads each chunk of a row along the dim of its tokens.
 static hlo_value pad_tokens(const attention_call *c, hlo_value x, int dim) {
     hlo_text *h = &c->l->h;
     hlo_value cut = x;
@@ -69,7 +68,7 @@ static hlo_value pad_tokens(const attention_call *c, hlo_value x, int dim) {
     return hlo_reshape(h, hlo_pad(h, cut, dim + 1, c->padded / c->n_chunks), x.n_dims, x.dim);
 }
 
-// The other way round.
+// Removes that padding.
 static hlo_value drop_padding(const attention_call *c, hlo_value x, int dim) {
     hlo_text *h = &c->l->h;
     hlo_value chunk[ZIGZAG_HALVES];
@@ -79,7 +78,8 @@ static hlo_value drop_padding(const attention_call *c, hlo_value x, int dim) {
     return c->n_chunks == 1 ? chunk[0] : hlo_concat(h, chunk, c->n_chunks, dim);
 }
 
-// Columns [first, first + n heads) of [N, C] as [R n/g, g, S, D], g 1 for keys and values.
+// Takes heads [first, first + heads) of [N, C] as [R heads/group, group, S, D]; group 1: keys,
+// values.
 static hlo_value cut_heads(const attention_call *c, hlo_value x, int64_t first, int64_t heads,
         int64_t group) {
     hlo_text *h = &c->l->h;
@@ -90,7 +90,7 @@ static hlo_value cut_heads(const attention_call *c, hlo_value x, int64_t first, 
     return hlo_reshape(h, x, HLO_DIMS(c->rows * heads / group, group, c->padded, c->d));
 }
 
-// Back to [N, heads D].
+// Converts heads back to [N, heads D].
 static hlo_value join_heads(const attention_call *c, hlo_value x, int64_t heads) {
     hlo_text *h = &c->l->h;
     static const int64_t order[] = {0, 2, 1, 3};
@@ -99,7 +99,7 @@ static hlo_value join_heads(const attention_call *c, hlo_value x, int64_t heads)
     return hlo_reshape(h, x, HLO_DIMS(c->rows * c->seq, heads * c->d));
 }
 
-// A number of each token, [rows, S], beside every head: [RK, G, S].
+// Repeats a number of each token, [rows, S], for every head: [RK, G, S].
 static hlo_value for_heads(const attention_call *c, hlo_value x) {
     hlo_text *h = &c->l->h;
     x = hlo_broadcast(h, x, HLO_DIMS(c->rows, c->n_kv, c->group, c->padded),
@@ -107,7 +107,7 @@ static hlo_value for_heads(const attention_call *c, hlo_value x) {
     return hlo_reshape(h, x, HLO_DIMS(c->rows * c->n_kv, c->group, c->padded));
 }
 
-// hidden: i32 [2 N]. What it hides is not counted by position.
+// hidden: i32 [2 N]. `position` does not count hidden tokens.
 static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first) {
     hlo_text *h = &c->l->h;
     hlo_value end[2];
@@ -119,12 +119,12 @@ static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first
         c->hidden[i] = for_heads(c, end[i]);
     }
     hlo_value n = hlo_binary(h, "subtract", end[1], end[0]);
-    if (c->window) // what lies before it is not in the way
+    if (c->window) // hidden tokens before the window do not matter
         n = hlo_select(h, hlo_compare(h, "LE", end[1], first), hlo_fill(h, 0, &n), n);
     return hlo_binary(h, "subtract", first, n);
 }
 
-// Input of_qkv; inputs of_position and, where there is one, the next: hidden.
+// Inputs: of_qkv; of_position; if there is one, the input after that: hidden.
 static void cut_qkv(attention_call *c, const node *n, int of_qkv, int of_position) {
     hlo_text *h = &c->l->h;
     const hlo_value qkv = lower_in(c->l, n, of_qkv);
@@ -163,7 +163,7 @@ static hlo_value as_blocks(const attention_call *c, hlo_value x, int64_t last) {
     return hlo_reshape(&c->l->h, x, HLO_DIMS(x.dim[0], c->group, c->block, last));
 }
 
-// A number of each query, [RK, G, B], beside every key.
+// Repeats a number of each query, [RK, G, B], for every key.
 static hlo_value beside(hlo_text *h, hlo_value x, const hlo_value *like) {
     static const int64_t dims[] = {0, 1, 2};
     return hlo_broadcast(h, x, like->n_dims, like->dim, dims);
@@ -174,7 +174,7 @@ static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo
     return hlo_binary(h, "add", count, hlo_spread(h, hlo_index_value(h, first), like));
 }
 
-// The first token of block `iteration` of a table.
+// Returns the first token of entry `iteration` in a table of blocks.
 static hlo_index first_token(const attention_call *c, const int64_t *blocks, hlo_index iteration) {
     hlo_text *h = &c->l->h;
     hlo_index first = hlo_index_times(h, hlo_index_of(h, blocks, c->n_pairs, iteration), c->block);
@@ -184,7 +184,7 @@ static hlo_index first_token(const attention_call *c, const int64_t *blocks, hlo
     return first;
 }
 
-// Places in the row of a block's tokens, along a dim of `like`.
+// Returns the indices in the row of a block's tokens, along a dim of `like`.
 static hlo_value places_of(const attention_call *c, hlo_value numbers, const hlo_value *like,
         int along, hlo_index first) {
     hlo_text *h = &c->l->h;
@@ -192,7 +192,7 @@ static hlo_value places_of(const attention_call *c, hlo_value numbers, const hlo
     return hlo_along(h, hlo_take(h, numbers, 0, first, c->block), like, along);
 }
 
-// `visible` without the keys that lie in what is hidden from a query of the pair.
+// Removes from `visible` the keys that are hidden from a query of the pair.
 static hlo_value without_hidden(const attention_call *c, const block_pair *p, hlo_value key) {
     hlo_text *h = &c->l->h;
     hlo_value end[2];
@@ -203,7 +203,7 @@ static hlo_value without_hidden(const attention_call *c, const block_pair *p, hl
     return hlo_binary(h, "and", p->visible, seen);
 }
 
-// Token t of a row sees those from first[t] to t, but for what is hidden.
+// Token t of a row sees the tokens from first[t] to t, except hidden ones.
 static block_pair open_pair(const attention_call *c, hlo_index iteration) {
     hlo_text *h = &c->l->h;
     block_pair p = {.query = first_token(c, c->query_block, iteration),
@@ -223,11 +223,11 @@ static block_pair open_pair(const attention_call *c, hlo_index iteration) {
     return p;
 }
 
-// exp(scores - x), 0 where nothing is to be seen; x is a number of each query.
+// Computes exp(scores - x), and 0 for keys that are not visible; x has a number for each query.
 static hlo_value visible_exp(hlo_text *h, const block_pair *p, hlo_value x) {
     const hlo_value less = hlo_binary(h, "subtract", p->scores, beside(h, x, &p->scores));
     const hlo_value none = hlo_fill(h, 0, &p->scores);
-    // A hidden score may be larger than x by any amount: it must not overflow first.
+    // The score of an invisible key may exceed x by any amount and must not overflow.
     const hlo_value safe = hlo_select(h, p->visible, less, none);
     return hlo_select(h, p->visible, hlo_unary(h, "exponential", safe), none);
 }

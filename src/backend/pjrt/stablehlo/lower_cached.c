@@ -1,10 +1,10 @@
-// cached_attention: attention over a cache of keys and values (generation).
+// Prints cached_attention: attention over a key-value cache (generation).
 // Legend: q queries; d head_dim.
 #include "backend/pjrt/stablehlo/lower.h"
 
 #include <math.h>
 
-// The rows of qkv after head `first` as [K, N, D], put into the cache [K, capacity, D].
+// Writes the heads of qkv from `first` on, [K, N, D], into the cache [K, capacity, D].
 static hlo_value append(lowering *l, const node *n, hlo_value qkv, int64_t first, int k,
         hlo_index slot) {
     hlo_text *h = &l->h;
@@ -15,8 +15,8 @@ static hlo_value append(lowering *l, const node *n, hlo_value qkv, int64_t first
     return hlo_put(h, lower_in(l, n, k), x, 1, slot);
 }
 
-// Returns whether a token sees each slot of the cache: those up to its own, within its window.
-// Every token sees itself.
+// Returns which slots of the cache a token sees: those up to its own, within its window. Every
+// token sees itself.
 static hlo_value visible_slots(lowering *l, hlo_value own, int window) {
     hlo_text *h = &l->h;
     const hlo_value slot = hlo_iota(h, HLO_I32, own.n_dims, own.dim, own.n_dims - 1);
@@ -26,7 +26,7 @@ static hlo_value visible_slots(lowering *l, hlo_value own, int window) {
     return hlo_binary(h, "and", until, hlo_compare(h, "GT", end, own));
 }
 
-// Scores of all slots of the cache; those that a token does not see are hidden.
+// Computes scores of all slots of the cache, and hides the slots that a token does not see.
 static void cached_attention(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     static const int64_t slots[] = {2}, to_heads[] = {1, 2, 0, 3}, to_rows[] = {2, 0, 1, 3};
@@ -35,7 +35,7 @@ static void cached_attention(lowering *l, const node *n) {
                   group = attrs->heads.n_heads / kv;
     const hlo_value qkv = lower_in(l, n, 0), position = lower_in(l, n, 3);
     const int64_t rows = qkv.dim[0];
-    // Positions count up: the first one says where all go.
+    // Positions are consecutive, so the first one gives all slots.
     const hlo_index slot = {true, 0, hlo_element(h, position, 0)};
     const hlo_value keys = append(l, n, qkv, attrs->heads.n_heads, 1, slot),
                     values = append(l, n, qkv, attrs->heads.n_heads + kv, 2, slot);

@@ -1,5 +1,5 @@
-// Collectives over an axis of the mesh, shards of state over data ranks, and what each rank of a
-// group takes a part of. Over one rank they are the identity and leave no operation.
+// Prints collectives over an axis of the mesh, shards of state over data ranks, and ops of which
+// each rank takes a part. Over one rank they are the identity and print no operation.
 // Legend: s shard; w weight; g gradient.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
@@ -14,7 +14,7 @@ static int place_along(const lowering *l, int rank, mesh_axis axis) {
     return axis == AXIS_CONTEXT && l->of_update ? 0 : mesh_place(m, rank, axis);
 }
 
-// Ranks that differ along `axes` alone, in the order of their places; every rank is in one group.
+// Groups the ranks that differ only along `axes`, in the order of their places.
 static hlo_groups groups_along(lowering *l, unsigned axes) {
     const int n = mesh_ranks(&l->options.ranks);
     int64_t *members = ARENA_ARRAY(l->g->a, int64_t, n);
@@ -36,12 +36,12 @@ static hlo_groups groups_along(lowering *l, unsigned axes) {
 hlo_groups lower_neighbours(lowering *l, mesh_axis axis, int n) {
     hlo_groups groups = groups_along(l, 1u << axis);
     DRV_ASSERT(groups.size % n == 0, "%d neighbours of %d ranks", n, groups.size);
-    groups.n *= groups.size / n; // groups lie one after the other
+    groups.n *= groups.size / n; // groups are stored one after the other
     groups.size = n;
     return groups;
 }
 
-// Neighbours among the owners of shards hold the same shard of the weights, one in each group.
+// Consecutive owners of shards hold the same shard of the weights, one in each group.
 static hlo_groups groups_of(lowering *l, const node *n) {
     const mesh_use *use = &n->attrs.mesh;
     if (use->across) return lower_neighbours(l, (mesh_axis)use->axis, use->ranks);
@@ -75,7 +75,7 @@ hlo_value lower_place(lowering *l, mesh_axis axis) {
     return hlo_binary(&l->h, "add", before, here);
 }
 
-// The place of this rank among those of a node that cuts a tensor.
+// Returns the place of this rank among those of a node that divides a tensor.
 static hlo_value place_of(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const mesh *m = &l->options.ranks;
@@ -107,7 +107,7 @@ static void same(lowering *l, const node *n) {
     lower_set(l, n, 0, lower_in(l, n, 0));
 }
 
-// Over the ends of the pipeline the sum is there before the program is (lower_graph.c).
+// The sum over the ends of the pipeline is computed before the program starts (lower_graph.c).
 static void all_reduce(lowering *l, const node *n) {
     if (n->attrs.mesh.ranks == 1 || n->attrs.mesh.ends)
         same(l, n);
@@ -136,7 +136,7 @@ const lower_op lower_op_all_reduce = {.lower = all_reduce};
 const lower_op lower_op_all_gather = {.lower = all_gather};
 const lower_op lower_op_reduce_scatter = {.lower = reduce_scatter};
 
-// --- shards: all of a tensor in a row, filled up with zeros to as many whole shards as ranks
+// --- shards: a tensor as one row, padded with zeros to one whole shard for each rank
 static int shards_of(const node *n) {
     return n->attrs.mesh.ranks ? n->attrs.mesh.ranks : 1;
 }
@@ -164,7 +164,7 @@ static void reduce_shard(lowering *l, const node *n) {
     lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
 }
 
-// Ranks of the update as a program sees them that has context ranks beside data ranks.
+// Returns the ranks of the update for a program with context ranks in addition to data ranks.
 static hlo_groups groups_of_update(const lowering *l, const node *n) {
     lowering merged = *l;
     merged.of_update = l->options.ranks.size[AXIS_CONTEXT] > 1;
@@ -172,8 +172,8 @@ static hlo_groups groups_of_update(const lowering *l, const node *n) {
     return groups_of(&merged, n);
 }
 
-// One accumulation group and one reduction block (setup/run_layout.c): there is one sum, which
-// begins anew in micro-batch 0.
+// With one accumulation group and one reduction block (setup/run_layout.c) there is one sum, which
+// starts at zero in micro-batch 0.
 static void add_shard(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0)), kept = lower_in(l, n, 1);

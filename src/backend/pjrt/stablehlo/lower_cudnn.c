@@ -1,11 +1,11 @@
-// Attention by cuDNN's fused kernels, which XLA calls on CUDA by name: no loop, no scores in
-// memory, products on tensor cores. For whole rows in bf16; others are computed by blocks
-// (lower_attention.c).
+// Prints attention as calls of cuDNN's fused kernels, by the names under which XLA knows them on
+// CUDA: no loop, no scores in memory, products on tensor cores. This works for whole rows in bf16;
+// others are computed by blocks (lower_attention.c).
 //
-// The form that a node's call has is backend/cudnn_attention.h's to choose.
+// backend/cudnn_attention.h chooses the form of a node's call.
 //
-// Legend: R rows of S tokens, H query heads, K key-value heads, D of a head, M segments of a row, N
-// = R S. Fewer key-value heads than query heads are cuDNN's to group.
+// Legend: R rows of S tokens, H query heads, K key-value heads, D head_dim, M segments of a row, N
+// = R S. cuDNN itself groups query heads if there are fewer key-value heads.
 #include "backend/pjrt/stablehlo/lower_cudnn.h"
 
 #include "backend/pjrt/stablehlo/cudnn_call.h"
@@ -13,11 +13,11 @@
 
 typedef struct fused_call {
     lowering *l;
-    cudnn_call call; // seq: with what a masked row is filled up
+    cudnn_call call; // seq includes the padding of a masked row
     document_rows of;
 } fused_call;
 
-// Inputs of_position and, where there is one, the next: hidden.
+// Inputs: of_position; if there is one, the next: hidden.
 static fused_call open_call(lowering *l, const node *n, const tensor *qkv, int of_position) {
     const op_attrs *attrs = &n->attrs;
     const int64_t rows = qkv->dim[0] / attrs->attention.seq;
@@ -51,7 +51,7 @@ static fused_call open_call(lowering *l, const node *n, const tensor *qkv, int o
 }
 
 // --- heads
-// Columns [first, first + n) heads of [N, C]: [R, S, n, D].
+// Takes heads [first, first + n) of [N, C]: [R, S, n, D].
 static hlo_value take_heads(const fused_call *c, hlo_value x, int64_t first, int64_t n) {
     hlo_text *h = &c->l->h;
     const int64_t d = c->call.d;
@@ -80,15 +80,15 @@ static hlo_value of_heads(const fused_call *c, hlo_type type, int64_t n) {
 }
 
 // --- operands of segments
-// First tokens as numbers of elements before them, of a tensor with n heads.
+// Converts first tokens to numbers of elements before them, for a tensor with n heads.
 static hlo_value offsets(const fused_call *c, hlo_value first, int64_t n) {
     hlo_text *h = &c->l->h;
     return hlo_reshape(h, hlo_scale(h, first, (double)(n * c->call.d)),
             HLO_DIMS(c->call.rows, c->call.segments + 1));
 }
 
-// Adds them after n operands; returns how many there are. Keys begin where their own heads say: by
-// JAX's rule, which takes those of the queries, grouped heads would read beside theirs.
+// Appends them to n operands; returns the new number. Offsets of keys count their own heads; JAX
+// counts the heads of queries, so that grouped heads would read the wrong keys.
 static int add_segments(const fused_call *c, hlo_value *in, int n) {
     if (!c->call.segments) return n;
     const segment_table *table = lower_segments(c->l, &c->of);
@@ -107,7 +107,7 @@ static hlo_value statistics_like(const fused_call *c, hlo_type type) {
     return (hlo_value){.type = type, .n_dims = 3, .dim = {rows, c->call.heads, c->call.seq}};
 }
 
-// Elements of x, whatever its dims, by their numbers.
+// Takes elements of x, of any dims, by their flat index.
 static hlo_value pick(hlo_text *h, hlo_value x, hlo_value number) {
     const int64_t n = hlo_elements(&number);
     const hlo_value table = hlo_reshape(h, x, HLO_DIMS(hlo_elements(&x), 1)),
@@ -126,7 +126,7 @@ static hlo_value out_of_segments(const fused_call *c, hlo_value x) {
     return pick(h, x, hlo_binary(h, "add", row, hlo_along(h, table->place, &head, 1)));
 }
 
-// [H, N] -> [R M, H, S]; past the end of a segment it is of any token.
+// [H, N] -> [R M, H, S]; elements after the end of a segment are arbitrary.
 static hlo_value into_segments(const fused_call *c, hlo_value x) {
     hlo_text *h = &c->l->h;
     const segment_table *table = lower_segments(c->l, &c->of);
@@ -188,5 +188,5 @@ void lower_cudnn_attention_grad(lowering *l, const node *n) {
     cudnn_put_call(&l->h, &c.call, true, in, n_in, out, 3);
     for (int i = 0; i < 3; i++)
         out[i] = join_heads(&c, out[i]);
-    lower_round(l, n, 0, hlo_concat(&l->h, out, 3, 1)); // wider where ranks add theirs
+    lower_round(l, n, 0, hlo_concat(&l->h, out, 3, 1)); // a wider type if ranks add their parts
 }

@@ -1,9 +1,9 @@
-// Masks and tables of segments from positions.
+// Makes masks and tables of segments from positions.
 //
 // Legend: R rows of S tokens, T of the mask; M segments of a row at most; N = R S.
 #include "backend/pjrt/stablehlo/lower_documents.h"
 
-// As JAX's: cuDNN loses the difference of two that are lower still. A power of two, exact in bf16.
+// As in JAX: a power of two, exact in bf16; below it cuDNN loses the differences of scores.
 static const double NEVER = -0x1p41;
 
 static bool same_rows(const document_rows *a, const document_rows *b) {
@@ -25,13 +25,13 @@ struct row_segments {
 };
 
 // --- the mask
-// A number of each query, [R, T], beside every key.
+// Repeats a number of each query, [R, T], for every key.
 static hlo_value of_queries(hlo_text *h, hlo_value x, const hlo_value *like) {
     static const int64_t dims[] = {0, 2};
     return hlo_broadcast(h, x, like->n_dims, like->dim, dims);
 }
 
-// The end `which` of what is hidden from each token, [R, T].
+// Returns one end of the range that is hidden from each token, [R, T].
 static hlo_value hidden_end(lowering *l, const document_rows *of, int which) {
     hlo_text *h = &l->h;
     hlo_value x = hlo_reshape(h, l->values[of->hidden->id], HLO_DIMS(of->rows, of->seq, 2));
@@ -39,8 +39,8 @@ static hlo_value hidden_end(lowering *l, const document_rows *of, int which) {
     return hlo_pad(h, x, 1, of->padded);
 }
 
-// The first token that each sees, [R, T]; `end`, where something is hidden: its ends, whose tokens
-// position does not count unless they lie before the window.
+// Returns the first token that each token sees, [R, T]. `end` has the ends of hidden ranges, if
+// there are any; position does not count their tokens, unless they are before the window.
 static hlo_value first_seen(lowering *l, const document_rows *of, const hlo_value *end) {
     hlo_text *h = &l->h;
     hlo_value position = hlo_reshape(h, l->values[of->position->id], HLO_DIMS(of->rows, of->seq));
@@ -84,7 +84,7 @@ hlo_value lower_mask(lowering *l, const document_rows *of) {
 }
 
 // --- segments
-// The sum of x [n] from the first element up to each.
+// Returns the prefix sums of x [n].
 static hlo_value running_sum(hlo_text *h, hlo_value x) {
     const int64_t n = x.dim[0];
     for (int64_t by = 1; by < n; by *= 2) {
@@ -96,7 +96,7 @@ static hlo_value running_sum(hlo_text *h, hlo_value x) {
     return x;
 }
 
-// Segments of all rows are numbered through, as cuDNN takes them (JAX: _fix_seqlen_offsets).
+// Numbers the segments of all rows consecutively, as cuDNN requires (JAX: _fix_seqlen_offsets).
 static segment_table make_segments(lowering *l, const document_rows *of) {
     hlo_text *h = &l->h;
     const int64_t n = of->rows * of->seq, most = of->rows * of->n_segments,

@@ -1,5 +1,5 @@
-// dropout: the words of Philox4x32-10 (base/rng.c) in operations on whole numbers, the same bits as
-// on the CPU.
+// Prints dropout: computes the words of Philox4x32-10 (base/rng.c) with integer operations, to the
+// bit as the CPU does.
 #include "backend/pjrt/stablehlo/lower.h"
 #include "kernels/kernels.h"
 
@@ -7,7 +7,7 @@ typedef struct words { // four words of each counter
     hlo_value c[4];
 } words;
 
-// The upper and lower half of a * factor.
+// Returns the upper or lower half of a * factor.
 static hlo_value product_half(hlo_text *h, hlo_value a, uint32_t factor, bool upper) {
     if (!upper)
         return hlo_binary(h, "multiply", a, hlo_spread(h, hlo_whole(h, HLO_U32, factor), &a));
@@ -36,7 +36,7 @@ static words philox(hlo_text *h, words w, uint32_t k0, uint32_t k1) {
     return w;
 }
 
-// The words of a row's elements, groups at a time: word e % GROUP / COUNTERS of counter e %
+// Returns the words of a row's elements: element e has word e % GROUP / COUNTERS of counter e %
 // COUNTERS of group e / GROUP. [rows, groups, 4, COUNTERS] in the order of elements.
 static hlo_value row_words(lowering *l, const node *n, int64_t rows, int64_t groups) {
     enum { COUNTERS = DROPOUT_GROUP / 4 };

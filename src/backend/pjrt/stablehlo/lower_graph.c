@@ -1,6 +1,6 @@
-// A graph as a program. Where stages of a pipeline exchange something in its middle (the norm, the
-// gradient of a tied table) it becomes several: ranks of different stages run different programs,
-// which cannot meet in one, so what they exchange goes between two (docs/adr/0025).
+// Prints a graph as a program. If stages of a pipeline exchange values within it (the norm, the
+// gradient of a tied table), it becomes several programs, since ranks of different stages run
+// different programs and can exchange values only between them (docs/adr/0025).
 #include "backend/pjrt/stablehlo/lower.h"
 #include "ir/op.h"
 
@@ -8,20 +8,20 @@ typedef struct graph_cut {
     arena *a;
     const graph *g;
     int *made_in, *last_read; // by tensor id: nodes; -1: none
-    bool *needed;             // by tensor id: an argument of the part at hand
-    const tensor **last;      // by tensor id: the last value that took the place of a state in it
+    bool *needed;             // by tensor id: an argument of the current part
+    const tensor **last;      // by tensor id: the last value of a state in the current part
     const tensor **results;
     lowering l;
     lowered *out;
     int first, end; // nodes of the part
 } graph_cut;
 
-// --- where it is cut
+// --- parts
 static bool goes_along_pipeline(const graph_cut *c, const node *n) {
     return c->g->mesh.size[AXIS_PIPELINE] > 1 && n->attrs.mesh.axes >> AXIS_PIPELINE & 1;
 }
 
-// The state that holds a value between programs: its own, or one for this purpose.
+// Returns the state that holds a value between programs: its own, or one made for this purpose.
 static const tensor *holder_of(const tensor *t) {
     const tensor *root = tensor_root(t);
     return root->cls == TENSOR_TEMP ? t : root;
@@ -34,8 +34,8 @@ static const char *held_name(const graph_cut *c, const tensor *t) {
                    : holder->name;
 }
 
-// A part ends before a node that sums over the ends of the pipeline, and after one whose sum goes
-// along all of it.
+// A part ends before a node that sums over the ends of the pipeline, and after a node that sums
+// over the whole pipeline.
 static void find_end(graph_cut *c) {
     const node *begin = c->g->nodes[c->first];
     if (begin->attrs.mesh.ends)
@@ -99,7 +99,7 @@ static void add_arguments(graph_cut *c) {
     }
 }
 
-// Adds the results that are new: state, and what later parts read.
+// Adds new results: state, and values that later parts read.
 static void add_made(graph_cut *c) {
     for (int i = 0; i < c->g->n_tensors; i++) {
         const tensor *t = c->g->tensors[i];
@@ -110,7 +110,7 @@ static void add_made(graph_cut *c) {
     }
 }
 
-// Results: the written state in the order of its arguments, then what is new.
+// The results are the written state in the order of its arguments, then new values.
 static void find_signature(graph_cut *c) {
     const int most = c->g->n_tensors;
     c->out->in = ARENA_ARRAY(c->a, lowered_state, most + 1);
@@ -121,7 +121,7 @@ static void find_signature(graph_cut *c) {
     add_made(c);
 }
 
-// Gives values of state their own dims: what takes the place of a state has its elements alone.
+// Gives values of state their own dims, since one that replaces another has only its elements.
 static void shape_arguments(graph_cut *c) {
     for (int i = c->first; i < c->end; i++)
         for (int k = 0; k < c->g->nodes[i]->n_in; k++) {

@@ -1,4 +1,4 @@
-// Norms of the heads of queries and keys (ir/ops/head_norm.c).
+// Prints norms of the heads of queries and keys (ir/ops/head_norm.c).
 // Legend: N tokens; H heads of queries, or of keys; D head_dim; x in the accumulation type; r the
 // factors of heads, [N, H].
 #include "backend/pjrt/stablehlo/lower_collective.h"
@@ -23,7 +23,7 @@ static hlo_value flat(lowering *l, hlo_value x_NHD) {
     return hlo_reshape(&l->h, x_NHD, HLO_DIMS(x_NHD.dim[0], x_NHD.dim[1] * x_NHD.dim[2]));
 }
 
-// The columns of values as they are.
+// Returns the columns of values, unchanged.
 static hlo_value values_of(lowering *l, const node *n, hlo_value x) {
     const int64_t first =
             (int64_t)(n->attrs.heads.n_heads + n->attrs.heads.n_kv_heads) * n->attrs.heads.head_dim;
@@ -57,7 +57,7 @@ static void head_norm(lowering *l, const node *n) {
     lower_set(l, n, 1, hlo_concat(h, r, 2, 1));
 }
 
-// acc + what all heads give; a key head that several ranks have counts once.
+// Adds the sums over all heads to acc. A key head that several ranks have counts once.
 static void add_gradient(lowering *l, const node *n, int keys, hlo_value given_NHD) {
     hlo_text *h = &l->h;
     const int replicas = keys && n->attrs.mesh.replicas > 1 ? n->attrs.mesh.replicas : 1;

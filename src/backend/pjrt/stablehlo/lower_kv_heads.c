@@ -1,6 +1,6 @@
-// Key-value heads that several tensor ranks work with (ir/ops/kv_heads.c): shares put together, the
-// gradients of wholes summed, a share taken; over the replicas of a head, which are neighbours along
-// the axis. Over one rank shares are wholes.
+// Prints ops of key-value heads that tensor ranks share (ir/ops/kv_heads.c): assembles shares, sums
+// gradients of whole heads, and takes a share. The replicas of a head are neighbours along the
+// axis. On one rank a share is the whole.
 // Legend: N tokens; kv the columns of k and v, [N, 2, head_dim or a share of it].
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
@@ -55,7 +55,7 @@ static void slice_kv(lowering *l, const node *n) {
             put_together(l, take_q(l, n, x), hlo_take(h, take_kv(l, n, x), 2, first, share)));
 }
 
-// Sums travel in the accumulation type and are rounded once, as those of q.
+// Sums travel in the accumulation type and are rounded once, as those of q are.
 static void join_kv(lowering *l, const node *n) {
     const hlo_value x = lower_in(l, n, 0);
     if (n->attrs.mesh.replicas == 1) {

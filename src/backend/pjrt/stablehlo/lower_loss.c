@@ -1,26 +1,26 @@
-// linear_cross_entropy and its gradient: chunk by chunk of rows, as on the CPU, so that no tokens x
-// vocabulary matrix is stored.
+// Prints linear_cross_entropy and its gradient in chunks of rows, as on the CPU, so that no tokens
+// x vocabulary matrix is stored.
 // Legend: e exponentials of a chunk of logits.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
 #include <string.h>
 
-// The values that a chunk carries on to the next, in the order of the outputs: the loss, then that
-// of each token, or those of the gradient that are wanted.
+// The values that a chunk passes to the next, in the order of the outputs: the loss, then the loss
+// of each token or the wanted gradients.
 enum { LOSS, TOKENS, MAX_CARRIED = 3 };
 
 typedef struct loss_call {
     lowering *l;
     const node *n;
-    hlo_value h, w, labels; // padded to whole chunks with labels of -1
+    hlo_value h, w, labels; // padded to whole chunks; padding has the label -1
     hlo_value scale; // of the gradient: dloss in the accumulation type, a scalar, or of each token
     bool grad;
-    int dh, dw; // places in what is carried; 0: not wanted
+    int dh, dw; // indices among the carried values; 0: not wanted
     int n_carried;
 } loss_call;
 
-// The gradient of the logits of rows from `first` on: scale (softmax - onehot), zero in rows that
-// do not count.
+// Returns the gradient of the logits of rows from `first` on: scale (softmax - onehot), zero in
+// rows that do not count.
 static hlo_value logits_grad(const loss_call *c, hlo_index first, hlo_value logits, hlo_value lse,
         hlo_value hit, hlo_value counts) {
     hlo_text *h = &c->l->h;
@@ -34,7 +34,7 @@ static hlo_value logits_grad(const loss_call *c, hlo_index first, hlo_value logi
             c->h.type);
 }
 
-// The loss of each row, 0 of those that do not count.
+// Returns the loss of each row, 0 for rows that do not count.
 static hlo_value row_losses(hlo_text *h, hlo_value lse, hlo_value own, hlo_value counts,
         hlo_type type) {
     const hlo_value row =
@@ -49,7 +49,7 @@ static hlo_value over_ranks(const loss_call *c, hlo_value x, bool max) {
     return max ? lower_max_along(c->l, x, axes) : lower_sum_along(c->l, x, axes);
 }
 
-// Returns the columns of labels in this rank's part; those of labels elsewhere lie outside it.
+// Returns the columns of labels in this rank's part; labels of other ranks are outside it.
 static hlo_value column_of(const loss_call *c, hlo_value labels) {
     hlo_value is_here;
     if (c->n->attrs.mesh.ranks <= 1) return labels;
@@ -61,8 +61,8 @@ static int64_t rows_of_chunk(const node *n) {
     return n->attrs.vocabulary.chunk < rows ? n->attrs.vocabulary.chunk : rows;
 }
 
-// Rows of a chunk after what the chunk before it has left. Chunks that are no loop have nothing
-// else to keep a compiler from computing the logits of them all first.
+// Makes the rows of a chunk wait for the results of the previous one. Chunks that are not a loop
+// have nothing else that keeps a compiler from computing all logits first.
 static hlo_value rows_after(const loss_call *c, hlo_index iteration, hlo_value x,
         hlo_value *carried) {
     hlo_value all[1 + MAX_CARRIED] = {x};
@@ -87,7 +87,7 @@ static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carrie
     const hlo_value column = hlo_iota(h, HLO_I32, 2, logits.dim, 1);
     const hlo_value hit =
             hlo_compare(h, "EQ", column, hlo_along(h, column_of(c, label), &column, 0));
-    // Each row's sum of exponents, and its label's logit, which one rank has.
+    // Each row's sum of exponentials, and the logit of its label, which one rank has.
     const hlo_value sums[] = {hlo_reduce(h, "add", e, 1, columns),
             hlo_reduce(h, "add", hlo_select(h, hit, logits, hlo_fill(h, 0, &logits)), 1, columns)};
     const hlo_value both = over_ranks(c, hlo_concat(h, sums, 2, 0), false);
@@ -110,7 +110,7 @@ static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carrie
                 hlo_binary(h, "add", carried[c->dw], hlo_dot(h, d, x, 0, 0, carried[c->dw].type));
 }
 
-// A chunk of logits as they are accumulated, and beside them their gradient as products read it.
+// Returns the bytes of a chunk of logits, and of their gradient in the compute type.
 int64_t lowered_workspace(const node *n) {
     const bool grad = n->op == OP_linear_cross_entropy_grad;
     const dtype dt = n->in[0]->dt;
@@ -128,7 +128,7 @@ static void loss(lowering *l, const node *n) {
     loss_call c = {.l = l, .n = n, .w = lower_in(l, n, 1), .grad = grad};
     int n_carried = 0;
     c.h = hlo_pad(h, x, 0, n_chunks * size);
-    // Rows that fill the last chunk up have the label -1: 0 of (label + 1), less 1.
+    // Padding gets the label -1: labels are padded with 0 after 1 is added to them.
     if (rows < n_chunks * size) {
         const hlo_value up = hlo_binary(h, "add", labels, hlo_fill(h, 1, &labels));
         labels = hlo_pad(h, up, 0, n_chunks * size);

@@ -1,9 +1,9 @@
-// Products: matmul, matmul_add, and the low-rank branches of LoRA.
+// Prints products: matmul, matmul_add, and the low-rank branches of LoRA.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/op.h"
 #include "kernels/fp8.h"
 
-// Returns 2^exponent in fp32, of an unsigned scalar that is the exponent plus 127.
+// Returns 2^exponent in fp32 for an unsigned scalar, the exponent plus 127.
 static hlo_value power_of_2(hlo_text *h, hlo_value biased) {
     return hlo_bitcast(h, hlo_binary(h, "shift_left", biased, hlo_whole(h, HLO_U32, 23)), HLO_F32);
 }
@@ -21,8 +21,8 @@ static hlo_value scale_exponent(hlo_text *h, const fp8_format *to, hlo_value lar
     return hlo_binary(h, "minimum", scale, hlo_whole(h, HLO_U32, 127 + FP8_MAX_SCALE_EXPONENT));
 }
 
-// Rounds x to fp8 and widens it again. XLA makes an fp8 product of cuBLASLt of a dot whose operands
-// are each a conversion from fp8 times a scalar (openxla/xla, gemm_rewriter.cc, MatchFp8Param).
+// Rounds x to fp8 and widens it again. XLA turns a dot into an fp8 product of cuBLASLt if each
+// operand is a conversion from fp8 times a scalar (openxla/xla, gemm_rewriter.cc, MatchFp8Param).
 static hlo_value in_fp8(lowering *l, hlo_value x, bool gradient, unsigned axes) {
     hlo_text *h = &l->h;
     const fp8_format *to = gradient ? &fp8_e5m2 : &fp8_e4m3;
@@ -44,14 +44,14 @@ static hlo_value operand(lowering *l, const node *n, int k) {
             (unsigned)n->attrs.matmul.fp8_axes);
 }
 
-// op(a) op(b) in a type. A product that is stored in bf16 is printed in bf16: the sum is in fp32
-// inside all the same, and a converted fp32 result costs a GPU the memory of both.
+// Prints op(a) op(b) with a result type. A product that is stored in bf16 is printed in bf16: its
+// sum is in fp32 anyway, and converting an fp32 result would cost a GPU the memory of both.
 static hlo_value product(lowering *l, const node *n, hlo_type type) {
     const hlo_value a = operand(l, n, 0), b = operand(l, n, 1);
     return hlo_dot(&l->h, a, b, !n->attrs.matmul.ta, n->attrs.matmul.tb, type);
 }
 
-// Adds to a gradient what all ranks with other tokens have.
+// Adds the sum over all ranks with other tokens to a gradient.
 static hlo_value added_to(lowering *l, const node *n, hlo_value acc, hlo_value added) {
     if (n->attrs.mesh.ranks > 1) added = lower_sum_along(l, added, 1u << n->attrs.mesh.axis);
     return hlo_binary(&l->h, "add", acc, added);

@@ -1,4 +1,4 @@
-// Muon's update (ir/ops/muon.c). Legend: as in backend/cpu/run_muon.c.
+// Prints Muon's update (ir/ops/muon.c). Legend: as in backend/cpu/run_muon.c.
 #include <math.h>
 
 #include "backend/pjrt/stablehlo/lower_adamw.h"
@@ -28,7 +28,7 @@ static void momentum(lowering *l, const node *n) {
 const lower_op lower_op_momentum = {.lower = momentum};
 
 // --- orthogonalise(u)
-// Rows [begin, begin + rows) of the weight, of all ranks.
+// Returns rows [begin, begin + rows) of the weight from all ranks.
 static hlo_value whole_matrix(lowering *l, const node *n, int64_t begin, int64_t rows) {
     hlo_text *h = &l->h;
     const int64_t dim[] = {n->attrs.update.rows, n->attrs.update.columns};
@@ -50,7 +50,7 @@ static hlo_value multiply_add(hlo_text *h, double factor, hlo_value x, hlo_value
     return hlo_convert(h, sum, x.type);
 }
 
-// A step of Newton-Schulz; ctx: the type of sums.
+// Prints a step of Newton-Schulz; ctx is the type of sums.
 static void ns_step(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     (void)iteration;
     const hlo_type acc = *(const hlo_type *)ctx;
@@ -77,12 +77,12 @@ static hlo_value newton_schulz(lowering *l, const node *n, hlo_value x) {
     return made;
 }
 
-// The matrix as large as a step is.
+// Scales the matrix to the size of a step.
 static hlo_value scaled_matrix(hlo_text *h, hlo_value x) {
     return hlo_scale(h, x, MUON_RMS * sqrt((double)(x.dim[0] > x.dim[1] ? x.dim[0] : x.dim[1])));
 }
 
-// NorMuon. *v: the mean squares of its rows, which are updated.
+// NorMuon: divides rows by their mean squares *v, which it updates.
 static hlo_value normalised_matrix(hlo_text *h, hlo_value x, double beta2, hlo_value *v) {
     const hlo_value squares = hlo_binary(h, "multiply", x, x),
                     means = hlo_scale(h, hlo_reduce(h, "add", squares, 1, (int64_t[]){1}),
@@ -99,7 +99,7 @@ static hlo_value normalised_matrix(hlo_text *h, hlo_value x, double beta2, hlo_v
     return hlo_binary(h, "multiply", y, hlo_spread(h, factor, &y));
 }
 
-// This rank's part of a matrix.
+// Returns this rank's part of a matrix.
 static hlo_value part_here(lowering *l, const node *n, hlo_value o) {
     if (n->attrs.mesh.ranks == 1) return o;
     const int64_t here = o.dim[n->attrs.mesh.dim] / n->attrs.mesh.ranks;
@@ -118,7 +118,7 @@ static void keep_means(lowering *l, const node *n, const hlo_value *v, int n_v) 
 
 static void orthogonalise(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const int64_t ranks = n->attrs.mesh.dim == 0 ? n->attrs.mesh.ranks : 1; // of rows
+    const int64_t ranks = n->attrs.mesh.dim == 0 ? n->attrs.mesh.ranks : 1; // that divide rows
     muon_matrix list[MAX_MATRICES];
     const int n_matrices = muon_matrices(n, list);
     hlo_value made[MAX_MATRICES] = {{0}}, v[MAX_MATRICES] = {{0}};
@@ -153,6 +153,6 @@ static void descend(lowering *l, const node *n) {
 
 const lower_op lower_op_descend = {.lower = descend};
 
-// No rules: devices run one program, in which no rank owns what others do not.
+// These have no rules: devices run one program, so no rank owns a matrix alone.
 const lower_op lower_op_to_owner = {.lower = NULL};
 const lower_op lower_op_from_owner = {.lower = NULL};

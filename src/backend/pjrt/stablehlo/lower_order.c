@@ -1,10 +1,10 @@
-// Says where a program keeps the order of its graph. A compiler may compute anything as soon as
-// what it reads is there, and keep what it has: XLA puts products of weight gradients off, since
-// nobody waits for them until the update, and takes heads that the forward pass has cut for those
-// that the backward pass cuts. Both cost memory that the plan knows nothing of
-// (bench/results/2026-11-22-pjrt.md). So in graphs of training all that crosses the border of a
-// layer waits for all else that does: what the forward pass keeps is what the graph keeps, and the
-// gradients of a layer are added before the next one begins.
+// Makes a program keep the order of its graph at some points. A compiler may compute a value as
+// soon as its inputs exist, and keep it: XLA delays products of weight gradients, which nothing
+// needs until the update, and reuses heads that the forward pass has cut instead of cutting them
+// again in the backward pass. Both cost memory that is not in the plan
+// (bench/results/2026-11-22-pjrt.md). So in training graphs all values that cross the border of a
+// layer wait for each other: the forward pass keeps only what the graph keeps, and the gradients of
+// a layer are added before the next layer begins.
 #include "backend/pjrt/stablehlo/lower.h"
 #include "ir/op.h"
 
@@ -31,7 +31,7 @@ void lower_note_reads(lowering *l) {
             l->last_read[g->nodes[i]->in[k]->id] = i;
 }
 
-// Returns whether a value of a node in front of the fence is read after it, or left by the program.
+// Returns whether a value from before the fence is read after it, or is a result of the program.
 static bool crosses(const lowering *l, const tensor *t, int end) {
     return l->last_read[t->id] >= end || (is_sum_of_gradients(t) && l->last_read[t->id] < 0);
 }

@@ -1,11 +1,11 @@
-// preference and its gradient (ir/ops/preference.c): the losses of tokens are added up by response,
-// what comes of each pair is one row of a table, and every token takes the row of its pair.
-// Legend: N tokens here, A of all ranks that share the rows; R responses, number 2 pair + rejected;
-// P pairs.
+// Prints preference and its gradient (ir/ops/preference.c): adds the losses of tokens by response,
+// computes a row of a table for each pair, and gives every token the row of its pair.
+// Legend: N tokens here, A on all ranks that share the rows; R responses, with index 2 pair +
+// rejected; P pairs.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "base/round.h"
 
-// Columns of what is known of a response, and of a pair.
+// Columns of the tables of responses and of pairs.
 enum { LOSS, REFERENCE, N_SUMS };
 enum { PAIR_LOSS, CHOSEN, REJECTED, RIGHT, LOG_CHOSEN, LOG_REJECTED, PULL, N_COLUMNS };
 enum { N_SIDES = 2 };
@@ -14,7 +14,7 @@ static hlo_value with_word(hlo_text *h, const char *op, hlo_value x, uint32_t wo
     return hlo_binary(h, op, x, hlo_spread(h, hlo_whole(h, x.type, word), &x));
 }
 
-// One column of a matrix, and several vectors as the columns of one.
+// Take one column of a matrix; make a matrix of several vectors as columns.
 static hlo_value column_of(hlo_text *h, hlo_value x, int column) {
     return hlo_reshape(h, hlo_slice(h, x, 1, column, 1), HLO_DIMS(x.dim[0]));
 }
@@ -25,8 +25,8 @@ static hlo_value as_columns(hlo_text *h, const hlo_value *x, int n) {
     return hlo_concat(h, column, n, 1);
 }
 
-// A double's words, low and high, in f32: the exponent has another bias and 3 bits fewer, the
-// fraction 29, rounded up where the first of them is set. Of what f32 has no exponent: 0.
+// Converts a double, as low and high word, to f32: the exponent has another bias and 3 bits fewer,
+// the fraction 29 fewer, rounded up if the first of those is set; 0 if f32 has no such exponent.
 static hlo_value narrow_double(hlo_text *h, hlo_value low, hlo_value high) {
     enum { BIAS_APART = 1023 - 127, FRACTION = 20 };
     const hlo_value exponent =
@@ -45,7 +45,7 @@ static hlo_value narrow_double(hlo_text *h, hlo_value low, hlo_value high) {
     return hlo_bitcast(h, hlo_select(h, there, bits, hlo_fill(h, 0, &bits)), HLO_F32);
 }
 
-// [2 N] words, the low one of each double first, as [N] numbers.
+// Converts [2 N] words, the low word of each double first, to [N] numbers.
 static hlo_value numbers_of(lowering *l, hlo_value words) {
     hlo_text *h = &l->h;
     const hlo_value pairs = hlo_bitcast(h, hlo_reshape(h, words, HLO_DIMS(words.dim[0] / 2, 2)),
@@ -61,14 +61,13 @@ static hlo_value numbers_of(lowering *l, hlo_value words) {
 static hlo_value is_of_pair(hlo_text *h, hlo_value word) {
     return hlo_compare(h, "GE", word, hlo_fill(h, 0, &word));
 }
-// Returns whether the last bits of a word, of which there are `n`, are those of `last`; not of
-// PAIR_NONE.
+// Returns whether the last n bits of a word are `last`; false for PAIR_NONE.
 static hlo_value ends_in(hlo_text *h, hlo_value word, uint32_t n, uint32_t last) {
     const hlo_value end = with_word(h, "and", word, (1u << n) - 1);
     return hlo_binary(h, "and", is_of_pair(h, word),
             hlo_compare(h, "EQ", end, hlo_fill(h, last, &end)));
 }
-// The word without its last bits: the number of the response, or of the pair; 0 of PAIR_NONE.
+// Returns the word without its last bits, the index of a response or a pair; 0 for PAIR_NONE.
 static hlo_value number_of(hlo_text *h, hlo_value word, uint32_t bits) {
     return hlo_select(h, is_of_pair(h, word), with_word(h, "shift_right_logical", word, bits),
             hlo_fill(h, 0, &word));
@@ -84,7 +83,8 @@ static hlo_value of_all_ranks(lowering *l, const node *n, hlo_value x) {
             lower_neighbours(l, (mesh_axis)n->attrs.mesh.axis, n->attrs.mesh.ranks));
 }
 
-// [R, N_SUMS]: of each response the loss of its tokens, and the reference's log-probability.
+// Returns [R, N_SUMS]: for each response the loss of its tokens, and the reference's
+// log-probability.
 static hlo_value sum_responses(lowering *l, hlo_value loss, hlo_value word, hlo_value reference) {
     hlo_text *h = &l->h;
     const hlo_value known[N_SUMS] = {[LOSS] = or_zero(h, is_of_pair(h, word), loss),
@@ -97,7 +97,7 @@ static hlo_value sum_responses(lowering *l, hlo_value loss, hlo_value word, hlo_
 }
 
 // --- pairs
-// One side of [R] numbers of responses.
+// Returns the numbers of one side, chosen or rejected, from [R] responses.
 static hlo_value side_of(hlo_text *h, hlo_value x, int side) {
     return column_of(h, hlo_reshape(h, x, HLO_DIMS(x.dim[0] / N_SIDES, N_SIDES)), side);
 }
@@ -109,7 +109,7 @@ static hlo_value smoothed(hlo_text *h, hlo_value of_minus, hlo_value of_margin, 
             hlo_scale(h, of_margin, sign * smoothing));
 }
 
-// As ir/pair_loss.c: -log sigmoid(-x) = max(x, 0) + log(1 + exp(-|x|)).
+// As in ir/pair_loss.c: -log sigmoid(-x) = max(x, 0) + log(1 + exp(-|x|)).
 static void put_loss(hlo_text *h, hlo_value margin, const op_attrs *attrs, hlo_value *of) {
     const hlo_value minus = hlo_unary(h, "negate", margin), none = hlo_fill(h, 0, &margin),
                     small = hlo_unary(h, "exponential", hlo_binary(h, "minimum", margin, minus)),
@@ -122,7 +122,7 @@ static void put_loss(hlo_text *h, hlo_value margin, const op_attrs *attrs, hlo_v
     of[PULL] = hlo_scale(h, pull, attrs->preference.beta);
 }
 
-// [P, N_COLUMNS] of [R, N_SUMS].
+// Computes [P, N_COLUMNS] from [R, N_SUMS].
 static hlo_value judge_pairs(hlo_text *h, hlo_value sums, const op_attrs *attrs) {
     hlo_value of[N_COLUMNS];
     const hlo_value log_prob = hlo_unary(h, "negate", column_of(h, sums, LOSS)),
@@ -138,7 +138,7 @@ static hlo_value judge_pairs(hlo_text *h, hlo_value sums, const op_attrs *attrs)
     return as_columns(h, of, N_COLUMNS);
 }
 
-// A pair counts where the head of its chosen response lies.
+// A pair is counted at the head of its chosen response.
 static void set_sums(lowering *l, const node *n, hlo_value word, hlo_value of_token) {
     hlo_text *h = &l->h;
     const hlo_value counts = ends_in(h, word, 2, 1);

@@ -1,5 +1,5 @@
-// Attention of rows that lie on several ranks, zigzag (ir/zigzag.h): a ring. Keys and values visit
-// all ranks in turn; the gradients of keys and values follow them and are home after the last hop.
+// Prints ring attention for rows that are split over ranks in a zigzag (ir/zigzag.h). Keys and
+// values visit all ranks one after the other; their gradients travel with them, back to the owner.
 //
 // Rank j of n has the chunks j and 2 n - 1 - j of a row, and at hop h the keys of rank s = j - h.
 // All ranks run one program, so what they compute must not depend on j but by value:
@@ -21,14 +21,14 @@ typedef struct ring_call {
     const node *n;
     hlo_groups ranks;
     hlo_value place;     // of this rank, i32
-    int hops;            // after which keys are where they were
+    int hops;            // after which keys are back at their owner
     int first_iteration; // the hop of a loop's iteration 0
     hlo_body *pair;      // of blocks
-    int n_sums;          // of carried values that pairs add to
+    int n_sums;          // number of carried values that pairs add to
 } ring_call;
 
-// --- where tokens are
-// Tokens of the two chunks that a rank has, and `none` where a chunk is filled up.
+// --- indices of tokens
+// Returns the token indices of the two chunks of a rank, and `none` for padding.
 static hlo_value numbers_of(const attention_call *c, const node *n, hlo_value place, double none) {
     hlo_text *h = &c->l->h;
     const int64_t tokens = c->seq / ZIGZAG_HALVES, padded = c->padded / ZIGZAG_HALVES;
@@ -46,8 +46,8 @@ static hlo_value numbers_of(const attention_call *c, const node *n, hlo_value pl
     return hlo_concat(h, number, ZIGZAG_HALVES, 0);
 }
 
-// Returns the numbers of the keys' tokens. Those that fill up a chunk of queries see nothing, those
-// that fill up one of keys are not seen.
+// Returns the token indices of keys. Padding of queries sees nothing, and padding of keys is not
+// seen.
 static hlo_value keys_of(const attention_call *c, const node *n, hlo_value place) {
     return numbers_of(c, n, place, 1 << 30);
 }
@@ -60,8 +60,8 @@ void lower_ring_open(attention_call *c, const node *n) {
 }
 
 // --- pairs of chunks
-// Pairs of blocks of a chunk of queries and one of keys; of the same chunk, those up to the
-// diagonal.
+// Lists the pairs of blocks of a chunk of queries and a chunk of keys; if they are the same chunk,
+// only those up to the diagonal.
 static void add_pairs(attention_call *c, int query, int key, bool causal) {
     for (int i = 0; i < c->n_blocks; i++)
         for (int j = 0; j < (causal ? i + 1 : c->n_blocks); j++) {
@@ -82,7 +82,7 @@ static void own_keys(const ring_call *r, hlo_value *carried) {
     run_pairs(r, carried);
 }
 
-// The keys of the rank that is `hop` before this one.
+// Attends to the keys of the rank that is `hop` places before this one.
 static void keys_of_hop(const ring_call *r, hlo_index hop, hlo_value *carried) {
     attention_call *c = r->c;
     hlo_text *h = &c->l->h;
@@ -99,7 +99,7 @@ static void keys_of_hop(const ring_call *r, hlo_index hop, hlo_value *carried) {
     c->offset = hlo_at(0);
 }
 
-// To the next rank of the ring.
+// Sends x to the next rank of the ring.
 static hlo_value pass_on(const ring_call *r, hlo_value x) {
     return hlo_shift(&r->c->l->h, x, r->ranks);
 }
@@ -125,7 +125,7 @@ static hlo_index hop_of(hlo_text *h, const ring_call *r, hlo_index iteration) {
     return (hlo_index){true, 0, hlo_binary(h, "add", iteration.value, first)};
 }
 
-// --- carried over hops: sums, then keys and values, which move on while a rank computes with them
+// --- carried over hops: sums, then keys and values, which are sent on during the computation
 enum { MAX_SUMS = 3 };
 
 static void hop_body(hlo_text *h, const ring_call *r, hlo_index iteration, hlo_value *carried,
@@ -142,7 +142,7 @@ static void forward_hop(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *
     hop_body(h, ctx, iteration, carried, false, keys_of_hop);
 }
 
-// The gradients of keys that a rank finds are added to those that come with the keys.
+// Adds the gradients of keys that this rank computes to those that arrive with the keys.
 static void add_gradients(const ring_call *r, hlo_index hop, hlo_value *carried) {
     hlo_text *h = &r->c->l->h;
     hlo_value here[N_GRADIENTS] = {carried[DQ]};
@@ -180,7 +180,7 @@ void lower_ring_pairs(attention_call *c, const node *n, hlo_value carried[N_FORW
     go_around(&r, carried, forward_hop, keys_of_hop);
 }
 
-// Tensor ranks that share the key-value head have the gradients of other query heads each.
+// Tensor ranks that share a key-value head each have gradients from other query heads.
 static void join_replicas(const ring_call *r, hlo_value carried[N_GRADIENTS]) {
     lowering *l = r->c->l;
     const hlo_groups replicas = lower_neighbours(l, AXIS_TENSOR, r->n->attrs.mesh.replicas);

@@ -1,4 +1,4 @@
-// rope_table and rope.
+// Prints rope_table and rope.
 #include <math.h>
 
 #include "backend/pjrt/stablehlo/lower.h"
@@ -41,7 +41,7 @@ static void rope_table(lowering *l, const node *n) {
     const hlo_value rest = hlo_binary(h, "shift_right_logical", hlo_binary(h, "multiply", p, f_low),
             hlo_fill(h, LOW_BITS, &like));
     const hlo_value turns = hlo_binary(h, "add", hlo_binary(h, "multiply", p, f_high), rest);
-    // As signed numbers: from half a turn back to half a turn on.
+    // As signed numbers the angles are between minus and plus half a turn.
     const hlo_value angle = hlo_scale(h,
             hlo_convert(h, hlo_bitcast(h, turns, HLO_I32),
                     lower_type(l, n->attrs.rope.table_dtype)),
@@ -74,8 +74,8 @@ static void rope(lowering *l, const node *n) {
     const bool all = width == x.dim[1];
     if (!all) part[1] = hlo_slice(h, x, 1, width, x.dim[1] - width);
     hlo_value heads_and_rest = hlo_concat(h, part, all ? 1 : 2, 1);
-    // Without a barrier XLA turns the heads once more for each reader: attention's operands, and
-    // what is kept for its gradient.
+    // Without a barrier XLA rotates the heads again for each reader: attention's operands, and the
+    // copy that is kept for its gradient.
     if (!n->attrs.rope.inverse) hlo_barrier_all(h, &heads_and_rest, 1);
     lower_set(l, n, 0, heads_and_rest);
 }

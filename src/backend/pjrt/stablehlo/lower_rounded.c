@@ -1,5 +1,5 @@
-// State kept in bf16 (ir/ops/rounded.c): the hash of base/stochastic.h in operations on whole
-// numbers, the same bits as on the CPU.
+// Prints updates of state kept in bf16 (ir/ops/rounded.c): computes the hash of base/stochastic.h
+// with integer operations, to the bit as the CPU does.
 #include "backend/pjrt/stablehlo/lower_adamw.h"
 #include "ir/hyper.h"
 #include "ir/rounding.h"
@@ -18,22 +18,22 @@ static hlo_value mix(hlo_text *h, hlo_value x) {
     return shift_xor(h, x, MIX_SHIFT3);
 }
 
-// --- which elements
-typedef struct element_words { // of each element of a tensor
-    hlo_value first, second;   // second: where it is wanted
+// --- indices of elements
+typedef struct element_words { // hash words of each element of a tensor
+    hlo_value first, second;   // second: if it is wanted
 } element_words;
 
 typedef struct extent_values {
     hlo_value words;                       // u32[N_EXTENT_WORDS]
-    hlo_value row;                         // of each element, on this rank
-    hlo_value parts[EXTENT_MAX_PARTS - 1]; // whether it lies in part 1, 2 (or after it)
+    hlo_value row;                         // row of each element on this rank
+    hlo_value parts[EXTENT_MAX_PARTS - 1]; // whether an element is in part 1, 2 (or a later one)
 } extent_values;
 
 static hlo_value word_everywhere(hlo_text *h, const extent_values *extent, int word) {
     return hlo_spread(h, hlo_element(h, extent->words, word), &extent->row);
 }
 
-// A word of each part: u32[EXTENT_MAX_PARTS].
+// Returns a word of each part: u32[EXTENT_MAX_PARTS].
 static hlo_value part_words(hlo_text *h, const extent_values *extent, int word) {
     hlo_value all = hlo_slice(h, extent->words, 0, EXTENT_PARTS, EXTENT_MAX_PARTS * PART_WORDS);
     all = hlo_reshape(h, all, HLO_DIMS(EXTENT_MAX_PARTS, PART_WORDS));
@@ -49,8 +49,8 @@ static hlo_value by_part(hlo_text *h, const extent_values *extent, hlo_value par
     return all;
 }
 
-// Row and column of each element on this rank: of a matrix its own; a vector is a weight of one
-// column, or a shard of any weight.
+// Finds row and column of each element on this rank. A vector counts as one column: it may be a
+// weight or a shard of one.
 static void find_rows(hlo_text *h, const hlo_value *like, extent_values *extent,
         hlo_value *column) {
     const int last = like->n_dims - 1;
@@ -67,7 +67,7 @@ static void find_rows(hlo_text *h, const hlo_value *like, extent_values *extent,
     extent->row = hlo_binary(h, "divide", element, columns);
 }
 
-// The number of each element in its parameter of the model.
+// Returns the index of each element in its parameter of the model.
 static hlo_value elements_of(hlo_text *h, const hlo_value *like, extent_values *extent) {
     hlo_value column;
     find_rows(h, like, extent, &column);
@@ -83,7 +83,7 @@ static hlo_value elements_of(hlo_text *h, const hlo_value *like, extent_values *
             word_everywhere(h, extent, EXTENT_FIRST_COLUMN));
 }
 
-// The words of all elements in the shape of `like`; step: a u32 scalar, mixed.
+// Returns the words of all elements, in the shape of `like`; step: a u32 scalar, mixed already.
 static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *like, int part_keys,
         hlo_value step, bool second) {
     extent_values extent = {.words = hlo_bitcast(h, words, HLO_U32)};
@@ -100,7 +100,7 @@ static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *lik
     return made;
 }
 
-// x in fp32 to bf16, as f32_to_bf16_by. For any other type: x itself.
+// Rounds x from fp32 to bf16, as f32_to_bf16_by does; returns x itself for any other type.
 static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) {
     if (type != HLO_BF16) return x;
     const uint32_t top = 0x7F800000u;
@@ -113,9 +113,9 @@ static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) 
     return hlo_convert(h, hlo_select(h, finite, hlo_bitcast(h, cut, HLO_F32), x), HLO_BF16);
 }
 
-// The step's word, which all weights have alike, is computed once, as the numbers of the update are
-// (lower_update.c), but without their barrier, with which XLA orders the iterations so that they
-// need a third more memory. `of`: what it is made of; step: not mixed yet.
+// Computes the step's word once for all weights, like the numbers of the update (lower_update.c),
+// but without their barrier, with which XLA orders the iterations so that they need a third more
+// memory. `of` is the tensor from which `step` gets the word before mixing.
 static hlo_value mixed_once(lowering *l, const tensor *of,
         hlo_value (*step)(hlo_text *, hlo_value)) {
     hlo_text *h = &l->h;

@@ -1,9 +1,9 @@
-// Ops that work on rows or elements: embedding, norms, biases, swiglu, add, barrier, moves.
+// Prints ops on rows or elements: embedding, norms, biases, swiglu, add, barrier, moves.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/op.h"
 
-// --- embedding. Of a table that is split over ranks, rows of others are looked up in row 0 and
-// replaced: by -0, to which adding the owner's changes no bit; gradients by 0.
+// --- embedding. If the table is split over ranks, rows of other ranks are read from row 0 and
+// replaced: by -0, since adding the owner's row to it changes no bit; gradients by 0.
 static hlo_value or_else(lowering *l, hlo_value is_here, hlo_value rows, double otherwise) {
     const hlo_value like = {.type = HLO_BOOL, .n_dims = 2, .dim = {rows.dim[0], rows.dim[1]}};
     return hlo_select(&l->h, hlo_along(&l->h, is_here, &like, 0), rows,
@@ -41,7 +41,7 @@ static void embedding_grad(lowering *l, const node *n) {
 const lower_op lower_op_embedding = {.lower = embedding, .vocabulary = 2};
 const lower_op lower_op_embedding_grad = {.lower = embedding_grad};
 
-// --- norms; x in the accumulation type, r its row factors
+// --- norms; x is in the accumulation type, r has its row factors
 static hlo_value row_sum(hlo_text *h, hlo_value x) {
     return hlo_reduce(h, "add", x, 1, (int64_t[]){1});
 }
@@ -73,7 +73,7 @@ static void add_rmsnorm(lowering *l, const node *n) {
 static void rmsnorm_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const bool frozen = n->attrs.norm.skip_dw;
-    const int past = frozen ? 4 : 5; // the input that flows past the norm
+    const int past = frozen ? 4 : 5; // the input dh, which bypasses the norm
     const hlo_value dy = lower_in_acc(l, n, 0, 1), x = lower_in_acc(l, n, 1, 1);
     const hlo_value w = hlo_along(h, lower_in(l, n, 2), &x, 1), r = lower_in(l, n, 3);
     const hlo_value r_rows = hlo_along(h, r, &x, 0), g = hlo_binary(h, "multiply", dy, w);
@@ -163,7 +163,7 @@ static void barrier(lowering *l, const node *n) {
 
 const lower_op lower_op_barrier = {.lower = barrier};
 
-// --- to the memory of the host and back, which a graph names only where the device has it
+// --- moves to host memory and back, which are in a graph only if the device has such memory
 static void to_host(lowering *l, const node *n) {
     lower_set(l, n, 0, hlo_in_memory(&l->h, lower_in(l, n, 0), HLO_MEMORY_OF_HOST));
 }

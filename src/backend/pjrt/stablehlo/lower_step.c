@@ -1,7 +1,7 @@
-// A whole training step as one program: micro-batches one after the other, their gradients carried
-// from micro-batch to micro-batch, and the update after the last. The gradients begin at zero and
-// are used up, so they are not state: the compiler places them, and forgets them as the update
-// reads them. Legend: micro_batch, rest: the two graphs; carried: gradients, then sums of outputs.
+// Prints a whole training step as one program: the micro-batches in order, with gradients carried
+// from one to the next, then the update. The gradients begin at zero and are used up, so they are
+// not state: the compiler places them, and frees them when the update has read them. Legend:
+// micro_batch, rest: the two graphs; carried: gradients, then sums of outputs.
 #include "backend/pjrt/stablehlo/lower.h"
 
 #include <string.h>
@@ -18,18 +18,18 @@ typedef struct step_lowering {
     hlo_value *in, *made; // arguments, results
     name_map arguments;   // name -> its lowered_state
     hlo_value *carried;
-    const tensor **carries; // of `micro_batch`: the accumulator or output that a carried value is of
+    const tensor **carries; // by carried value: its accumulator or output in `micro_batch`
     int n_carried;
 } step_lowering;
 
-// Others are one number for all micro-batches: INPUT_DLOSS.
+// Returns whether micro-batches have slices of an input; INPUT_DLOSS is one number for all.
 static bool is_sliced(const tensor *t) {
     return t->cls == TENSOR_INPUT && t->dt != DT_F64;
 }
 
 static void add_argument(step_lowering *s, const lowering *l, const lowered_state *state) {
     lowered *out = s->out;
-    if (name_map_get(&s->arguments, state->name)) return; // of both graphs
+    if (name_map_get(&s->arguments, state->name)) return; // both graphs have it
     s->in[out->n_in] = hlo_new(&s->micro_batch.h, lower_type(l, state->host), state->shape.n_dims,
             state->shape.dim);
     out->in[out->n_in] = *state;
@@ -82,10 +82,10 @@ static void add_arguments(step_lowering *self) {
         add_argument(self, &self->rest, &state);
     }
     const lowered_state norm = lower_state(&self->rest, graph_find(rest, "grad_norm2"), -1);
-    add_argument(self, &self->rest, &norm); // of the step before
+    add_argument(self, &self->rest, &norm); // from the step before
 }
 
-// Results: what the update writes, in the memory of what it was; then what both graphs put out.
+// Adds the results: state that the update writes, in place, then the outputs of both graphs.
 static void add_results(step_lowering *s) {
     const graph *micro_batch = s->parts->micro_batch, *rest = s->parts->rest;
     lowered *out = s->out;
@@ -150,7 +150,7 @@ static void run_micro_batch(hlo_text *h, void *ctx, hlo_index iteration, hlo_val
 }
 
 // --- the update
-// `hyper` for what became of the step before.
+// Chooses the hyperparameters by whether the step before was skipped.
 static hlo_value choose_hyper(step_lowering *s, hlo_text *h) {
     const hlo_value both = s->in[argument_of(s, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text)],
                     norm2 = s->in[argument_of(s, "grad_norm2")];

@@ -1,11 +1,11 @@
-// Norms, AdamW, accumulation groups.
+// Prints norms, AdamW and accumulation groups.
 // Legend: p weight; g gradient; m, v moments; s numbers of the step.
 #include "backend/pjrt/stablehlo/lower_adamw.h"
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/hyper.h"
 
-// --- sum_squares: in f64 where the device has it; else each row in fp32 first, so that no sum is
-// of more than a row's or a column's length
+// --- sum_squares: in f64 if the device has it; else first each row in fp32, so that no sum is
+// longer than a row or a column
 static hlo_value squares_of(lowering *l, hlo_value x) {
     hlo_text *h = &l->h;
     const hlo_type sum = lower_type(l, DT_F64);
@@ -15,7 +15,7 @@ static hlo_value squares_of(lowering *l, hlo_value x) {
     return hlo_reduce_all(h, "add", hlo_convert(h, x, sum));
 }
 
-// Counts what tensor ranks have alike on the first of them.
+// Counts values that all tensor ranks have only on the first of them.
 static hlo_value on_first_rank(lowering *l, hlo_value x) {
     hlo_text *h = &l->h;
     const hlo_value place = lower_place(l, AXIS_TENSOR);
@@ -23,8 +23,9 @@ static hlo_value on_first_rank(lowering *l, hlo_value x) {
     return hlo_select(h, is_first, x, hlo_fill(h, 0, &x));
 }
 
-// A weight's new value is summed behind a barrier. Without it XLA joins the sum to the rounding of
-// the bf16 copy, in a kernel that reads the weight again, instead of rounding it in the update.
+// The squares of a weight's new value are summed behind a barrier. Without it XLA fuses the sum
+// with the rounding of the bf16 copy, in a kernel that reads the weight again, instead of rounding
+// it in the update.
 static hlo_value summed_value(lowering *l, const node *n, int k) {
     hlo_value x = lower_in(l, n, k);
     if (n->in[k]->alias && tensor_root(n->in[k])->cls != TENSOR_GRAD) hlo_barrier_all(&l->h, &x, 1);
@@ -50,7 +51,7 @@ static hlo_value hyper_number(lowering *l, const node *n, int norm2_at, int i) {
     return hlo_element(&l->h, lower_in(l, n, norm2_at + 1), i);
 }
 
-// In f64 where the device has it, and then in the type of the elements.
+// Computes in f64 if the device has it, and converts the results to the type of the elements.
 static step_numbers make_numbers(lowering *l, const node *n, int input) {
     hlo_text *h = &l->h;
     const hlo_type type = lower_acc(l, n->in[0]);
@@ -67,9 +68,9 @@ static step_numbers make_numbers(lowering *l, const node *n, int input) {
             .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2))};
 }
 
-// Once for all weights, behind a barrier: else a compiler joins a copy of them to each weight's
-// update, and XLA keeps in memory what it has joined (bench/results/2026-11-23-pjrt.md). And one
-// weight after the other: a compiler that may updates several at once, into new memory.
+// Computed once for all weights, behind a barrier: otherwise a compiler fuses a copy with each
+// weight's update, and XLA keeps fused values in memory (bench/results/2026-11-23-pjrt.md). Weights
+// wait for each other, since a compiler may update several at once, into new memory.
 step_numbers lower_numbers(lowering *l, const node *n, int norm2_at) {
     if (l->norm2 != n->in[norm2_at]) {
         step_numbers s = make_numbers(l, n, norm2_at);
@@ -88,7 +89,7 @@ step_numbers lower_numbers(lowering *l, const node *n, int norm2_at) {
 }
 
 // --- adamw(p, m, v, g, norm2, hyper[, w])
-// b old + (1 - b) x
+// Computes b old + (1 - b) x.
 static hlo_value moment(hlo_text *h, double b, hlo_value old, hlo_value x) {
     return hlo_binary(h, "add", hlo_scale(h, old, b), hlo_scale(h, x, 1 - b));
 }
@@ -120,7 +121,7 @@ void lower_updated(lowering *l, const node *n, hlo_value p) {
     l->has_updated = true;
     l->updated = p;
     lower_set(l, n, 0, p);
-    str_puts(&l->h.s, "// updates a weight"); // counted by runtime/optimised.c
+    str_puts(&l->h.s, "// updates a weight"); // runtime/optimised.c counts these lines
     hlo_end_line(&l->h);
 }
 
@@ -151,7 +152,7 @@ static void take_back(lowering *l, const node *n) {
     lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
 }
 
-// No rules: graphs with reduction blocks of the row are refused (lower.c), and nothing is
+// These have no rules: lower.c refuses graphs with reduction blocks of the row, and nothing is
 // asynchronous.
 const lower_op lower_op_join_blocks = {.lower = NULL};
 const lower_op lower_op_sum_shard = {.lower = NULL};

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes src/chat/case_mappings.inc: what Python's str.upper, lower and title know of a character beyond libutf8proc,
-which maps a character to one: mappings to several (Unicode's SpecialCasing), letters that are upper or lower case by
-property alone (Other_Uppercase, Other_Lowercase), and what is passed over before and after a sigma (Case_Ignorable).
+"""Writes src/chat/case_mappings.inc: the case mappings of Python's str.upper, lower and title that libutf8proc lacks, since it
+maps each character to one: mappings to several characters (Unicode's SpecialCasing), letters that are upper or lower case
+only by property (Other_Uppercase, Other_Lowercase), and characters that are skipped before and after a sigma
+(Case_Ignorable).
 
     python tools/case_mappings.py src/chat/case_mappings.inc
 
-With --check PROGRAM it holds the program's four conversions against Python's, for all characters that this
-Python knows, less the large scripts that have no case.
+With --check PROGRAM it compares the program's four conversions with Python's, for all characters that this Python knows,
+except those of large scripts without case.
 """
 import json, os, subprocess, sys, tempfile, unicodedata
 

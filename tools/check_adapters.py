@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws LoRA configs of PEFT and forms of a base, and holds `drover eval --logits --adapter` and `drover ckpt merge`
-against PEFT's logits: the same, or refused where the adapter has what drover does not do. Needs torch, transformers and
-peft; run by hand after a change of adapters.
+"""Draws random LoRA configs of PEFT and forms of a base, and compares the logits of `drover eval --logits --adapter` and `drover
+ckpt merge` with PEFT's: they are equal, or drover refuses an adapter with a feature that it does not support. Needs torch,
+transformers and peft; run by hand after a change of adapters.
 
     python tools/check_adapters.py build/drover [N] [SEED]
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds commits to two rules: a subject of at most 110 columns, and a body that says why for one that adds over 100 lines. Merges are
-looked at by what they merge. The rule is younger than the project: commits from FIRST on count.
+"""Checks commits by two rules: a subject has at most 110 columns, and a commit that adds over 100 lines has a body that says why.
+Merges themselves are skipped. The rules are younger than the project: they apply to commits from FIRST on.
 
     tools/check_commits.py [REVISION]       REVISION: up to there; HEAD
 """

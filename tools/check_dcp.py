@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws small models, and holds `drover ckpt export --dcp` against PyTorch's own reader: under each set of names every tensor has
-its bits. Needs torch and safetensors.
+"""Draws random small models, exports them by `drover ckpt export --dcp`, and reads the result with PyTorch: under each set of names
+every tensor has the same bits. Needs torch and safetensors.
 
     python tools/check_dcp.py build/drover [N] [SEED]
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Loads what drover exports and merges with transformers and PEFT, and compares logits. Needs torch, transformers, peft.
+"""Loads models that drover has exported and merged with transformers and PEFT, and compares logits. Needs torch, transformers, peft.
 
     python tools/check_exports.py build/drover BASE [ADAPTER]
 
-BASE is a Hugging Face folder of a Llama, ADAPTER one of PEFT. Each export has to load without a missing or unexpected
-weight and give the logits of BASE (of BASE with ADAPTER: the merged ones) within what its type rounds.
+BASE is a Hugging Face folder of a Llama, ADAPTER a PEFT folder. Each export has to load without a missing or unexpected
+weight, and its logits have to equal those of BASE (a merge: those of BASE with ADAPTER) within the rounding of its type.
 """
 import json, pathlib, subprocess, sys, tempfile
 import torch, transformers

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Draws small models in mid-run, writes them as other trainers do (tools/foreign_models.py, tools/foreign_optimizers.py), and holds
-`drover ckpt import --optimizer` against them: the same weights, moments and masters, bit for bit. Needs torch and safetensors.
+"""Draws random small models with optimizer state, writes them as other trainers do (tools/foreign_models.py,
+tools/foreign_optimizers.py), and checks that `drover ckpt import --optimizer` gives the same weights, moments and master weights,
+bit for bit. Needs torch and safetensors.
 
     python tools/check_foreign.py build/drover [N] [SEED]
 """

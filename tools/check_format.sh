@@ -1,6 +1,6 @@
 #!/bin/sh
-# Holds every C file against .clang-format. Versions of clang-format differ in what they make of it, so only
-# version 14 (Debian 12's) judges; without it nothing is checked, and that is said.
+# Checks the layout of every C file with .clang-format. Versions of clang-format differ in their results, so only
+# version 14 (Debian 12's) counts; without it the script checks nothing and says so.
 cd "$(dirname "$0")/.."
 for f in clang-format-14 clang-format; do
     case $("$f" --version 2>/dev/null) in *"version 14."*) formatter=$f; break ;; esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws generation_config.json, the ids of config.json and the roles of the tokenizer, sends the model through GGUF and
-back, and checks that each id and key is the same afterwards or named by `drover ckpt export`.
+"""Draws random values for generation_config.json, the ids of config.json and the roles of the tokenizer, converts the model to GGUF
+and back, and checks that each id and key is the same afterwards, or that `drover ckpt export` named it.
 
     python tools/check_generation.py build/drover BASE [N] [SEED]
 

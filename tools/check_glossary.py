@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds docs/glossary.md to the code: a file that a word is explained with is there and uses the word; the words below have
-such a file; the functions of ARCHITECTURE.md's path and of docs/how-it-works.md are where these say; and names keep to one meaning. Lanes
-are those of vectors, in src/kernels alone; no number of accumulation groups comes from one of blocks. `at` and `place` are
-numbers (of an element or a byte, of a rank)."""
+"""Compares docs/glossary.md with the code. A file that the glossary names exists and uses the word; the words below have such a
+file; the functions in ARCHITECTURE.md and docs/how-it-works.md are in the files that these pages name; and names keep one meaning:
+a lane is one of a vector, only in src/kernels; a number of accumulation groups is not assigned from a number of blocks; `at` and
+`place` are numbers (of an element or a byte, of a rank)."""
 import pathlib, re, sys
 
 from check_names import blank

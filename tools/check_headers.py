@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Refuses a .c or .h file in src/ that does not open with what it is for, a comment that begins with a word of NO_SENTENCE, after which
-the noun or the verb is left out, and a folder in src/ that neither has a README.md nor is described as `NAME/` in the README.md of the
-folder above."""
+"""Refuses a .c or .h file in src/ that does not begin with a comment about its purpose; a comment that begins with a word of
+NO_SENTENCE, after which a noun or a verb is missing; and a folder in src/ that has no README.md and is not described as `NAME/` in
+the README.md of its parent folder."""
 import pathlib, re, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Holds tests/hub_server.py and `drover model push` against huggingface_hub, so that neither is an invention: its own client
-creates a repository on the server, uploads a folder (Xet off: regular files, LFS whole and in parts), opens a pull
-request and downloads again; drover pushes the same folder to another repository. Both repositories have the same files,
-and each program reads what the other has sent.
+"""Compares tests/hub_server.py and `drover model push` with huggingface_hub. Its client creates a repository on the server, uploads
+a folder (without Xet: regular files, LFS as a whole and in parts), opens a pull request and downloads the files again; drover
+pushes the same folder to another repository. Both repositories have the same files, and each program reads the other's.
 
 usage: check_hub_push.py DROVER FOLDER (a model's folder); needs huggingface_hub (seen with 2.4.0).
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds what `drover ckpt import` makes of a GGUF file against gguf-py and transformers: every weight in the bits of
-gguf-py's dequantisation (rows of q and k put back), and the loss of `drover eval` on pieces of texts against
-transformers' on the same weights.
+"""Imports a GGUF file by `drover ckpt import` and compares the result with gguf-py and transformers: every weight has the
+bits of gguf-py's dequantisation (with the rows of q and k reordered), and the loss of `drover eval` on pieces of texts
+equals that of transformers on the same weights.
 
     pip install gguf==0.19.0 torch transformers
     tools/check_import.py build/drover MODEL.gguf TEXT...

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds initialisers of structs to one rule: from five values on they name their fields. An initialiser is that of a variable or
+"""Checks that initialisers of structs with five values or more name their fields. An initialiser is that of a variable or
 of a compound literal; a list inside another one, whose type cannot be told from a text, is held from eight values on. Arrays and
 tables (`rows[] = {{...}, ...}`, `.examples = {...}`) have no fields to name. Prints what breaks the rule: tools/check_initialisers.py"""
 import pathlib, re, sys

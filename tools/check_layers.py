@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds every #include of src/ against layers.txt: folders, headers of libraries, *_internal.h, cycles."""
+"""Compares every #include of src/ with layers.txt: folders, headers of libraries, *_internal.h, cycles."""
 import pathlib, re, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent

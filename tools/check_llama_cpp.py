@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds a GGUF file that drover wrote against llama.cpp itself: gguf-py reads it, llama.cpp loads it, cuts texts into the
-tokens of the Hugging Face folder's tokenizer.json, and gives the logits that transformers gives for the folder.
+"""Checks a GGUF file that drover wrote with llama.cpp itself: gguf-py reads it, llama.cpp loads it, divides texts into the same
+tokens as the Hugging Face folder's tokenizer.json, and computes the logits that transformers computes for the folder.
 
     pip install gguf==0.19.0 torch transformers
     CMAKE_ARGS="-DLLAVA_BUILD=OFF -DCMAKE_C_FLAGS_RELEASE=-O1 -DCMAKE_CXX_FLAGS_RELEASE=-O1" pip install llama-cpp-python==0.3.36

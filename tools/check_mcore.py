@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds checkpoints of Megatron-Core's own package against drover, in both directions, on a processor: its dist_checkpointing loads
-what `drover ckpt export --dcp --names megatron` writes, and `drover ckpt import` reads what it saves, with the state of an
-optimizer; where the package still has them (before 0.14), in flattened shards of its fully_sharded_model_space. Needs torch,
-safetensors and megatron-core (0.16.1 and 0.13.1 were tried).
+"""Exchanges checkpoints with the package of Megatron-Core in both directions, on a CPU: its dist_checkpointing loads what `drover
+ckpt export --dcp --names megatron` writes, and `drover ckpt import` reads what it saves, with the state of an optimizer. Versions
+before 0.14 also save flattened shards of their fully_sharded_model_space. Needs torch, safetensors and megatron-core (0.16.1 and
+0.13.1 were tried).
 
     python tools/check_mcore.py build/drover
 """
@@ -75,7 +75,7 @@ def optimizer_of(tensors, moments, c):
 
 
 def check_optimizer(drover, tensors, c, folder, quiet):
-    """Saves a run in mid-run in each way that the package has, and compares what drover makes of it."""
+    """Saves an unfinished run in each way that the package has, and compares drover's import with it."""
     from megatron.core import dist_checkpointing
     from megatron.core.dist_checkpointing import ShardedTensor
     draw = torch.Generator().manual_seed(2)

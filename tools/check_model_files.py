@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds drover's ids against those of sentencepiece, tiktoken and tokenizers: random texts of three dozen models (golden_model_files.py).
+"""Compares drover's ids with those of sentencepiece, tiktoken and tokenizers, on random texts for three dozen models
+(golden_model_files.py).
 
     pip install sentencepiece tiktoken tokenizers protobuf; cmake --build build --target test_model_file
     tools/check_model_files.py build/tests/test_model_file [TEXTS [SEED]]

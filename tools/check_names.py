@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds names of parameters and local variables to three rules, and lists what breaks them:
+"""Checks the names of parameters and local variables by three rules, and lists the violations:
 
 - A name of one letter lives for at most a third of a screen (20 lines); i, j and k as indices may live longer, and so may
   letters that a comment of the file or of a header of its folder introduces ("// Legend: B rows, T tokens per row").

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what pages and comments point at to what is there: links of pages with their headings, paths of this tree
+"""Checks that whatever pages and comments refer to exists: links of pages with their headings, paths of this tree
 (src/base/json.h, ops/swiglu.c, tests/train_*.sh), numbers of decisions (ADR 26, docs/adr/0026), and names in the READMEs of
 src/ (`hlo_index`). A path belongs to this tree if its first folder does; FOREIGN are paths of other projects that look like
 ours."""

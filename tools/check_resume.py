@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds `model.weights: resume` against torch: a small Llama takes some steps of AdamW under FSDP2 (gloo, 2 processes), which
-torch.distributed.checkpoint saves with its optimizer; torch takes three more, and so does drover from the checkpoint. Losses
+"""Compares `model.weights: resume` with torch: a small Llama takes some steps of AdamW under FSDP2 (gloo, 2 processes), and
+torch.distributed.checkpoint saves it with its optimizer; torch takes three more steps, and so does drover from the checkpoint. Losses
 agree to 1e-5 and weights to 2e-6 of the largest (fp32 sums in another order). Needs torch 2.11, transformers, safetensors.
 
     python tools/check_resume.py build/drover [CASE ...]

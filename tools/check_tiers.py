@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the tiers of tests to their budgets: adds up what tests/times.txt records for the tests of a tier (tests/CMakeLists.txt says which
-those are), and refuses a tier that is over its budget, a test of it without a time, and a time without a test. A test that would push a
-tier over its budget has to displace another one, or goes to a part of the full tier. `tools/time_tests.py -R '^NAME$'` records a time.
-A part of tests/parts.ini that leaves out a test which it would not run is refused, too, and so is a promise of docs/what-holds.md without a
-test, or with a test whose tier is another than the page says: "(full)" behind it, or nothing for quick and gate."""
+"""Checks the tiers of tests against their budgets: adds up the times in tests/times.txt for the tests of a tier
+(tests/CMakeLists.txt says which those are), and refuses a tier that is over its budget, a test of it without a time, and a time
+without a test. A test that would push a tier over its budget has to displace another one, or goes to a part of the full tier.
+`tools/time_tests.py -R '^NAME$'` records a time. A part of tests/parts.ini that leaves out a test which it would not run is
+refused, too, and so is a promise of docs/what-holds.md without a test, or with a test whose tier is another than the page says:
+"(full)" behind it, or nothing for quick and gate."""
 import configparser, fnmatch, pathlib, re, sys
 
 # Seconds of processor time on the machine that tests/times.txt names. All tests and the build take 7 minutes on two cores of it, and took

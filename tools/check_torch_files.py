@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what drover reads of files of torch.save against torch's own weights_only reader, bit for bit: random state dicts, with every
+"""Compares what drover and torch's weights_only reader read from files of torch.save, bit for bit: random state dicts with every
 type, 0 to 5 dimensions, strides, shared storages, nested dicts and lists, in both forms of the file and the protocols 2 to 5.
 
     pip install torch numpy; make program; cmake --build build --target torch_values

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Renders random conversations by chat templates with transformers' apply_chat_template and with drover, and compares
-the texts: a differential fuzzer. What transformers refuses drover has to refuse, and the other way round.
+the texts: a differential fuzzer. If one of the two refuses a template, the other one must, too.
 
     python tools/compare_chat_templates.py build/drover [--templates DIR...] [--n 20] [--seed 0]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`drover eval` beside lm-evaluation-harness itself, on the same model: perplexities of texts (loglikelihood_rolling) and
-accuracies of multiple choice in the forms of HellaSwag and ARC, whose records are made of the texts: the sentence that
-follows, among three that do not.
+"""Compares `drover eval` with lm-evaluation-harness on the same model: perplexities of texts (loglikelihood_rolling), and accuracies
+of multiple choice in the forms of HellaSwag and ARC. The records are made from the texts: a sentence, and as choices the next
+sentence and three others.
 
     pip install lm-eval==0.4.13 torch transformers
     tools/compare_lm_eval.py build/drover MODEL [records] TEXT...

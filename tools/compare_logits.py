@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The logits of `drover eval --logits` beside those of transformers, position by position, on the same weights: by default
+"""Compares the logits of `drover eval --logits` with those of transformers, position by position, on the same weights: by default
 SmolLM2-135M-Instruct, dequantised by `drover ckpt import`, on 500 tokens of a text. Fails where a logit differs by more than
 1e-3 (fp32) or another token is the likeliest.
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Random tokenizers, odd ones on purpose, encoded and decoded by drover and by Hugging Face tokenizers: raw characters
-in byte-level vocabularies, bytes without a token, unknown tokens, byte fallback, ids with gaps, added tokens with
-spaces or with ids of their own, decoders that are missing or not whole, keys that share an id, merges that stand twice. Of
-each also a mixture: normalizers, pre-tokenizers (split patterns of golden_split_patterns.py among them) and post-processors
-put together at random, added tokens with odd ids; these may be refused, by name and in one line, but what is taken has the
-same ids. Prints the seed and the first differences of each kind; exit 1 if there was one.
+"""Draws random tokenizers, odd ones on purpose, and compares encoding and decoding by drover and by Hugging Face tokenizers: raw
+characters in byte-level vocabularies, bytes without a token, unknown tokens, byte fallback, ids with gaps, added tokens with
+spaces or with ids of their own, decoders that are missing or not whole, keys that share an id, duplicate merges. For each it also
+draws a mixture: normalizers, pre-tokenizers (split patterns of golden_split_patterns.py among them) and post-processors put
+together at random, added tokens with odd ids; these may be refused, by name and in one line, but what is taken has the same ids.
+Prints the seed and the first differences of each kind; exit 1 if there was one.
 
     python tools/compare_random_tokenizers.py build/drover [--rounds 200] [--seed 1] [--keep DIR]
     python tools/compare_random_tokenizers.py --golden tests/golden/tokenizers/odd.jsonl   (tests/test_odd_tokenizers.c)

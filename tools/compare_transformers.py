@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Random small models of every family: drover beside transformers in double. For each, the loss of `drover eval` and the
-loss and gradient norm of a few steps of `drover train` (2e-4), and of one step the loss (1e-5) and the gradient of every
-tensor by its norm (1e-4). Those bounds are fp32's. In bf16 the largest of these errors, but for the one loss, may be three
-times that of transformers in bf16, whose fp32 masters are rounded for each step as drover's are. Shapes are odd: heads that are
-no part of the hidden size, vocabularies that nothing divides, one key-value head, one layer, windows of one token and
+"""Compares drover with transformers in double on random small models of every family: the loss of `drover eval`, the loss and
+gradient norm of a few steps of `drover train` (2e-4), and for one step the loss (1e-5) and the gradient of every tensor relative
+to its norm (1e-4). These bounds are for fp32. In bf16 the largest of these errors, except that of the one loss, may be three
+times that of transformers in bf16, whose fp32 master weights are rounded for each step as drover's are. Shapes are odd: heads
+whose widths do not add up to the hidden size, vocabularies of any size, one key-value head, one layer, windows of one token and
 beyond the row. Needs torch, transformers, numpy, safetensors. `--set` is passed on, as in `--set backend=pjrt`.
 
     python tools/compare_transformers.py build/drover [models] [seed] [family ...] [--set KEY=VALUE ...]

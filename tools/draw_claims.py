@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws sentences by lot from the comments of headers and from the pages, so that somebody holds each against the code.
+"""Draws random sentences from the comments of headers and from the pages, so that somebody compares each with the code.
 
     tools/draw_claims.py [N] [SEED]     50 sentences, half of them of headers; the seed is printed
 

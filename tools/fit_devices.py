@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds `drover plan --device` against published runs, and fits the profiles of devices on them.
+"""Compares `drover plan --device` with published runs, and fits the profiles of devices to them.
 
     tools/fit_devices.py RUNS.json [--drover PATH] [--table FILE.md]   each run: published, planned, error
     tools/fit_devices.py RUNS.json --leave-out                         the same with each set-up left out of the fit in turn, by device
@@ -8,8 +8,8 @@
 RUNS.json has a list "runs": id, device, ranks, model (a preset or its fields), layout and batch, tokens_per_s_per_rank as published, and
 `group`, which ties the sizes of one set-up together: a set-up counts once, and is left out as a whole.
 
-What is fitted are the shares of the peaks under `reached`. The time of a term falls as its share grows, so the terms of a plan made with
-one set of shares tell those of any other; after each fit all runs are planned again, until nothing moves. Shares of one device stay near
+The fit determines the shares of the peaks under `reached`. The time of a term is inversely proportional to its share, so the terms of
+a plan with one set of shares give those of any other; after each fit all runs are planned again, until nothing changes. Shares of one device stay near
 those of all devices unless its runs say otherwise (PULL), and all of them near what is measured on devices (PRIOR).
 """
 import argparse, json, math, os, re, statistics, subprocess, sys

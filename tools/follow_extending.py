@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Follows docs/extending.md in a scratch copy of the tree, with the code as the page has it: adds the op, the key and the
-verb, builds, and runs what the page says checks them. A page that is out of date fails.
+verb, builds, and runs what the page says checks them. It fails if the page is out of date.
 
     python tools/follow_extending.py [BUILD_FOLDER]      (default: a temporary one; a few minutes without ccache)
     python tools/follow_extending.py --edits             only whether each place that the page names is there

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A small random Llama as a Hugging Face folder, and its tensors under the names and in the layouts of other trainers. What is
-here follows the public sources: torchtitan/models/llama3/state_dict_adapter.py, megatron/core/models/gpt and
+"""Makes a small random Llama as a Hugging Face folder, and its tensors under the names and in the layouts of other trainers. It
+follows the public sources: torchtitan/models/llama3/state_dict_adapter.py, megatron/core/models/gpt and
 megatron/core/transformer/{attention,mlp}.py. Used by tools/check_dcp.py."""
 import json, pathlib
 import torch

@@ -1,5 +1,5 @@
-"""What optimizers of other trainers keep, for a model of tools/foreign_models.py: made from full tensors by the description in the public
-sources, torch's own AdamW where that is what they save. megatron/core/optimizer/{optimizer,distrib_optimizer}.py,
+"""Makes the optimizer states of other trainers for a model of tools/foreign_models.py, from full tensors and after their public
+sources; trainers that save torch's AdamW get its own state dict. megatron/core/optimizer/{optimizer,distrib_optimizer}.py,
 torch_xla/distributed/zero_redundancy_optimizer.py, neuronx_distributed/trainer/checkpoint.py,
 neuronx-nemo-megatron's nemo/collections/nlp/parts/nlp_overrides.py. Used by tools/check_foreign.py and tools/golden_foreign.py."""
 import torch

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What JAX lowers attention to for CUDA: the calls of cuDNN that ours are compared with, field by field.
+"""Writes the calls of cuDNN to which JAX lowers attention for CUDA; a test compares drover's calls with them, field by field.
 
     pip install jax && tools/golden_cudnn.py >tests/golden/cudnn_calls.json
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What JAX lowers offloading for CUDA to: the calls that move a value to the host's memory and back, field by field.
+"""Writes the calls to which JAX lowers offloading for CUDA: they move a value to the host's memory and back, field by field.
 
     pip install jax && tools/golden_offload.py >tests/golden/host_moves.json
 
-A checkpointed function whose policy offloads one value of its forward pass. Needs no GPU: JAX lowers for a platform that
-is not there.
+The function is checkpointed with a policy that offloads one value of its forward pass. Needs no GPU: JAX lowers for a platform
+that is not there.
 """
 import functools
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Split patterns, those of known models, odd ones by hand and random ones, with the bytes at which Hugging Face tokenizers
-(Oniguruma) cuts some texts: for tests/test_oniguruma.c. One JSON object a line: first {"texts": [...]}, then {"pattern",
+"""Writes split patterns (of known models, odd ones by hand, random ones) with the bytes at which Hugging Face tokenizers (Oniguruma)
+cuts some texts, for tests/test_oniguruma.c. One JSON object a line: first {"texts": [...]}, then {"pattern",
 "cuts": a list a text, or null where Hugging Face refuses the pattern, "must": it may not be refused here}.
 
     python tools/golden_split_patterns.py tests/golden/tokenizers/patterns.jsonl [--random 150] [--seed 1]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Harms Arrow files in ways of a seeded chance and gives each to `drover data build`: it reads it or refuses it in one
-line with status 2, and never ends by a signal or a sanitizer. Prints what became of them.
+"""Damages Arrow files at random, from a seed, and gives each to `drover data build`, which must read it or refuse it in one line
+with status 2, and never ends by a signal or a sanitizer. Prints how often each happened.
 
     tools/harm_arrow.py DROVER TOKENIZER [COUNT] [SEED]      (TOKENIZER: a folder; drover tokenizer train makes one)
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Harms files of preference pairs in ways of a seeded chance, bytes and records, and gives each to `drover data build
---preference`: it makes a set that `data verify` takes, or refuses the file in one line with status 2, leaves nothing
-behind, and never ends by a signal or a sanitizer. Prints what became of them.
+"""Damages bytes and records of files of preference pairs at random, from a seed, and gives each to `drover data build --preference`.
+That makes a set that `data verify` accepts, or refuses the file in one line with status 2 and leaves nothing behind, and never ends
+by a signal or a sanitizer. Prints how often each happened.
 
     tools/harm_pairs.py DROVER TOKENIZER [COUNT] [SEED]      (TOKENIZER: a folder; drover tokenizer train makes one)
 """

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Finds what the build needs: programs by name, libraries by pkg-config, or by their header where they have no
-# .pc file. What is missing is named; as root on Debian it is then installed. Arguments: more Debian packages.
-# Nothing is printed or done when all is there. PACKAGES_ONLY=1 only prints what is missing.
+# Looks for the programs and libraries that the build needs: programs by name, libraries by pkg-config, or by a header
+# if they have no .pc file. Prints what is missing, and installs it as root on Debian. Arguments: more Debian packages.
+# Prints and does nothing if everything is there. PACKAGES_ONLY=1 only prints what is missing.
 cd "$(dirname "$0")/.." || exit 1
 
 # what to look for   its name   Debian's package

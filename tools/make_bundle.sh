@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes BUILD/drover-VERSION-linux-MACHINE.tar.gz: the program, the libraries that it is linked with and those that it opens, the
-# MPI module, docs and examples, with a hash of each file. It runs where only the C library of Debian 12 or newer is, without
-# network and without installing anything. Needs patchelf. usage: tools/make_bundle.sh BUILD
+# MPI module, docs and examples, with a hash of each file. It needs only the C library of Debian 12 or newer, no
+# network and no installation. Needs patchelf. usage: tools/make_bundle.sh BUILD
 set -euo pipefail
 tree=$(realpath "$(dirname "$0")/..")
 . "$tree/packaging/built.bash"

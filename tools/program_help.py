@@ -1,4 +1,4 @@
-"""The verbs of drover as its own help tells of them: what the man page and the completion are made from."""
+"""Reads the verbs of drover from its own help, for the man page and the completion."""
 import re, subprocess
 from dataclasses import dataclass, field
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random small Llamas through `drover ckpt export`, `merge` and `verify`: right results are proved, harmed copies are found.
+"""Sends random small Llamas through `drover ckpt export`, `merge` and `verify`: right results must pass, damaged copies must be found.
 
     python tools/prove_random_models.py build/drover [--models 1000] [--seed 1] [--first 0] [--harmed 10]
 

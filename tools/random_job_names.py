@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Gives names of a seeded chance to `drover launch KIND`: each job is refused by one line with status 2 and nothing written,
+"""Gives random names, from a seed, to `drover launch KIND`: each job is refused by one line with status 2 and nothing written,
 or all names in its files have the forms of Kubernetes, also that of the last pod, and Slurm's script has no other #SBATCH
-line. The forms are written down here anew, from the pages "Object Names and IDs" and "Labels and Selectors" of Kubernetes.
+line. The forms are written here independently, after the pages "Object Names and IDs" and "Labels and Selectors" of Kubernetes.
 
     tools/random_job_names.py DROVER [COUNT] [SEED]      (with PyYAML; a hundred a second)
 """

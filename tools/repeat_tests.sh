@@ -1,9 +1,9 @@
 #!/bin/bash
-# Whether tests depend on luck: repeat_tests.sh SELECTION N [BUSY] runs tests N times beside BUSY busy loops (6). SELECTION is `gate` (all
-# that `make test` runs), another label of ctest, or a regular expression of names. Of a label only the tests with the label `timed` are
-# run more than twice: tests/CMakeLists.txt says which those are; the others do the same whenever they run.
-# Each failure is a line with the log that has what was said; exit status 1 where there was one. A call that was interrupted goes on with
-# the round that it was in, when it is made again and the program is the same. BUILD: the build folder (build); the logs are in BUILD/repeat.
+# Finds tests that depend on luck: repeat_tests.sh SELECTION N [BUSY] runs tests N times beside BUSY busy loops (6). SELECTION is `gate` (all
+# that `make test` runs), another label of ctest, or a regular expression of names. With a label, only the tests that also have the label
+# `timed` run more than twice (tests/CMakeLists.txt says which); the others do the same in every run.
+# Each failure is a line that names its log; the exit status is then 1. After an interruption the same call continues with the interrupted
+# round, as long as the program is the same. BUILD: the build folder (build); the logs are in BUILD/repeat.
 if ! [[ $# -ge 2 && $# -le 3 && $2 =~ ^[1-9][0-9]*$ && ${3:-6} =~ ^[0-9]+$ ]]; then
     echo "usage: $0 SELECTION N [BUSY]" >&2
     exit 2

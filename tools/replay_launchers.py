@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replays recorded environments of launchers against drover and says who it takes its process for.
+"""Replays recorded environments of launchers and prints which process of the job drover takes itself for.
 usage: replay_launchers.py DROVER [FILE...]      replays tests/launchers/*.env, or the files that are named
        replay_launchers.py --record TEXT         prints the environment of this process as such a file
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# make run: from text to a trained Llama on this machine. Real English from a Debian package, a
-# tokenizer trained on it, a data set, a small model trained for some minutes on two cores, its
-# validation loss before and after, a sample of its text. Everything lands in ./run. A second call resumes
-# where the first one stopped.
+# make run: from text to a trained Llama on this machine. Takes English text from a Debian package, trains a
+# tokenizer on it, builds a data set, trains a small model for some minutes on two cores, and prints its validation
+# loss before and after and a sample of its text. All files are in ./run. A second call resumes where the first one
+# stopped.
 set -e
 drover=$1
 out=run

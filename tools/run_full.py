@@ -7,8 +7,8 @@
     tools/run_full.py --list              the parts and what is recorded of them
 
 Each part ends with a line `N passed, N failed, N skipped` and is recorded in build/full/PART.json with the commit, the date, the
-processor and the seconds it took; its output is in build/full/PART.log. A part that was interrupted is not recorded, so the next
-call goes on with it. The program and the tests are expected in build/ (make full builds them first)."""
+processor and the seconds it took; its output is in build/full/PART.log. A part that was interrupted is not recorded, so the next call
+runs it again. The program and the tests are expected in build/ (make full builds them first)."""
 import configparser, datetime, json, os, pathlib, re, subprocess, sys, time
 
 root = pathlib.Path(__file__).resolve().parent.parent

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs a tool that compares drover with other programs, by the Python that DROVER_PEERS names (else python3). Where one of its packages
-# is missing it says so in a line and exits 77, as a skipped test does.
+# Runs a tool that compares drover with other programs, by the Python that DROVER_PEERS names (else python3). If one of its packages
+# is missing, prints a line and exits 77, as a skipped test does.
 # usage: tools/run_peer.sh PACKAGE,... TOOL ARGUMENT...
 set -u
 python=${DROVER_PEERS:-python3}

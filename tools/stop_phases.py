@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Sends a stop in each phase of a run, on each layout, to one rank or to all of them. The run has to heed it in time, end with
-3, and when it is resumed give the bits of a run that nothing stopped. tests/at_event.c holds a thread at a moment of the phase
-that is drawn: one that reads rows or writes a checkpoint stays there until the run has heeded the stop without it, as on a disk
-that does not answer; the run's own thread goes on when the signal is there.
+"""Sends a stop in each phase of a run, on each layout, to one rank or to all of them. The run has to react in time and end with 3,
+and after resuming it must have the bits of an uninterrupted run. tests/at_event.c holds a thread at a moment of the phase
+that is drawn: one that reads rows or writes a checkpoint stays there until the run has reacted to the stop without it, as on a disk
+that does not answer; the run's own thread continues when the signal has arrived.
 
     tools/stop_phases.py DROVER [COUNT] [SEED]      COUNT cases that are drawn (20; about five seconds each)
     tools/stop_phases.py DROVER PHASE:LAYOUT...     these

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the code points that the regular expressions of Hugging Face tokenizers know, since libraries know different
-versions of Unicode and ids must be the same as there: src/tok/unicode_categories.inc (the general category of each
+"""Writes the code points of the character classes that Hugging Face tokenizers use, since libraries have different versions of
+Unicode and the ids must be the same: src/tok/unicode_categories.inc (the general category of each
 code point, as runs) and src/tok/unicode_scripts.inc (scripts, and what \\w has beyond categories).
 
     python tools/unicode_classes.py src/tok

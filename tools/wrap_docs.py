@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the pages (*.md) to lines of 120 columns, and wraps paragraphs and items of lists that have longer ones.
+"""Checks that the lines of the pages (*.md) have at most 120 columns, and wraps paragraphs and list items with longer lines.
 
-    tools/wrap_docs.py --check     names the lines, and fails if there are any, or the mark of a conflict
+    tools/wrap_docs.py --check     prints longer lines and marks of conflicts, and fails if there are any
     tools/wrap_docs.py             rewrites the pages
 
-Tables, code, headings, HTML, comments and words that are longer stay as they are. Results of measurements (bench/results) and what the program
-prints (docs/keys.md) are not looked at.
+Tables, code, headings, HTML, comments and longer words stay unchanged. Results of measurements (bench/results) and the output of the
+program (docs/keys.md) are skipped.
 """
 import pathlib, re, subprocess, sys
 

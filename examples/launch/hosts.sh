@@ -3,7 +3,7 @@
 #   hosts.sh HOSTFILE CONFIG [--set KEY=VALUE]...
 # HOSTFILE is mpirun's: a line "HOST slots=RANKS" for each host. The program, CONFIG and the run directory are at the same
 # paths on all of them. Run it under nohup, tmux or a systemd unit; TERM, INT, HUP and USR1 save and stop the run.
-# TRIES=3 further tries after ends that another one may heal; MPI_OPTIONS="..." are mpirun's.
+# TRIES (3) is the number of further tries after a failure that another try may fix; MPI_OPTIONS has options for mpirun.
 set -u
 if [ $# -lt 2 ] || [ ! -f "$1" ]; then
     echo "usage: hosts.sh HOSTFILE CONFIG [--set KEY=VALUE]..." >&2

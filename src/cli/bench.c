@@ -121,13 +121,13 @@ static drv_status run_gemm(arena *a, const cli_args *args) {
 static const cli_option gemm_options[] = {
         CLI_SET,
         CLI_JSON,
-        {"--repeats", "N", "runs of each product; the fastest counts (default 8, of layers 5)"},
+        {"--repeats", "N", "runs of each product; the fastest counts (default 8; 5 for layers)"},
 };
 static const cli_option step_options[] = {
         CLI_SET,
         CLI_JSON,
         {"--repeats", "N",
-                "steps to time; the fastest counts (default 3; below, peaks are a quick look)"},
+                "steps to time; the fastest counts (default 3; fewer: peaks measured briefly)"},
         {"--profile", NULL,
                 "also print the time of each op, and the least that the machine's peaks allow"},
         {"--out", "FILE", "draw the profile as FILE.svg"},
@@ -162,18 +162,18 @@ static const cli_option data_options[] = {
 static const verb subverbs[] = {
         {
                 .name = "gemm",
-                .summary = "products of matrices: the peak, then a model's shapes",
+                .summary = "time matrix products: the peak, then a model's shapes",
                 .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--json]",
-                .help = "The peak (of square products; with AMX of its tile registers alone), then the layer\n"
-                        "shapes of the model, each as a run multiplies. Without CONFIG: llama-135m.\n"
-                        "bench/onednn_gemm.c of the sources times the same shapes by oneDNN.",
+                .help = "Times square products for the peak (with AMX, the tile registers alone), and then products with\n"
+                        "the layer shapes of the model, each as in a run. Without CONFIG it takes llama-135m.\n"
+                        "bench/onednn_gemm.c of the sources times the same shapes with oneDNN.",
                 CLI_OPTIONS(gemm_options),
                 .max_positional = 1,
                 .run = run_gemm,
         },
         {
                 .name = "step",
-                .summary = "training steps against the GEMM peak",
+                .summary = "time training steps, and compare them with the GEMM peak",
                 .usage =
                         "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--profile [--out FILE.svg]] [--json]",
                 .help = "Times training steps on random tokens: tokens/s, FLOP/s (with causal attention), and their\n"
@@ -190,17 +190,16 @@ static const verb subverbs[] = {
         },
         {
                 .name = "device",
-                .summary = "the profile of this machine, for drover plan --device",
+                .summary = "write the profile of this machine, for drover plan --device",
                 .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--out FILE]\n"
                          "--from RUN_DIR [--out FILE]",
-                .help = "Times the ops of a training step and writes a profile with the share\n"
-                        "of its peaks that this machine reaches, so that a plan of the same\n"
-                        "step predicts its measured time. Without CONFIG: llama-135m. Under\n"
-                        "mpirun the profile is that of one rank, and the links of data and\n"
-                        "tensor ranks are measured.\n"
-                        "--from changes the profile that a run was planned with (its key device) until\n"
-                        "the plan of its steps predicts their measured time term by term, and\n"
-                        "prints which fields that determines.\n"
+                .help = "Times the ops of a training step and writes a profile with the shares of the peaks that this\n"
+                        "machine reaches, so that a plan of the same step predicts its measured time. Without CONFIG it\n"
+                        "takes llama-135m. Under mpirun the profile is that of one rank, and the links of data and\n"
+                        "tensor ranks are measured, too.\n"
+                        "\n"
+                        "--from adjusts the profile with which a run was planned (its key device) until the plan of its\n"
+                        "steps predicts their measured time, term by term, and prints which fields that determines.\n"
                         "Example: drover bench device --out mine.yaml\n"
                         "         drover plan run.yaml --ranks 8 --device mine.yaml",
                 CLI_OPTIONS(device_options),
@@ -210,7 +209,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "tokenizer",
-                .summary = "encoding, cold and warm",
+                .summary = "time encoding, cold and warm",
                 .usage = "--tokenizer PATH --input FILE [--json]",
                 .help = "Prints the MB/s of the first pass in this process (cold) and of the fastest later one\n"
                         "(warm).",
@@ -219,9 +218,9 @@ static const verb subverbs[] = {
         },
         {
                 .name = "data",
-                .summary = "building a data set",
+                .summary = "time the build of a data set",
                 .usage = "--tokenizer PATH --input FILE [--json]",
-                .help = "Prints the MB/s of text of a whole build, files written, and of the encoding alone.",
+                .help = "Prints the MB/s of text of a whole build that writes its files, and of encoding alone.",
                 CLI_OPTIONS(data_options),
                 .run = bench_data,
         },
@@ -230,6 +229,6 @@ static const verb subverbs[] = {
 const verb verb_bench = {
         .name = "bench",
         .summary = "measure speed: GEMM, step, device, tokenizer, data set",
-        .help = "Each is measured against the physical limit of this machine in the same run.",
+        .help = "gemm and step are compared with the peaks of this machine, measured in the same run.",
         CLI_SUBVERBS(subverbs),
 };

@@ -155,8 +155,8 @@ static drv_status run(arena *a, const cli_args *args) {
 static const cli_option options[] = {
         CLI_JSON,
         {"--node", NULL, "measure this node; under mpirun or srun, all nodes"},
-        {"--seconds", "N", "about how long --node measures (10)"},
-        {"--hosts", NULL, "only print the hosts that stand out, one a line"},
+        {"--seconds", "N", "about how long --node measures (default 10)"},
+        {"--hosts", NULL, "print only the hosts that stand out, one per line"},
 };
 static const cli_rule rules[] = {
         {.option = "--seconds", .needs = "--node"},
@@ -171,8 +171,7 @@ const verb verb_doctor = {
                 "the measured peaks of matrix products, the PJRT plugins for accelerators, and what these\n"
                 "have or lack: devices, drivers, libraries, compilers, variables.\n"
                 "\n"
-                "PLATFORM is cuda, rocm, tpu or neuron: prints its requirements and how to get\n"
-                "missing ones.\n"
+                "PLATFORM is cuda, rocm, tpu or neuron: prints its requirements and how to get missing ones.\n"
                 "The exit status is 1 if something is missing.\n"
                 "\n"
                 "--node measures this node before a run: matrix products, memory, the run directory DIR\n"

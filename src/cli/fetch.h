@@ -7,7 +7,7 @@
 #define CLI_FETCH                                                                                  \
     {"--revision", "NAME", "branch, tag or commit (default main)"},                                \
             {"--parallel", "N", "files at a time (default 8)"}, {                                  \
-        "--tries", "N", "for a file that makes no progress (default 8)"                            \
+        "--tries", "N", "tries of a file that makes no progress (default 8)"                       \
     }
 
 typedef struct fetch_opts {

@@ -6,12 +6,13 @@
 #include "launch/recovery_rules.h"
 
 #define LAUNCH_RULE_OPTIONS                                                                        \
-    {"--max-restarts", "N", "start the ranks again after a failure, so often (0)"},                \
-            {"--restart-window", "TIME", "in any time of this length, as 90s, 10m, 1h (1h)"},      \
-            {"--min-nodes", "M", "go on with so few, in another layout (all but the spare ones)"}, \
-            {"--spare-nodes", "S", "of the nodes, so many wait for one that fails (0)"}, {         \
-        "--grow-after", "TIME",                                                                    \
-                "nodes that came and waited so long take part after the next save (5m)"            \
+    {"--max-restarts", "N", "restart the ranks after a failure, at most N times (default 0)"},     \
+            {"--restart-window", "TIME",                                                           \
+                    "count restarts in this time, as 90s, 10m, 1h (default 1h)"},                  \
+            {"--min-nodes", "M", "continue with M nodes or more (default: all but spare ones)"},   \
+            {"--spare-nodes", "S", "keep S nodes waiting to replace one that fails (default 0)"},  \
+    {                                                                                              \
+        "--grow-after", "TIME", "how long new nodes wait before they join (default 5m)"            \
     }
 enum { N_LAUNCH_RULE_OPTIONS = 5 };
 extern const char *const launch_rule_names[N_LAUNCH_RULE_OPTIONS];

@@ -86,10 +86,10 @@ static drv_status run_audit(arena *a, const cli_args *args) {
 }
 
 static const cli_option options[] = {
-        {"--steps", "A:B", "which steps; default: all that were recorded"},
-        {"--out", "DIR", "where the replay has its logs; default: RUN_DIR/audit"},
+        {"--steps", "A:B", "the steps to replay (default: all that were recorded)"},
+        {"--out", "DIR", "folder for the logs of the replay (default RUN_DIR/audit)"},
         {"--set", "KEY=VALUE",
-                "layout of the replay (parallel.tensor, ...), threads, or where data lie (repeatable)"},
+                "change layout, threads or paths of data for the replay (repeatable)"},
         CLI_JSON,
 };
 
@@ -97,25 +97,23 @@ const verb verb_audit = {
         .name = "audit",
         .summary = "replay steps of a run and find the first that differs",
         .usage = "RUN_DIR [--steps A:B] [--out DIR] [--set KEY=VALUE]... [--json]",
-        .help = "Checks that a run computed the results of its configuration and data, or\n"
-                "finds where it did not: a bit\n"
-                "that flipped in memory, a machine that multiplies wrongly, data that changed. It takes the\n"
-                "newest checkpoint before step A (without one, the beginning), trains again up to step B on\n"
-                "this machine, and compares with the hashes that the run recorded: of the batch, of weights\n"
-                "as a step used them, loss, gradients, norms, and weights after the update. It\n"
-                "prints the first difference: step, tensor, op, and if a single bit explains\n"
-                "it, element and bit.\n"
+        .help = "Checks that a run computed the results of its configuration and data, or finds where it did\n"
+                "not: because a bit flipped in memory, a machine multiplies wrongly, or data changed. It takes\n"
+                "the newest checkpoint before step A (or begins at step 0, if there is none), trains again up\n"
+                "to step B on this machine, and compares with the hashes that the run recorded: of the batch,\n"
+                "of the weights that a step used, of loss, gradients and norms, and of the weights after the\n"
+                "update. It prints the first difference: step, tensor, op, and, if a single bit explains it,\n"
+                "element and bit.\n"
                 "\n"
-                "The run has to be trained with training.hash_every. With training.arithmetic: portable any\n"
-                "processor can replay it; with fastest the same kind must, and another is refused. Its layout\n"
-                "does not matter: `mpirun -n 4 drover audit runs/a --set parallel.tensor=2` audits what one\n"
-                "process trained, and the other way round. RUN_DIR is not changed, but for RUN_DIR/audit.\n"
-                "Start it in the directory in which the run was started, so that relative\n"
-                "paths are valid.\n"
+                "The run must have been trained with training.hash_every. With training.arithmetic: portable\n"
+                "any processor can replay it; with fastest only the same kind of processor can. The layout may\n"
+                "differ: `mpirun -n 4 drover audit runs/a --set parallel.tensor=2` audits a run of one process,\n"
+                "and one process audits a run of several. The audit writes only to RUN_DIR/audit (or --out).\n"
+                "Start it in the directory in which the run was started, so that relative paths are valid.\n"
                 "\n"
                 "Example: drover audit runs/a --steps 900:1000\n"
                 "\n"
-                "Exit status: 0 equal, 1 a step differs, 2 it cannot be audited here, and why.",
+                "Exit status: 0 all steps are equal, 1 a step differs, 2 the run cannot be audited here.",
         CLI_OPTIONS(options),
         CLI_WORDS(1, 1),
         .run = run_audit,

@@ -221,19 +221,19 @@ static drv_status run_chat(arena *a, const cli_args *args) {
 
 static const cli_option options[] = {
         CLI_ADAPTER,
-        {"--system", "TEXT", "the system message that the conversation begins with"},
-        {"--max-tokens", "N", "at most N tokens per answer (default: what the context leaves)"},
+        {"--system", "TEXT", "the system message at the beginning of the conversation"},
+        {"--max-tokens", "N", "at most N tokens per answer (default: as the context allows)"},
         {"--context", "N", "tokens of the conversation (default 4096, or the model's if fewer)"},
         GENERATION_OPTIONS,
         {"--template", "NAME", "chat (the model's own, default), alpaca, or a Jinja file"},
-        {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},
-        {"--documents", "FILE", "JSON: a list of documents, likewise"},
-        {"--date", "DAY", "tell the template this date, as 2026-11-22 (default: today's)"},
-        {"--bos", "TEXT", "what the template sees as bos_token"},
-        {"--eos", "TEXT", "and as eos_token"},
-        {"--print", NULL, "answer nothing: print the text of --messages"},
-        {"--messages", "FILE", "JSON: a list of {\"role\", \"content\"}, to print"},
-        {"--generation-prompt", NULL, "end the printed text with what begins the answer"},
+        {"--tools", "FILE", "JSON file with a list of tools, for templates that use them"},
+        {"--documents", "FILE", "JSON file with a list of documents, likewise"},
+        {"--date", "DAY", "date for the template, as 2026-11-22 (default: today)"},
+        {"--bos", "TEXT", "value of bos_token in the template"},
+        {"--eos", "TEXT", "value of eos_token in the template"},
+        {"--print", NULL, "print the text of --messages, and answer nothing"},
+        {"--messages", "FILE", "JSON file with a list of {\"role\", \"content\"}, to print"},
+        {"--generation-prompt", NULL, "append the generation prompt to the printed text"},
 };
 
 static const cli_rule rules[] = {
@@ -255,19 +255,19 @@ const verb verb_chat = {
                  "--template FILE --messages FILE --print",
         .help = "Each line of standard input is a message; answers are written to standard output as they\n"
                 "come, prompts and notes to standard error. An answer ends where the model or its template\n"
-                "ends a turn, and by Ctrl-C. Also lines from a file or a pipe are answered one after the other: the\n"
-                "same ones with the same --seed, or with --temperature 0, have the same answers.\n"
+                "ends a turn; Ctrl-C ends it, too. Lines from a file or a pipe are answered one after the\n"
+                "other; with the same --seed, or with --temperature 0, the same lines get the same answers.\n"
                 "\n"
                 "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG,\n"
-                "a GGUF file, or an adapter, as for generate; the template of the adapter's folder goes before the\n"
-                "model's. Weights are bf16 where config.json or the run says so.\n"
+                "a GGUF file, or an adapter, as for generate; a template in the adapter's folder is preferred\n"
+                "to the model's. Weights are bf16 if config.json or the run says so.\n"
                 "\n"
                 "Commands, each on a line of its own:\n"
                 "\n" CHAT_COMMANDS_HELP "\n"
                 "\n"
-                "Where the context has no room for all turns and an answer of --max-tokens (at most a quarter\n"
+                "If the context has no room for all turns and an answer of --max-tokens (at most a quarter\n"
                 "of the context), the oldest questions are dropped with their answers, and a note says so; a\n"
-                "message that is too long by itself is refused. --context takes memory for keys and values.\n"
+                "message that is too long by itself is refused. A larger --context needs more memory.\n"
                 "\n"
                 "--print applies a chat template to a conversation, as transformers' apply_chat_template does:\n"
                 "the template of a model's folder (chat_template.jinja or tokenizer_config.json) or a file. A\n"

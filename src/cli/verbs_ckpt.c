@@ -149,16 +149,15 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 }
 
 #define KEY_OPTION                                                                                 \
-    { "--key", "KEY", "in a file of torch.save: the dict of the tensors, as model" }
+    { "--key", "KEY", "key of the dict of tensors in a file of torch.save, as model" }
 
 static const cli_option import_options[] = {
-        {"--out", "DIR", "where the Hugging Face folder goes"},
+        {"--out", "DIR", "the Hugging Face folder to write"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
         {"--config", "FILE", "the config.json of a checkpoint that has none"},
         KEY_OPTION,
-        {"--optimizer", NULL, "with the optimizer's state, for model.weights resume"},
-        {"--keep-blocks", NULL,
-                "keep the GGUF file as it is in the folder, to tune it in its blocks"},
+        {"--optimizer", NULL, "also import the optimizer's state, for model.weights: resume"},
+        {"--keep-blocks", NULL, "keep the GGUF file in the folder, to tune it in its blocks"},
         {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
         {"--no-verify", NULL, "do not compare the result with its source"},
         {"--force", NULL,
@@ -197,7 +196,7 @@ static const cli_option merge_options[] = {
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION,
         GGUF_OPTIONS,
-        {"--no-verify", NULL, "do not replay and compare the result"},
+        {"--no-verify", NULL, "do not run and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"},
 };
@@ -207,9 +206,10 @@ static const cli_option export_options[] = {
         SHARD_OPTION,
         GGUF_OPTIONS,
         {"--dcp", "DIR", "write a checkpoint of torch.distributed.checkpoint instead"},
-        {"--names", "WHOSE", "its names: hf (default), torchtitan, torchtitan-main, megatron"},
-        {"--prefix", "TEXT", "what comes before each of its names, as \"model.\""},
-        {"--no-verify", NULL, "do not replay and compare the result"},
+        {"--names", "WHOSE",
+                "names of the tensors: hf (default), torchtitan, torchtitan-main, megatron"},
+        {"--prefix", "TEXT", "text before each name, as \"model.\""},
+        {"--no-verify", NULL, "do not run and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"},
 };
@@ -317,14 +317,14 @@ static const verb subverbs[] = {
         },
         {
                 .name = "export",
-                .summary = "write a model as people publish it, and prove it",
+                .summary = "write a model for publishing, and check it",
                 .usage =
                         "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]\nSRC --dcp DIR [--names WHOSE] [--prefix TEXT] [--dtype bf16|f16|f32]",
                 .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
-                        "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
-                        "and others: safetensors in shards with an index, config.json with the\n"
-                        "true type, generation_config.json, tokenizer and chat template. Optimizer and run state are left out: for a\n"
-                        "copy that resumes, see ckpt consolidate.\n"
+                        "drover reads. DIR becomes a Hugging Face folder for transformers and other programs that read\n"
+                        "this format: safetensors in shards with an index, config.json with the true type,\n"
+                        "generation_config.json, tokenizer and chat template. Optimizer and run state are left out; for\n"
+                        "a copy that resumes, see ckpt consolidate.\n"
                         "\n"
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
                         "refused by name. Memory does not depend on the size of the model. --gguf writes weights,\n"
@@ -336,10 +336,9 @@ static const verb subverbs[] = {
                         ".metadata and __0_0.distcp, with the names and the order of rows that\n"
                         "--names selects (docs/foreign-checkpoints.md).\n"
                         "\n"
-                        "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
-                        "kept in verify.json (FILE.verify.json). A result that is out of\n"
-                        "bounds is written to DIR.unproved\n"
-                        "(FILE.unproved) and exits 1.",
+                        "The result is checked: the same prompts run through SRC and DIR, as in ckpt verify A B, and\n"
+                        "verify.json (FILE.verify.json) has the numbers. A result that is out of bounds stays at\n"
+                        "DIR.unproved (FILE.unproved), and the exit status is 1.",
                 CLI_OPTIONS(export_options),
                 CLI_RULES(export_rules),
                 CLI_WORDS(1, 1),
@@ -347,21 +346,19 @@ static const verb subverbs[] = {
         },
         {
                 .name = "merge",
-                .summary = "a base and a LoRA adapter as one model, proved",
+                .summary = "merge a LoRA adapter into its base, and check the result",
                 .usage =
                         "BASE ADAPTER --out DIR [--dtype bf16|f16|f32]\nBASE ADAPTER --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]",
                 .help = "ADAPTER is PEFT's folder (adapter_config.json, adapter_model.safetensors), as drover and PEFT\n"
                         "save it; or a LoRA run's directory, whose newest checkpoint is used. Each weight becomes\n"
                         "W + scale B A, computed in fp32 and rounded once; scale is alpha / r, or alpha / sqrt(r) for\n"
-                        "rsLoRA, and rank_pattern and alpha_pattern are applied. Features that\n"
-                        "would change the model differently are refused by name: DoRA, biases, modules_to_save, a base of other shapes, and adapters whose start changed\n"
-                        "the base (PiSSA, OLoRA).\n"
+                        "rsLoRA, and rank_pattern and alpha_pattern are applied. Features that would change the model\n"
+                        "differently are refused by name: DoRA, biases, modules_to_save, a base of other shapes, and\n"
+                        "adapters whose start changed the base (PiSSA, OLoRA).\n"
                         "\n"
-                        "The tokenizer is the adapter's if it has one. Everything else is as\n"
-                        "in ckpt export: base\n"
-                        "+ adapter and the merged model are replayed and compared. --gguf quantises\n"
-                        "the merged model as --type says, independently of the type in which\n"
-                        "the base was kept in memory during training.",
+                        "The tokenizer is the adapter's if it has one. Everything else is as in ckpt export: the same\n"
+                        "prompts run through base + adapter and the merged model. --gguf quantises the merged model as\n"
+                        "--type says, whatever the type of the base in memory was during training.",
                 CLI_OPTIONS(merge_options),
                 CLI_RULES(gguf_rules),
                 CLI_WORDS(2, 2),
@@ -383,7 +380,7 @@ static const verb subverbs[] = {
 
 const verb verb_ckpt = {
         .name = "ckpt",
-        .summary = "look at checkpoints; import, export, merge and prove models",
+        .summary = "inspect checkpoints; import, export, merge and compare models",
         .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
                 "in it. import reads models of other formats, export and merge write models,\n"
                 "and verify compares two.",

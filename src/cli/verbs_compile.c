@@ -297,16 +297,18 @@ static drv_status run(arena *a, const cli_args *args) {
 static const cli_option options[] = {
         CLI_SET,
         {"--target", "DEVICE",
-                "a GPU that need not be present: cuda:h200, h100, a100 or b200, or a profile"},
-        {"--devices", "N", "for N devices, divided as parallel.* says (default: as the config)"},
+                "compile for a GPU that need not be here: cuda:h200, h100, a100 or b200, or a profile"},
+        {"--devices", "N",
+                "compile for N devices, divided by parallel.* (default: as in the config)"},
         ELASTIC_OPTIONS(
-                "for every number of nodes up to --nodes, as drover plan --elastic lists them"),
+                "compile for every number of nodes up to --nodes, as drover plan --elastic lists them"),
         {"--jobs", "N", "compile N programs at a time (default: pjrt.compile_jobs)"},
         {"--memory", "SIZE", "memory of the host for all of them (default: pjrt.compile_gib)"},
         {"--explain", NULL, "report what may be slow in each program"},
         {"--list", NULL, "list the programs in the cache"},
         {"--evict", NULL, "remove programs that are damaged, too old or too many"},
-        {"--max-size", "SIZE", "keep so much, the last used first (default: pjrt.cache_gib)"},
+        {"--max-size", "SIZE",
+                "keep at most this much, the last used first (default: pjrt.cache_gib)"},
         {"--max-age", "DAYS", "keep programs used in the last DAYS (default: of any age)"},
         {"--cache", "DIR", "folder of the cache (default: pjrt.cache)"},
         CLI_JSON,
@@ -342,7 +344,7 @@ const verb verb_compile = {
                 "each of its ranks.\n"
                 "\n"
                 "--elastic also compiles for all smaller numbers of nodes, so that a job of `drover launch\n"
-                "node` that has lost nodes goes on at once.\n"
+                "node` that has lost nodes continues at once.\n"
                 "\n"
                 "--target compiles for a GPU that this machine does not have, and keeps nothing. It prints\n"
                 "the memory that the compiler plans and the plan of `drover plan`: does the step compile, and\n"
@@ -351,8 +353,8 @@ const verb verb_compile = {
                 "\n"
                 "--explain reports what the compiler made of each program: its calls of fused attention,\n"
                 "gradients of weights that are not matrix products, fp32 products in a bf16 run, and copies\n"
-                "of whole weights. On a device other than a CPU, what is likely to be slow is a warning\n"
-                "anyway.\n"
+                "of whole weights. On a device other than a CPU, drover also warns without --explain about\n"
+                "what is likely to be slow.\n"
                 "\n"
                 "--list lists the programs in the cache: what they are for, their sizes and last uses. When\n"
                 "the folder grows beyond pjrt.cache_gib, the least recently used ones are removed; --evict\n"

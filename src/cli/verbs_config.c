@@ -17,7 +17,7 @@ static const cli_option config_options[] = {
                 "accept that this key may change the result; all: any key (repeatable)"},
         {"--ranks", "N", "ranks of the job, if the file does not say"},
         {"--data", "PREFIX", "the data set to train on, to turn epochs into steps"},
-        {"--var", "NAME=VALUE", "a variable that its script takes from outside (repeatable)"},
+        {"--var", "NAME=VALUE", "a variable of the script's environment (repeatable)"},
         {"--reference", NULL, "print docs/keys.md: all keys with their defaults, as Markdown"},
 };
 static const cli_rule config_rules[] = {

@@ -121,7 +121,7 @@ static drv_status data_get(arena *a, const cli_args *args) {
 
 // --- the verb
 static const cli_option get_options[] = {
-        {"--out", "DIR", "where the files go"},
+        {"--out", "DIR", "the folder for the files"},
         CLI_FETCH,
 };
 static const cli_option build_options[] = {
@@ -131,30 +131,30 @@ static const cli_option build_options[] = {
         {"--json-key", "KEY", "key of the text in .jsonl, column of tables (default text)"},
         {"--text-column", "NAME",
                 "column of the text in .csv, .tsv, .parquet, .arrow and .mds, those of folders too"},
-        {"--ending", "EXT...", "files of folders that are texts too, as --ending py c h"},
+        {"--ending", "EXT...", "extensions of further text files in folders, as --ending py c h"},
         {"--separator", "TEXT",
-                "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
-        {"--sft", NULL, "the records are conversations: see above"},
-        {"--preference", NULL, "the records are preference pairs: see above"},
+                "text between documents, may have \\n and \\t (default: a file is a document)"},
+        {"--sft", NULL, "the records are conversations (see above)"},
+        {"--preference", NULL, "the records are preference pairs (see above)"},
         {"--template", "NAME",
-                "of conversations: chat (the tokenizer's own, the default), alpaca, or a file; none"},
-        {"--date", "DAY", "that templates are told, as 2026-11-22 (default: today)"},
+                "chat template: chat (the tokenizer's own, the default), alpaca, a file, or none"},
+        {"--date", "DAY", "date for templates, as 2026-11-22 (default: today)"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
-        {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
-        {"--cut-before", "TOKEN", "a document of token ids begins with it: see above"},
-        {"--cut-after", "TOKEN", "a document of token ids ends with it"},
-        {"--token-type", "TYPE", "of ids in .npy without a header and in columns of bytes"},
+        {"--eod", "TOKEN", "put this token after each document: its text, or its id in digits"},
+        {"--cut-before", "TOKEN", "a document of token ids begins with this token (see above)"},
+        {"--cut-after", "TOKEN", "a document of token ids ends with this token"},
+        {"--token-type", "TYPE", "type of ids in .npy without a header and in columns of bytes"},
         {"--workers", "N", "threads (default: all cores)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"},
 };
 static const cli_option show_options[] = {
-        {"--tokenizer", "PATH", "print text, not ids; a tokenizer as build takes it"},
-        {"--document", "N", "which document (default 0)"},
+        {"--tokenizer", "PATH", "print text instead of ids; a tokenizer as build takes it"},
+        {"--document", "N", "number of the document (default 0)"},
 };
 static const cli_option info_options[] = {
         CLI_JSON,
         {"--sequence-length", "N",
-                "of a set that --sft built: how many examples are too long for it"},
+                "count the examples of an --sft set that do not fit rows of N tokens"},
 };
 static const cli_option verify_options[] = {
         {"--tokenizer", "PATH",
@@ -184,10 +184,10 @@ static const verb subverbs[] = {
                 .name = "get",
                 .summary = "download the files of a data set",
                 .usage = "hf:ORG/NAME[:CONFIG]|URL --out DIR",
-                .help = "Downloads the files of a data set from the Hugging Face hub, or of a URL[#sha256=HEX]: several\n"
-                        "at a time, checked against their size and hash, resumed when cut off. The token is that\n"
-                        "of HF_TOKEN or of `hf auth login`; it is sent to the hub alone, over https. HF_ENDPOINT names\n"
-                        "another hub.",
+                .help = "Downloads the files of a data set from the Hugging Face hub, or the file of a URL[#sha256=HEX].\n"
+                        "It fetches several files at a time, checks their size and hash, and resumes interrupted\n"
+                        "downloads. The token comes from HF_TOKEN or `hf auth login`; it is sent only to the hub, over\n"
+                        "https. HF_ENDPOINT names another hub.",
                 CLI_OPTIONS(get_options),
                 CLI_WORDS(1, 1),
                 .run = data_get,
@@ -198,34 +198,33 @@ static const verb subverbs[] = {
                 .usage =
                         "--input PATH... --tokenizer PATH --out PREFIX\n"
                         "--sft|--preference --input PATH... --tokenizer PATH --out PREFIX [--template NAME]",
-                .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow, folders in name\n"
-                        "order, also those of datasets.save_to_disk (text, or input_ids\n"
-                        "unchanged); the format of standard input and of files with other\n"
-                        "extensions is detected from their content. In folders such files are\n"
-                        "read only if --ending names their extension, and .csv and .tsv only\n"
-                        "with --text-column; they need a header row (RFC 4180). The documents\n"
-                        "keep this order with any number of workers. If the build is killed,\n"
-                        "the same command resumes it after the last finished input file.\n"
+                .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow. Folders are read\n"
+                        "in name order, also those of datasets.save_to_disk (text, or input_ids unchanged). The format\n"
+                        "of standard input and of files with other extensions is detected from their content; in\n"
+                        "folders such extensions are read only if --ending names them, and .csv and .tsv, which need a\n"
+                        "header row (RFC 4180), only with --text-column. The documents keep this order with any number\n"
+                        "of workers. If the build is killed, the same command resumes it after the last finished input\n"
+                        "file.\n"
                         "\n"
-                        "If they are named by a path or a pattern: .tar of WebDataset (KEY.txt, KEY.json, each also .gz)\n"
-                        "and .mds of MosaicML, whose folders are read by their index.json; and token ids: .bin of llm.c\n"
-                        "and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar and .arrow. Ids\n"
-                        "are checked against the tokenizer and stored unchanged. A document\n"
-                        "begins in .bin with the tokenizer's BOS\n"
-                        "(else its end-of-text token), ends in .npy with the end-of-text token, and is a row elsewhere;\n"
-                        "--cut-before and --cut-after name another token, in rows too, which are then joined.\n"
+                        "Files named by a path or a pattern may also be .tar of WebDataset (KEY.txt, KEY.json, each also\n"
+                        ".gz) and .mds of MosaicML, whose folders are read by their index.json, or contain token ids:\n"
+                        ".bin of llm.c and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar and .arrow. Ids\n"
+                        "are checked against the tokenizer and stored unchanged. A document in .bin begins with the\n"
+                        "tokenizer's BOS (or its end-of-text token, if it has no BOS), a document in .npy ends with the\n"
+                        "end-of-text token, and elsewhere each row is a document. --cut-before and --cut-after name\n"
+                        "another token, also for rows, which are then joined first.\n"
                         "\n"
-                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects), Parquet, Arrow, CSV\n"
-                        "and TSV with messages (role, content), conversations (from, value), prompt and response or\n"
-                        "completion, or instruction, input or context, and output or response; of Arrow also with\n"
-                        "input_ids and labels. The tokens are those of transformers' apply_chat_template; PREFIX.roles\n"
+                        "--sft makes a set for fine-tuning from JSON (lines, or one array of objects), Parquet, Arrow,\n"
+                        "CSV and TSV with messages (role, content), conversations (from, value), prompt and response or\n"
+                        "completion, or instruction, input or context, and output or response; from Arrow also\n"
+                        "with input_ids and labels. The tokens are those of transformers' apply_chat_template; PREFIX.roles\n"
                         "marks the answers, so that training can count them alone (data.loss). An\n"
                         "answer is marked by {% generation %} in the template, or else begins\n"
                         "after the generation prompt; the build fails if the template's text\n"
                         "of the first messages is not the beginning of the text of more\n"
                         "messages.\n"
                         "\n"
-                        "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) of\n"
+                        "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) from\n"
                         "records with chosen and rejected: two texts and a prompt, or two\n"
                         "lists of messages, whose prompt is a separate field or the messages\n"
                         "with which both begin. Each pair is two documents, the chosen one\n"
@@ -238,11 +237,11 @@ static const verb subverbs[] = {
         },
         {
                 .name = "info",
-                .summary = "type and counts of a data set",
+                .summary = "print the type and counts of a data set",
                 .usage = "PREFIX [--json] [--sequence-length N]",
-                .help = "Opens any Megatron data set. Tokenizer and end-of-document token are known where\n"
-                        "drover data build made it: it keeps them in PREFIX.idx.json. Of a set that\n"
-                        "--sft built also how many tokens are answers and how long the examples are.",
+                .help = "Opens any Megatron data set. If drover data build made it, prints also its tokenizer and its\n"
+                        "end-of-document token (from PREFIX.idx.json); if it was built with --sft, also the number of\n"
+                        "tokens in answers and the lengths of the examples.",
                 CLI_OPTIONS(info_options),
                 CLI_WORDS(1, 1),
                 .run = data_look_info,
@@ -251,8 +250,8 @@ static const verb subverbs[] = {
                 .name = "show",
                 .summary = "print a document",
                 .usage = "PREFIX [--document N] [--tokenizer PATH]",
-                .help = "Prints the ids of a document, or its text when the tokenizer is given. Of a set that --sft\n"
-                        "built the answers are green on a terminal, else between [[ and ]], the last between [[* and *]].",
+                .help = "Prints the ids of a document, or with --tokenizer its text. In a set built with --sft the\n"
+                        "answers are green on a terminal, otherwise between [[ and ]], the last between [[* and *]].",
                 CLI_OPTIONS(show_options),
                 CLI_WORDS(1, 1),
                 .run = data_look_show,
@@ -261,8 +260,9 @@ static const verb subverbs[] = {
                 .name = "verify",
                 .summary = "check every token of a data set",
                 .usage = "PREFIX [--tokenizer PATH|--vocab-size N]",
-                .help = "Checks all tokens against the vocabulary of the tokenizer that is given, or else of the one that\n"
-                        "built the set, and the marks of answers that --sft makes. A failure names token, document and value.",
+                .help = "Checks all tokens against the vocabulary of the given tokenizer, or else of the one that built\n"
+                        "the set, and the marks of answers that --sft makes. For a wrong token it prints the index, the\n"
+                        "document and the value.",
                 CLI_OPTIONS(verify_options),
                 CLI_RULES(verify_rules),
                 CLI_WORDS(1, 1),
@@ -272,6 +272,6 @@ static const verb subverbs[] = {
 
 const verb verb_data = {
         .name = "data",
-        .summary = "get text, tokenise it into Megatron .bin/.idx, look at data sets",
+        .summary = "get text, tokenise it into Megatron .bin/.idx, inspect data sets",
         CLI_SUBVERBS(subverbs),
 };

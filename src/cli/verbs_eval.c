@@ -37,7 +37,7 @@ static const cli_option eval_options[] = {
         {"--json-key", "KEY", "key of the text in JSON lines, or Parquet column (default: text)"},
         {"--separator", "TEXT",
                 "text between the documents of a .txt file (default: a file is one document)"},
-        {"--no-bos", NULL, "no special tokens around texts, choices and contexts"},
+        {"--no-bos", NULL, "add no special tokens to texts, choices and contexts"},
 };
 static const cli_rule eval_rules[] = {
         {.option = "--choices", .excludes = "--data --text --stride --context --logits --set"},
@@ -308,10 +308,10 @@ const verb verb_eval = {
         .name = "eval",
         .summary = "measure the loss of texts, or the accuracy on multiple choice",
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
-        .help = "MODEL is a Hugging Face folder (such as a checkpoint), a GGUF file or a run directory. Of a\n"
-                "run, also when its CONFIG is given, the newest valid checkpoint is evaluated, by default on\n"
-                "the run's validation data. An adapter (a folder that PEFT saved, a checkpoint of a LoRA run)\n"
-                "can take the place of MODEL; it is used with the base model that it names.\n"
+        .help = "MODEL is a Hugging Face folder (such as a checkpoint), a GGUF file or a run directory. For a\n"
+                "run, or its CONFIG, the newest valid checkpoint is evaluated, by default on the run's\n"
+                "validation data. MODEL can also be an adapter (a folder that PEFT saved, a checkpoint of a LoRA\n"
+                "run); it is used with the base model that it names.\n"
                 "\n"
                 "Each token is predicted from all tokens before it in its document. A document longer than\n"
                 "the context is read in windows, each of which predicts --stride new tokens. By default the\n"
@@ -324,7 +324,7 @@ const verb verb_eval = {
                 "only.)\n"
                 "\n"
                 "--text gives the figures of lm-evaluation-harness's loglikelihood_rolling: the token that\n"
-                "begins texts (or else ends them) stands before each document, so that its first token is\n"
+                "begins texts (or else ends them) is put before each document, so that its first token is\n"
                 "predicted too. It prints the perplexity per word and per byte, and bits per byte, which\n"
                 "compare models with different tokenizers. If the tokenizer adds such a token itself, there\n"
                 "are two of them and one is predicted, as in that program; --no-bos avoids it. With --data\n"

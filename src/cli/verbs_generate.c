@@ -148,10 +148,10 @@ static drv_status run_generate(arena *a, const cli_args *args) {
 
 static const cli_option generate_options[] = {
         CLI_ADAPTER,
-        {"--prompt", "TEXT", "what the text begins with; - reads standard input"},
-        {"--prompt-file", "FILE", "the same from a file; - reads standard input"},
-        {"--max-tokens", "N", "at most N new tokens (default 200, or what the context leaves)"},
-        {"--n", "N", "samples of the prompt (default 1), with --- between them"},
+        {"--prompt", "TEXT", "the beginning of the text; - reads standard input"},
+        {"--prompt-file", "FILE", "read the prompt from a file; - reads standard input"},
+        {"--max-tokens", "N", "at most N new tokens (default 200, or as the context allows)"},
+        {"--n", "N", "number of samples (default 1), with --- between them"},
         {"--json", NULL, "print one JSON object per sample"},
         GENERATION_OPTIONS,
 };
@@ -173,7 +173,7 @@ const verb verb_generate = {
                 "MODEL it is used with the base that it names. A tokenizer in its folder is\n"
                 "preferred to the base's.\n"
                 "\n"
-                "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"
+                "Weights are bf16 if config.json says bfloat16, and for checkpoints of a run that\n"
                 "trained in bf16 (fp32 weights are rounded, as in training): generation is bound by\n"
                 "memory, and half the bytes take half the time. --precision changes this: with\n"
                 "blocks the weights of a GGUF file stay in its blocks and are converted to\n"

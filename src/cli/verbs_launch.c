@@ -21,15 +21,15 @@ enum { DEFAULT_PORT = 29400, MAX_RANKS = 1 << 24 };
 static const cli_option node_options[] = {
         {"--ranks-per-node", "N", "ranks on each node (default: as the launcher says, else 1)"},
         {"--nodes", "N", "nodes of the job (default: as the launcher says)"},
-        {"--node-rank", "I", "which of them this is, from 0 (default: as the launcher says)"},
-        {"--master", "HOST:PORT", "where node 0 is (default: as the launcher says; port 29400)"},
-        {"--wait", "SECONDS", "how long nodes wait for each other (300)"},
+        {"--node-rank", "I", "index of this node, from 0 (default: as the launcher says)"},
+        {"--master", "HOST:PORT", "address of node 0 (default: as the launcher says; port 29400)"},
+        {"--wait", "SECONDS", "how long nodes wait for each other (default 300)"},
         LAUNCH_RULE_OPTIONS,
         {"--preflight", "HOW",
-                "measure nodes before ranks: off, warn, exclude (those that stand out) (off)"},
-        {"--preflight-seconds", "SECONDS", "for about so long (10)"},
-        {"--explain", NULL, "print what follows which failure, and end"},
-        {"--fresh", NULL, "as of drover train"},
+                "measure nodes first: off, warn, or exclude those that stand out (default off)"},
+        {"--preflight-seconds", "SECONDS", "how long to measure, about (default 10)"},
+        {"--explain", NULL, "print what happens after each kind of failure, and exit"},
+        {"--fresh", NULL, "start at step 0, as with drover train"},
         CLI_EXPECT,
         CLI_SET,
 };
@@ -203,77 +203,76 @@ enum { MAX_WORDS = 4096 };
 
 // --- jobs for schedulers
 #define ALL_KINDS                                                                                  \
-    {"--nodes", "N", "machines, spare ones among them (1)"},                                       \
-            {"--instance", "TYPE",                                                                 \
-                    "their type (a wrong one lists all); cpu: 16 CPUs; ml.TYPE: of HyperPod"},     \
-            {"--instance-file", "FILE", "another type, from YAML: docs/launch-jobs.md"},           \
-            {"--device", "NAME|FILE", "profile of a rank's device (that of the type)"},            \
-            {"--ranks-per-node", "N", "ranks of each (a core of a device each; 1 on cpu)"},        \
-            {"--name", "NAME", "of the job (from that of the config)"},                            \
-            {"--job", "WORK", "train, compile (CONFIG's programs) or data (a verb, after --)"},    \
-            {"--tries", "N", "further ones, where another try may succeed (3)"},                   \
-            {"--grace", "SECONDS",                                                                 \
-                    "for a save when the job is to end (by the run's longest one; else 600)"},     \
-            {"--out", "DIR", "folder for the files, new or empty (launch/NAME-KIND)"},             \
-            {"--submit", NULL, "hand them to the scheduler, too"}, CLI_SET, LAUNCH_RULE_OPTIONS
+    {"--nodes", "N", "number of machines, including spare ones (default 1)"},                      \
+            {"--instance", "TYPE", "type of machine (a wrong one lists all); ml.TYPE: HyperPod"},  \
+            {"--instance-file", "FILE", "another type, in YAML (docs/launch-jobs.md)"},            \
+            {"--device", "NAME|FILE", "profile of a rank's device (default: that of the type)"},   \
+            {"--ranks-per-node", "N", "ranks on each (default: one per device core; 1 on cpu)"},   \
+            {"--name", "NAME", "name of the job (default: from the name of CONFIG)"},              \
+            {"--job", "WORK", "train (default), compile CONFIG's programs, or data (VERB)"},       \
+            {"--tries", "N", "how often to try again after status 75 (default 3)"},                \
+            {"--grace", "SECONDS", "time for a last save (default: by the run's saves, or 600)"},  \
+            {"--out", "DIR", "new or empty folder for the files (default launch/NAME-KIND)"},      \
+            {"--submit", NULL, "also submit the job to the scheduler"}, CLI_SET,                   \
+            LAUNCH_RULE_OPTIONS
 #define QUEUE(what)                                                                                \
     { "--queue", "NAME", what }
 #define TIME                                                                                       \
-    { "--time", "TIME", "limit of a try: HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d" }
+    { "--time", "TIME", "time limit of a try: HH:MM:SS, DAYS-HH:MM:SS, or 90m, 24h, 7d" }
 #define PREFLIGHT(says)                                                                            \
     { "--preflight", "HOW", says }
-#define OF_NODES "off, warn, exclude: as of drover launch node, which each node runs (off)"
+#define OF_NODES "off, warn or exclude, as for drover launch node (default off)"
 #define VOLUME                                                                                     \
-    {"--image", "IMAGE", "container image with drover: docs/launch-jobs.md"},                      \
-            {"--pvc", "NAME", "volume with data and runs: a PersistentVolumeClaim"}, {             \
-        "--mount", "DIR", "where it is, and where paths begin (" DEFAULT_MOUNT ")"                 \
+    {"--image", "IMAGE", "container image with drover (docs/launch-jobs.md)"},                     \
+            {"--pvc", "NAME", "PersistentVolumeClaim of the volume with data and runs"}, {         \
+        "--mount", "DIR", "mount point, where paths begin (default " DEFAULT_MOUNT ")"             \
     }
 #define TOPOLOGY(what)                                                                             \
     { "--topology", "WHERE", what }
-#define OF_KEYS  "a label of nodes that all ranks share: topology.kubernetes.io/zone"
-#define OF_TIERS "Volcano's highest tier of the network that ranks may lie apart"
+#define OF_KEYS  "node label that is equal for all ranks, as topology.kubernetes.io/zone"
+#define OF_TIERS "highest network tier of Volcano that the ranks may span"
 #define POD_OPTIONS                                                                                \
-    {"--env", "NAME=VALUE", "a variable for drover (repeatable)"},                                 \
+    {"--env", "NAME=VALUE", "set a variable for drover (repeatable)"},                             \
             {"--secret-env", "NAME=SECRET:KEY",                                                    \
-                    "one from a Secret: HF_TOKEN=hub:token (repeatable)"},                         \
-            {"--label", "KEY=VALUE", "of all objects and pods (repeatable)"},                      \
-            {"--annotation", "KEY=VALUE", "of all pods (repeatable)"},                             \
-            {"--toleration", "KEY[=VALUE][:EFFECT]", "of all pods (repeatable)"},                  \
-            {"--node-selector", "KEY=VALUE", "of all pods (repeatable)"},                          \
-            {"--image-pull-secret", "NAME", "for the image's registry (repeatable)"},              \
-            {"--priority-class", "NAME", "of all pods"}, {                                         \
-        "--service-account", "NAME", "of all pods"                                                 \
+                    "set one from a Secret, as HF_TOKEN=hub:token (repeatable)"},                  \
+            {"--label", "KEY=VALUE", "label of all objects and pods (repeatable)"},                \
+            {"--annotation", "KEY=VALUE", "annotation of all pods (repeatable)"},                  \
+            {"--toleration", "KEY[=VALUE][:EFFECT]", "toleration of all pods (repeatable)"},       \
+            {"--node-selector", "KEY=VALUE", "node selector of all pods (repeatable)"},            \
+            {"--image-pull-secret", "NAME", "secret for the image's registry (repeatable)"},       \
+            {"--priority-class", "NAME", "priority class of all pods"}, {                          \
+        "--service-account", "NAME", "service account of all pods"                                 \
     }
 #define PODS                                                                                       \
-    {"--namespace", "NAME", "of Kubernetes (kubectl's own)"},                                      \
-            {"--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"},                \
-            {"--page", NULL, "a Deployment of the run's page beside the job, with a password"},    \
+    {"--namespace", "NAME", "namespace (default: that of kubectl's context)"},                     \
+            {"--shm", "SIZE", "size of /dev/shm in each pod (default: 1/8 of its memory)"},        \
+            {"--page", NULL, "also write a Deployment of the run's page, with a password"},        \
             POD_OPTIONS
 
 static const cli_option slurm_options[] = {
         ALL_KINDS,
-        QUEUE("partition"),
+        QUEUE("Slurm's partition"),
         TIME,
-        TOPOLOGY("leaf switches that the nodes may lie at (1: one)"),
+        TOPOLOGY("the most leaf switches that the nodes may use"),
         {"--tasks", "HOW",
-                "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
-        PREFLIGHT("off; warn: says which nodes stand out; exclude: goes on without them (off)"),
+                "rank: srun starts ranks by PMIx; node: it starts launch node (default on Neuron)"},
+        PREFLIGHT("warn: name nodes that stand out; exclude: try without them; off (default)"),
 };
-static const cli_option volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"), TIME,
-        TOPOLOGY(OF_TIERS), PREFLIGHT(OF_NODES)};
+static const cli_option volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("Volcano's queue"),
+        TIME, TOPOLOGY(OF_TIERS), PREFLIGHT(OF_NODES)};
 static const cli_option operator_options[] = {ALL_KINDS, VOLUME, PODS,
         QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
         PREFLIGHT(OF_NODES)};
 static const cli_option ray_options[] = {ALL_KINDS, VOLUME, PODS,
-        QUEUE("local queue of Kueue, which starts the job; with --gang, of Volcano"), TIME,
+        QUEUE("local queue of Kueue, which starts the job; with --gang, Volcano's queue"), TIME,
         TOPOLOGY(OF_KEYS "; with --gang Volcano's highest tier"), PREFLIGHT(OF_NODES),
         {"--gang", NULL, "Volcano starts all pods of the cluster or none"},
-        {"--cluster", "NAME", "a RayCluster that stays, to which the job is submitted"}};
+        {"--cluster", "NAME", "submit the job to this permanent RayCluster"}};
 static const cli_option trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
         QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
         PREFLIGHT(OF_NODES),
-        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"},
-        {"--progress", NULL, "of mpi: rank 0 posts it to Trainer (needs its gate TrainJobStatus)"}};
+        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node (default on Neuron)"},
+        {"--progress", NULL, "with mpi, post progress to Trainer (gate TrainJobStatus)"}};
 
 static const cli_rule job_rules[] = {
         {.option = "--instance-file", .excludes = "--instance"},
@@ -282,14 +281,15 @@ static const cli_rule job_rules[] = {
 static const char job_help[] =
         "Writes the scheduler's files to train CONFIG on N machines of a type, after checking that the\n"
         "layout divides the ranks and that the plan fits their memory, and prints the next commands. After\n"
-        "an error nothing is written. A job that ends with 75 is tried again; 1, 2 (it would fail\n"
-        "again) end it; before a time limit, an eviction or a shutdown the ranks save.\n"
+        "an error nothing is written. A job that ends with 75 is tried again; one that ends with 1 or 2\n"
+        "would fail again and is not, if the kind tells them apart. Before a time limit, an eviction or a\n"
+        "shutdown the ranks save.\n"
         "\n"
         "Pods run as user 1000 without privileges (except IPC_LOCK for EFA), and their requests equal\n"
-        "their limits; the config is in a ConfigMap, and several nodes of drover launch node share a Secret,\n"
+        "their limits. The config is in a ConfigMap. Several nodes of drover launch node share a Secret,\n"
         "which --submit creates and no file contains. Kinds that run drover launch node pass it the options\n"
-        "about failures (--max-restarts, --spare-nodes and so on). --job compile and --job data make jobs of\n"
-        "the same image for drover compile CONFIG and for data:\n"
+        "about failures (--max-restarts, --spare-nodes and so on). --job compile and --job data write jobs\n"
+        "with the same image for drover compile CONFIG and for data:\n"
         "  drover launch trainjob --job data --instance cpu ...\n"
         "      -- data build --input text --out data/set\n"
         "\n"
@@ -309,22 +309,25 @@ static const char job_help[] =
 
 // --- jobs that were submitted
 #define ASK_LIMIT                                                                                  \
-    { "--limit", "SECONDS", "for each program of the scheduler that is asked (60)" }
+    { "--limit", "SECONDS", "limit for each call of the scheduler's program (default 60)" }
 #define ASK_OPTIONS                                                                                \
-    {"--run-dir", "DIR", "the run directory as seen from here (that of the job)"}, ASK_LIMIT
+    {"--run-dir", "DIR", "path of the run directory on this machine (default: the job's)"},        \
+            ASK_LIMIT
 
 static const cli_option status_options[] = {CLI_JSON, ASK_OPTIONS};
-static const cli_option logs_options[] = {{"--lines", "N", "the last ones (100)"}, ASK_LIMIT};
-static const cli_option stop_options[] = {{"--wait", "SECONDS",
-                                                  "for the save (the job's --grace and a minute)"},
-        ASK_OPTIONS};
-static const cli_option clean_options[] = {{"--yes", NULL, "do not ask"}, ASK_LIMIT};
+static const cli_option logs_options[] = {{"--lines", "N",
+                                                  "how many of the last lines (default 100)"},
+        ASK_LIMIT};
+static const cli_option stop_options[] =
+        {{"--wait", "SECONDS", "how long to wait (default: the job's --grace and a minute)"},
+                ASK_OPTIONS};
+static const cli_option clean_options[] = {{"--yes", NULL, "remove without asking"}, ASK_LIMIT};
 
-#define ASK_COMMON                                                                                         \
-    "\n\n"                                                                                                 \
-    "JOB_DIR is a folder of drover launch KIND. Its launch.json identifies the job; the other files may\n" \
-    "have been edited. The scheduler's own program is asked (squeue, kubectl), for at\n"                   \
-    "most --limit seconds. docs/launch-jobs.md has the details."
+#define ASK_COMMON                                                                                       \
+    "\n\n"                                                                                               \
+    "JOB_DIR is a folder that drover launch KIND has written. Its launch.json identifies the job; you\n" \
+    "may have edited the other files. drover asks the scheduler's own program (squeue, kubectl), and\n"  \
+    "waits at most --limit seconds for each answer. docs/launch-jobs.md has the details."
 
 static const verb subverbs[] = {
         {
@@ -337,29 +340,27 @@ static const verb subverbs[] = {
                         "CONFIG [--preflight off|warn|exclude] [--preflight-seconds SECONDS]\n"
                         "CONFIG [--wait SECONDS] [--fresh] [--set KEY=VALUE]...\n"
                         "CONFIG [--expect-ranks N] [--expect-nodes N]",
-                .help = "Started once on each node, as torchrun is, it makes ranks of `drover train` on all of\n"
-                        "them, with Open MPI: no ssh, no srun. Which node this is comes from the launcher's\n"
-                        "variables: PyTorchJob, TrainJob, JobSet, Volcano, Ray, a Slurm step of one task\n"
-                        "a node; or DROVER_NODE_RANK, DROVER_NODES, DROVER_RANKS_PER_NODE, DROVER_MASTER; or the\n"
-                        "options. docs/launch.md has an example of each.\n"
+                .help = "Run it once on each node, as you would run torchrun. It starts the ranks of `drover train` on all\n"
+                        "nodes with Open MPI, without ssh or srun. It learns which node this is from the variables of the\n"
+                        "launcher (PyTorchJob, TrainJob, JobSet, Volcano, Ray, a Slurm step of one task per node), from\n"
+                        "DROVER_NODE_RANK, DROVER_NODES, DROVER_RANKS_PER_NODE and DROVER_MASTER, or from the options.\n"
+                        "docs/launch.md has an example of each.\n"
                         "\n"
                         "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all.\n"
-                        "Node 0 listens only until all nodes have connected (with\n"
-                        "--max-restarts as long as the job runs), on the address of --master\n"
-                        "(or of DROVER_INTERFACE); with port 0 it chooses a free port and\n"
-                        "prints it. Local ranks share the cores and, with backend: pjrt, the devices.\n"
+                        "Node 0 listens on the address of --master (or of DROVER_INTERFACE), only until all nodes have\n"
+                        "connected, or with --max-restarts as long as the job runs. With port 0 it chooses a free port\n"
+                        "and prints it. Local ranks share the cores and, with backend: pjrt, the devices.\n"
                         "\n"
-                        "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and it waits for the save. Every\n"
-                        "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.\n"
+                        "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and the program waits for their\n"
+                        "save. Every node ends with the status of the first rank that failed: 0, 1, 2, 3 or 75, as\n"
+                        "drover train does.\n"
                         "\n"
-                        "--max-restarts N: node 0 restarts the ranks after a failure that\n"
-                        "another try may fix (--explain lists which), on the nodes that still\n"
-                        "answer and without hosts that failed twice. --spare-nodes S of the\n"
-                        "nodes wait to replace a failed one; with --min-nodes M the job\n"
-                        "continues with fewer, in the fastest layout that has the same bits (drover plan --elastic).\n"
-                        "--preflight measures nodes (drover doctor --node) before an attempt\n"
-                        "with new nodes; exclude: a node below 0.8 of the median is used only\n"
-                        "if no spare node is left.",
+                        "--max-restarts N: node 0 restarts the ranks after a failure that another try may fix\n"
+                        "(--explain lists which), on the nodes that still answer and without hosts that failed twice.\n"
+                        "--spare-nodes S of the nodes wait to replace a failed one. With --min-nodes M the job\n"
+                        "continues with fewer nodes, in the fastest layout that has the same bits (drover plan\n"
+                        "--elastic). --preflight measures nodes (drover doctor --node) before an attempt with new\n"
+                        "nodes; with exclude, a node below 0.8 of the median is used only if no spare node is left.",
                 CLI_OPTIONS(node_options),
                 CLI_RULES(node_rules),
                 CLI_WORDS(1, 1),
@@ -376,9 +377,9 @@ static const verb subverbs[] = {
                 .name = "status",
                 .summary = "print the state of a job of drover launch",
                 .usage = "JOB_DIR [--json] [--run-dir DIR] [--limit SECONDS]",
-                .help = "Queued, and why; running, and at which step of which attempt; ended, and by which rank and\n"
-                        "cause: the scheduler's word joined with the run's status.json, which is read here, or in a\n"
-                        "pod that runs." ASK_COMMON,
+                .help = "Prints whether the job is queued (and why), runs (at which step of which attempt) or has ended\n"
+                        "(by which rank and cause). It combines the scheduler's answer with the run's status.json,\n"
+                        "which it reads on this machine or in a running pod." ASK_COMMON,
                 CLI_OPTIONS(status_options),
                 CLI_WORDS(1, 1),
                 .run = launch_run_status,
@@ -387,7 +388,8 @@ static const verb subverbs[] = {
                 .name = "logs",
                 .summary = "print the last lines of a job's log",
                 .usage = "JOB_DIR [--lines N] [--limit SECONDS]",
-                .help = "Of Slurm those of its log file, of Kubernetes those of its launcher or first pod." ASK_COMMON,
+                .help = "Prints the last lines of Slurm's log file, or of the log of the launcher pod or the first pod\n"
+                        "in Kubernetes." ASK_COMMON,
                 CLI_OPTIONS(logs_options),
                 CLI_WORDS(1, 1),
                 .run = launch_run_logs,
@@ -396,9 +398,9 @@ static const verb subverbs[] = {
                 .name = "stop",
                 .summary = "have a job save and end, and wait for it",
                 .usage = "JOB_DIR [--wait SECONDS] [--run-dir DIR] [--limit SECONDS]",
-                .help = "Slurm's ranks get SIGUSR1, a job of Kubernetes is deleted, which gives its pods their\n"
-                        "grace for a save; one that is queued is taken out. The same job can be handed over again,\n"
-                        "and goes on. Exit status 75: it still runs after --wait." ASK_COMMON,
+                .help = "Sends SIGUSR1 to the ranks of a Slurm job, or deletes a Kubernetes job, whose pods then have\n"
+                        "their grace period for a save. A job that is queued leaves the queue. To continue the run,\n"
+                        "submit the same job again. Exit status 75: the job still runs after --wait." ASK_COMMON,
                 CLI_OPTIONS(stop_options),
                 CLI_WORDS(1, 1),
                 .run = launch_run_stop,
@@ -407,8 +409,8 @@ static const verb subverbs[] = {
                 .name = "clean",
                 .summary = "remove the files and objects of a job that has ended",
                 .usage = "JOB_DIR [--yes] [--limit SECONDS]",
-                .help = "Objects of Kubernetes with the job's label, Slurm's log, the files of JOB_DIR: listed first,\n"
-                        "and removed after a yes. The run directory stays." ASK_COMMON,
+                .help = "Lists the Kubernetes objects with the job's label, Slurm's log and the files of JOB_DIR, and\n"
+                        "removes them if you answer yes. The run directory stays." ASK_COMMON,
                 CLI_OPTIONS(clean_options),
                 CLI_WORDS(1, 1),
                 .run = launch_run_clean,

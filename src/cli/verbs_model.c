@@ -36,25 +36,26 @@ static drv_status model_get(arena *a, const cli_args *args) {
 }
 
 static const cli_option get_options[] = {
-        {"--out", "DIR", "where the files go (default models/NAME)"},
+        {"--out", "DIR", "the folder for the files (default models/NAME)"},
         CLI_FETCH,
 };
 
 static const cli_option push_options[] = {
-        {"--create", NULL, "make the repository or the branch if it is not there"},
-        {"--private", NULL, "make it private"},
+        {"--create", NULL, "create the repository or the branch if it does not exist"},
+        {"--private", NULL, "make the new repository private"},
         {"--branch", "NAME", "the branch that gets the commit (default main)"},
         {"--create-pr", NULL, "open a pull request to the branch instead"},
-        {"--message", "TEXT", "of the commit (default \"Upload NAME with drover\")"},
-        {"--optimizer", NULL, "also what resuming needs: optimizer, trainer.json, manifest.json"},
-        {"--card", NULL, "make the card although the folder has a README.md"},
+        {"--message", "TEXT", "message of the commit (default \"Upload NAME with drover\")"},
+        {"--optimizer", NULL,
+                "also send what resuming needs: optimizer, trainer.json, manifest.json"},
+        {"--card", NULL, "write the card even if the folder has a README.md"},
         {"--base", "NAME", "for the card: the model of the hub that this one comes from"},
         {"--dataset", "NAME", "for the card: a data set of the hub (repeatable)"},
         {"--license", "NAME", "for the card: the licence, as the hub names it (apache-2.0)"},
         {"--language", "CODE", "for the card: the language of the texts (en)"},
         {"--dry-run", NULL, "print what would be sent, and the card, and send nothing"},
         {"--parallel", "N", "files or parts at a time (default 4)"},
-        {"--tries", "N", "of a request that fails (default 8)"},
+        {"--tries", "N", "tries of a request that fails (default 8)"},
 };
 static const cli_rule push_rules[] = {
         {"--private", .needs = "--create"},
@@ -67,11 +68,11 @@ static const verb subverbs[] = {
                 .summary = "download a model from the Hugging Face hub",
                 .usage = "hf:ORG/NAME [--revision NAME] [--out DIR]",
                 .help = "Downloads config.json, generation_config.json, the tokenizer's files, the chat template and\n"
-                        "the weights in safetensors, or where there are none in pytorch_model*.bin, several files at a\n"
-                        "time. Files are checked against their size and hash, and interrupted downloads are resumed.\n"
-                        "The token is that of HF_TOKEN or of `hf auth login`; it is sent to the hub alone, over https.\n"
-                        "HF_ENDPOINT names another hub. At the end it prints how to go on: `model: {from:\n"
-                        "models/NAME}` in a config trains the model further.",
+                        "the weights in safetensors, or, if there are none, in pytorch_model*.bin, several files at a\n"
+                        "time. It checks their size and hash, and resumes interrupted downloads. The token comes from\n"
+                        "HF_TOKEN or `hf auth login`; it is sent only to the hub, over https. HF_ENDPOINT names another\n"
+                        "hub. At the end it prints the next step: `model: {from: models/NAME}` in a config trains the\n"
+                        "model further.",
                 CLI_OPTIONS(get_options),
                 CLI_WORDS(1, 1),
                 .run = model_get,
@@ -90,7 +91,7 @@ static const verb subverbs[] = {
                         "loss and ranks of the run, hashes of the weights, the proof of verify.json. Add others "
                         "by --base, --dataset, --license and --language.\n\n"
                         "The token comes from HF_TOKEN, or from the file that `hf auth login` has written "
-                        "(HF_TOKEN_PATH, HF_HOME). It is sent to the hub alone, over https; HF_ENDPOINT names "
+                        "(HF_TOKEN_PATH, HF_HOME). It is sent only to the hub, over https; HF_ENDPOINT names "
                         "another hub.",
                 CLI_OPTIONS(push_options),
                 CLI_RULES(push_rules),

@@ -31,18 +31,18 @@ static drv_status run_page(arena *a, const cli_args *args) {
 }
 
 static const cli_option options[] = {
-        {"--listen", "HOST:PORT", "where (127.0.0.1:8080; 0.0.0.0:PORT: other machines, too)"},
-        {"--password-file", "FILE", "its password, 16 letters or more; any name goes with it"},
+        {"--listen", "HOST:PORT", "address (default 127.0.0.1:8080; 0.0.0.0:PORT: any machine)"},
+        {"--password-file", "FILE", "file with the password, 16 letters or more"},
 };
 
 const verb verb_page = {
         .name = "page",
         .summary = "serve the page of a run",
         .usage = "RUN_DIR --password-file FILE [--listen HOST:PORT]",
-        .help = "Serves what training.http serves, from the run's files alone: on another machine, before,\n"
-                "during and after the run. Browsers ask for the password; /healthz needs none,\n"
-                "and shows that the server works, independently of the run's state. TERM ends it. It is unencrypted.\n"
-                "drover launch KIND --page makes a Deployment of it.\n"
+        .help = "Serves the same page as training.http, but only from the run's files: on any machine that sees\n"
+                "them, before, during and after the run. Browsers ask for the password (any user name will do);\n"
+                "/healthz needs none, and shows that this server works, whatever the run's state is. The connection is not encrypted.\n"
+                "SIGTERM ends the server. drover launch KIND --page writes a Deployment for it.\n"
                 "Example: drover page runs/perl --listen 0.0.0.0:8080 --password-file password",
         CLI_OPTIONS(options),
         CLI_WORDS(1, 1),

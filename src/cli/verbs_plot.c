@@ -84,7 +84,7 @@ static const cli_option options[] = {
                 "keys of metrics.jsonl (default loss; in a file also lr, grad_norm, tokens_per_s)"},
         {"--width", "N", "columns of the terminal (default: all)"},
         {"--height", "N", "rows of a chart on the terminal (default 16)"},
-        {"--ascii", NULL, "letters instead of braille, as on a terminal without UTF-8"},
+        {"--ascii", NULL, "draw with letters instead of braille, as on a terminal without UTF-8"},
 };
 
 static const cli_rule rules[] = {
@@ -97,7 +97,7 @@ const verb verb_plot = {
         .usage = "RUN_DIR... [--out FILE.svg|FILE.html] [--keys A,B,...]",
         .help = "Draws metrics.jsonl of each run on the terminal, or as an SVG file or an HTML page that\n"
                 "needs nothing else. Several runs are compared in the same panels; evaluations are points.\n"
-                "Runs that are still going on are drawn as far as they are.\n"
+                "Unfinished runs are drawn up to their last step.\n"
                 "Example: drover plot runs/a runs/b --out compare.svg",
         CLI_OPTIONS(options),
         CLI_RULES(rules),

@@ -96,9 +96,9 @@ const verb verb_report = {
         .name = "report",
         .summary = "report the outcome of runs",
         .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--samples N] [--json]",
-        .help = "Shows whether a run is done, why it stopped, and what to do next; then where\n"
-                "the wall time of all attempts went; the attempts; loss and speed; the plan\n"
-                "and the measurements; stragglers; energy; the environment; and the keys that differ from their defaults.\n"
+        .help = "Shows whether a run is done, why it stopped, and what to do next; then where the wall time of\n"
+                "all attempts went; the attempts; loss and speed; the plan beside the measurements; stragglers;\n"
+                "energy; the environment; and the keys that differ from their defaults.\n"
                 "The HTML page also has ranks and curves. Several runs are compared, with the efficiency of\n"
                 "more ranks; their curves share panels.\n"
                 "Example: drover report runs/a runs/b --out compare.html",

@@ -185,18 +185,18 @@ static drv_status tokenizer_convert(arena *a, const cli_args *args) {
 
 static const cli_option train_options[] = {
         INPUT,
-        {"--out", "DIR", "where tokenizer.json goes"},
-        {"--vocab-size", "N", "tokens (default 32000)"},
-        {"--min-frequency", "N", "rarest pair to merge (default 2)"},
-        {"--pattern", "NAME", "how words are split, gpt2 (default) or llama3"},
-        {"--special", "TEXT", "a special token (repeatable); its name may tell its role"},
+        {"--out", "DIR", "the folder for tokenizer.json"},
+        {"--vocab-size", "N", "number of tokens (default 32000)"},
+        {"--min-frequency", "N", "merge only pairs that occur at least N times (default 2)"},
+        {"--pattern", "NAME", "how text is split into words: gpt2 (default) or llama3"},
+        {"--special", "TEXT", "a special token (repeatable); its name may imply its role"},
         {"--bos", "TEXT", "token that begins a text; encoding puts it first"},
         {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
         {"--chat", "FORM", "prepare for conversations in this form: chatml or llama3"},
         {"--pad", "TEXT", "token that pads rows"},
-        {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
-        {"--ending", "EXT...", "files of folders that are texts too, as --ending py c h"},
-        {"--separator", "TEXT", "cuts .txt files into documents"},
+        {"--unk", "TEXT", "token for unknown text; never needed, since all bytes are tokens"},
+        {"--ending", "EXT...", "extensions of further text files in folders, as --ending py c h"},
+        {"--separator", "TEXT", "text between the documents of a .txt file"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--memory", "SIZE", "memory for counting and merging, e.g. 512M (default 4G)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"},
@@ -206,19 +206,19 @@ static const cli_option encode_options[] = {
         CLI_TOKENIZER,
         {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet"},
-        {"--no-special", NULL, "without BOS/EOS of the template"},
+        {"--no-special", NULL, "without the BOS and EOS of the template"},
         THREADS,
 };
 static const cli_option decode_options[] = {
         CLI_TOKENIZER,
         {"--input", "FILE", "ids, or - for standard input (default)"},
-        {"--json-key", "KEY", "a line of JSON for each line of ids, its text under this key"},
+        {"--json-key", "KEY", "print a line of JSON for each line of ids, its text under this key"},
         {"--no-special", NULL, "leave special tokens out"},
 };
 
 static const cli_option convert_options[] = {
         CLI_TOKENIZER,
-        {"--out", "DIR", "where tokenizer.json and tokenizer_config.json go"},
+        {"--out", "DIR", "the folder for tokenizer.json and tokenizer_config.json"},
 };
 
 static const verb subverbs[] = {
@@ -226,10 +226,10 @@ static const verb subverbs[] = {
                 .name = "train",
                 .summary = "make a byte-level BPE tokenizer from text",
                 .usage = "--input PATH... --vocab-size N --out DIR",
-                .help = "Writes a Hugging Face tokenizer.json with the merges that its own trainer would find. It\n"
-                        "prints the roles of the special tokens and writes them to\n"
-                        "tokenizer_config.json: they follow from --bos, --eos, --pad and\n"
-                        "--unk, or from the tokens' names (<s>, </s>, <pad>, <unk>, <|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).\n"
+                .help = "Writes a Hugging Face tokenizer.json with the merges that Hugging Face's trainer would find. It\n"
+                        "prints the roles of the special tokens and writes them to tokenizer_config.json. The roles\n"
+                        "follow from --bos, --eos, --pad and --unk, or from the tokens' names (<s>, </s>, <pad>, <unk>,\n"
+                        "<|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).\n"
                         "\n"
                         "--chat adds the special tokens that mark turns, writes the chat template of that form\n"
                         "(chat_template.jinja), and names the end of a turn in generation_config.json: data build --sft,\n"
@@ -239,7 +239,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "encode",
-                .summary = "text to ids",
+                .summary = "convert text to ids",
                 .usage = "--tokenizer PATH [--input PATH...]",
                 .help = "Prints a line of ids for each text; with --json-key, a JSON array for each record.",
                 CLI_OPTIONS(encode_options),
@@ -247,7 +247,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "decode",
-                .summary = "ids to text",
+                .summary = "convert ids to text",
                 .usage = "--tokenizer PATH [--input FILE]",
                 .help = "Reads ids as encode prints them, lines or JSON arrays, and prints their text; with --json-key\n"
                         "KEY, a record {\"KEY\": \"text\"} for each line, as data build reads them.",
@@ -256,12 +256,11 @@ static const verb subverbs[] = {
         },
         {
                 .name = "convert",
-                .summary = "tokenizer.model to tokenizer.json",
+                .summary = "convert tokenizer.model to tokenizer.json",
                 .usage = "--tokenizer PATH --out DIR",
-                .help = "Writes a model of sentencepiece or ranks of tiktoken as tokenizer.json and tokenizer_config.json, if\n"
-                        "these can express a tokenizer with the same ids; otherwise it prints\n"
-                        "the reason and writes nothing. All verbs also accept the original\n"
-                        "file.",
+                .help = "Writes a model of sentencepiece or ranks of tiktoken as tokenizer.json and\n"
+                        "tokenizer_config.json, if these can express a tokenizer with the same ids; otherwise it prints\n"
+                        "the reason and writes nothing. All verbs also accept the original file.",
                 CLI_OPTIONS(convert_options),
                 .run = tokenizer_convert,
         },
@@ -271,7 +270,8 @@ const verb verb_tokenizer = {
         .name = "tokenizer",
         .summary = "train a BPE tokenizer, encode, decode and convert",
         .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
-                "the sentencepiece style (Llama-2); reads unigram models there (T5, mBART), tokenizer.model of\n"
-                "sentencepiece (BPE, unigram) and ranks of tiktoken, too. Ids and text are the same as there.",
+                "the sentencepiece style (Llama-2). It also reads unigram models in this format (T5, mBART),\n"
+                "tokenizer.model of sentencepiece (BPE, unigram) and ranks of tiktoken. Ids and text are the\n"
+                "same as in those programs.",
         CLI_SUBVERBS(subverbs),
 };

@@ -232,15 +232,15 @@ static const cli_rule rules[] = {
 
 const verb verb_top = {
         .name = "top",
-        .summary = "watch runs while they go on",
+        .summary = "watch runs live",
         .usage = "RUN_DIR...|PARENT [--once] [--json]",
         .help = "Shows the state of a run: step, loss, speed, goodput, what each rank is doing and how its\n"
                 "last step was spent, and the events. It only reads the files of the run directory, so it\n"
                 "works over ssh, on a shared file system, and for runs of other people. For several runs, or\n"
                 "for a folder of runs, it shows a list.\n"
                 "\n"
-                "Keys: arrows; enter or r: the last operations of a rank; l: the log; p: memory and plan; s:\n"
-                "another order; /: find a rank by number or host; q: back, or quit.\n"
+                "Keys: arrows select; enter or r shows the last operations of a rank, l its log, p its memory and\n"
+                "plan; s changes the order; / finds a rank by number or host; q goes back, or quits.\n"
                 "Example: drover top runs",
         CLI_OPTIONS(options),
         CLI_RULES(rules),

@@ -72,8 +72,8 @@ static const key model_source_keys[] = {
                         "config.json, a folder of Meta's files, or another checkpoint of docs/move-in.md"},
         {KEY("model.weights", choice, weights), .choices = weights_choices,
                 .initial_note = "load with model.from, else random",
-                .help = "load: begin with the weights of model.from; resume: go on from it, a checkpoint of another run or trainer, "
-                        "with its moments, step and rows; random: with fresh weights"},
+                .help = "load: begin with the weights of model.from; resume: continue that checkpoint of another run or trainer, with "
+                        "its moments, step and rows; random: begin with fresh weights"},
         {KEY("model.base_dtype", choice, base_dtype), .choices = base_choices, .initial = "auto",
                 .help = "type in which a LoRA run keeps the frozen matrices in memory: q8_0, q4_k: quantised when they are "
                         "loaded; gguf: the blocks of the GGUF file of model.from; auto: training.precision"},
@@ -82,12 +82,12 @@ static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_
 
 static const key run_keys[] = {
         {KEY("tokenizer", text, tokenizer), .initial_note = "model.from, if it has a tokenizer",
-                .help = "folder with tokenizer.json, tokenizer.model (SentencePiece, tiktoken) or *.tiktoken, or such a file, carried into "
-                        "checkpoints; its bos and eos are the run's"},
+                .help = "folder with tokenizer.json, tokenizer.model (SentencePiece, tiktoken) or *.tiktoken, or one of these files; it "
+                        "is copied into checkpoints, and its bos and eos are those of the run"},
         {KEY("data.train", sources, train), COUNT(n_train), .initial = "[]",
                 .help = "data sets that `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},
         {KEY("data.valid", sources, valid), COUNT(n_valid), .initial = "[]",
-                .help = "the same for evaluation; or give data.split"},
+                .help = "data sets for evaluation, given as in data.train; or use data.split"},
         {KEY("data.split", reals, split), .max = 1e9, .max_items = 3, .optional = true,
                 .initial = "[]",
                 .help = "shares of the documents of data.train for train, valid, test, as [969, 30, "
@@ -96,15 +96,15 @@ static const key run_keys[] = {
                 .initial_note = "1024, or the model's context if that is shorter",
                 .help = "tokens per row"},
         {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "auto",
-                .help = "documents: rows are cut every sequence_length tokens, attention stays inside a document; stream: it "
-                        "crosses documents, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
+                .help = "documents: rows are cut every sequence_length tokens, attention stays inside a document; stream: attention "
+                        "crosses documents, as in GPT; examples: whole examples, as many as fit into a row; auto: examples for sets that "
                         "--sft built, else documents"},
         {KEY("data.loss", choice, loss), .choices = loss_choices, .initial = "auto",
-                .help = "which tokens are learned: responses, the last response of each conversation, or all; auto: "
-                        "responses of sets that --sft built, else all"},
+                .help = "which tokens are learned: responses, the last response of each conversation, or all; auto: responses for sets "
+                        "that --sft built, else all"},
         {KEY("data.too_long", choice, too_long), .choices = long_choices, .initial = "truncate",
-                .help = "examples of more than sequence_length + 1 tokens: truncate: cut off at the end; drop: left out; they "
-                        "are counted when a run begins"},
+                .help = "examples of more than sequence_length + 1 tokens: truncate: their ends are cut off; drop: they are left out; a "
+                        "run prints how many there are when it begins"},
         {KEY("training.steps", int, given_steps), .choices = auto_steps, .initial = "auto",
                 .max = NO_MAX,
                 .help = "optimizer steps; auto: as many as training.epochs takes, or 1000 without it"},
@@ -114,15 +114,15 @@ static const key run_keys[] = {
                         "are those of all its sets together"},
         {KEY("training.objective", choice, objective), .choices = objective_choices,
                 .initial = "tokens",
-                .help = "tokens: each is predicted from those before it; dpo: of two responses the preferred one becomes the "
-                        "likelier, against a reference: docs/preferences.md"},
+                .help = "tokens: predict each token from those before it; dpo: make the preferred one of two responses likelier, "
+                        "compared with a reference: docs/preferences.md"},
         {KEY("training.global_batch_size", int, global_batch_size), .initial = "8", .min = 1,
                 .max = 1 << 24, .help = "rows per step, over all ranks and micro-batches"},
         {KEY("training.micro_batch_size", int, micro_batch_size), .initial = "1", .min = 1,
                 .max = 1 << 20,
                 .help = "rows per forward/backward pass: divides a step without changing its result; more rows take more memory"},
         {KEY("training.seed", int, seed), .initial = "1234", .max = NO_MAX,
-                .help = "decides fresh weights and the order of the data"},
+                .help = "determines fresh weights and the order of the data"},
         {KEY("training.precision", choice, precision), .choices = precision_choices,
                 .initial = "bf16",
                 .help = "type of products and stored activations; weights, moments and gradients stay fp32 unless "
@@ -139,16 +139,15 @@ static const key run_keys[] = {
                 .help = "type of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
                         "A run that has fp32 weights saves them too, and resumes from them"},
         {KEY("training.grad_dtype", choice, grad_dtype), .choices = kept_choices, .initial = "fp32",
-                .help = "type of the sums of gradients; bf16 saves 2 bytes a parameter, and each micro-batch is rounded "
-                        "stochastically as it is added"},
+                .help = "type of the sums of gradients; bf16 saves 2 bytes a parameter: each micro-batch is added with stochastic "
+                        "rounding"},
         {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
                 .initial = "none",
-                .help = "less memory for more time: gathers: what tensor ranks "
-                        "gather from each other, with parallel.sequence; selective: also norms, activations, attention; full: "
-                        "all but the residual stream"},
+                .help = "what the backward pass computes again to save memory: gathers: what tensor ranks gather from each other, with "
+                        "parallel.sequence; selective: also norms, activations, attention; full: all but the residual stream"},
         {KEY("training.offload", choice, offload), .choices = offload_choices, .initial = "none",
-                .help = "activations: what recompute leaves of each layer but the last waits for the backward pass in the "
-                        "host's memory; backend pjrt without a pipeline, where the plugin has memory of the kind pinned_host"},
+                .help = "activations: activations that are not recomputed wait for the backward pass in the host's memory, in all layers "
+                        "but the last; needs backend pjrt without a pipeline, and a plugin that has memory of the kind pinned_host"},
         {KEY("training.eval_every", int, eval_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between evaluations; 0: none"},
         {KEY("training.eval_batches", int, eval_batches), .initial = "0", .max = NO_MAX,
@@ -157,20 +156,20 @@ static const key run_keys[] = {
         {KEY("training.log_every", int, log_every), .initial = "1", .min = 1, .max = NO_MAX,
                 .help = "steps between log lines"},
         {KEY("training.status_dir", text, status_dir), .initial = "",
-                .help = "a folder on a disk of rank 0's own for the table of ranks, which it writes once a second; empty: in "
-                        "run_dir, as RUN_DIR/ranks/status"},
+                .help = "folder on a local disk of rank 0 for the table of ranks, which it writes once a second; empty: the table is "
+                        "RUN_DIR/ranks/status"},
         {KEY("training.http", text, http), .initial = "none",
-                .help = "where rank 0 serves a page and metrics of the run: none, a port (on 127.0.0.1 alone; 0: any that is "
-                        "free), or HOST:PORT"},
+                .help = "where rank 0 serves a page and metrics of the run: none, a port (only on 127.0.0.1; 0: any free port), or "
+                        "HOST:PORT"},
         {KEY("training.http_ranks", bool, http_ranks), .initial = "false",
-                .help = "metrics for Prometheus have figures of each rank too"},
+                .help = "metrics for Prometheus also have figures of each rank"},
         {KEY("training.http_metrics_token_file", text, http_metrics_token_file), .initial = "",
                 .help = "a file with a token of at least 16 characters that opens /metrics and nothing else, read anew at each "
                         "request; empty: only the token in RUN_DIR/http.json does"},
         {KEY("training.straggler_ratio", real, straggler_ratio), .initial = "1.2", .min = 1.01,
                 .max = 1e3,
-                .help = "a rank whose own time is so many times that of the others of its pipeline stage, in 15 of 20 steps, is "
-                        "named as a straggler, in the log and in events.jsonl"},
+                .help = "a rank is named as a straggler, in the log and in events.jsonl, when in 15 of 20 steps its own time is this "
+                        "many times that of the others of its pipeline stage"},
         {KEY("training.threads", int, threads), .initial = "0", .max = 4096,
                 .help = "0: all cores; results do not depend on it"},
         {KEY("training.max_bad_steps", int, max_bad_steps), .initial = "5", .min = 1, .max = NO_MAX,
@@ -179,15 +178,15 @@ static const key run_keys[] = {
                 .help = "steps between hashes of gradients (before clipping) and weights, which are the same on any layout: "
                         "in metrics.jsonl, by tensor in hashes.jsonl; needs 4 bytes a parameter; 0: never"},
         {KEY("training.max_minutes", real, max_minutes), .initial = "0", .max = 1e9,
-                .help = "stop and save, exit status 3, when this start has run so long, by rank 0's clock, loading "
-                        "included; the step at hand is finished; 0: never"},
+                .help = "stop and save, with exit status 3, when this start has run for so long by rank 0's clock, including loading; "
+                        "the current step is finished first; 0: never"},
         {KEY("training.stop_at_step", int, stop_at_step), .initial = "0", .max = NO_MAX,
-                .help = "stop and save after this step, exit status 3 where it is not the last; the schedule stays that of "
+                .help = "stop and save after this step, with exit status 3 unless it is the last; the schedule stays that of "
                         "training.steps; 0: none"},
         {KEY("optimizer.type", choice, optimizer), .choices = optimizer_choices, .initial = "adamw",
-                .help = "muon: the matrices of the layers by orthogonalised momentum, scaled so that AdamW's lr and "
-                        "weight_decay carry over; all else by AdamW. normuon: besides, its rows are made equally large over the "
-                        "steps. docs/optimizers.md"},
+                .help = "muon: the matrices of the layers are updated by orthogonalised momentum, scaled so that AdamW's lr and "
+                        "weight_decay carry over, and everything else by AdamW; normuon: muon that also makes the rows of an update "
+                        "equally large over the steps. docs/optimizers.md"},
         {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
                 .help = "peak learning rate"},
         {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,
@@ -195,9 +194,9 @@ static const key run_keys[] = {
         {KEY("optimizer.eps", real, eps), .initial = "1.0e-8", .max = 1,
                 .help = "AdamW: added to the root of the second moment"},
         {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
-                .help = "decoupled, of matrices; norms have none"},
+                .help = "decoupled decay of matrices; norms have none"},
         {KEY("optimizer.decay_norms", bool, decay_norms), .initial = "false",
-                .help = "true: the weights of norms and biases decay too"},
+                .help = "true: the weights of norms and biases decay, too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
         {KEY("optimizer.state_dtype", choice, state_dtype), .choices = kept_choices,
@@ -215,10 +214,10 @@ static const key run_keys[] = {
         {KEY("optimizer.muon_ns_steps", int, muon_ns_steps), .initial = "5", .min = 1, .max = 20,
                 .help = "Muon: steps of Newton-Schulz"},
         {KEY("dpo.beta", real, dpo.beta), .min = 1e-6, .max = 1e3, .initial = "0.1",
-                .help = "how much the log-probability of a response, less that of the reference, counts as its reward: the "
-                        "larger, the closer the model stays to the reference"},
+                .help = "factor by which the log-probability of a response, less that of the reference, becomes its reward: the larger, "
+                        "the closer the model stays to the reference"},
         {KEY("dpo.label_smoothing", real, dpo.label_smoothing), .max = 0.49, .initial = "0",
-                .help = "share of the pairs that is taken to be the wrong way round"},
+                .help = "assumed share of pairs that are the wrong way round"},
         {KEY("lora.rank", int, lora.rank), .max = 1 << 14,
                 .initial_note = "0, or 8 where another key of lora is given",
                 .help = "train LoRA adapters of this rank and freeze the model; 0: train all of it"},
@@ -227,15 +226,15 @@ static const key run_keys[] = {
         {KEY("lora.dropout", real, lora.dropout), .max = 0.999, .initial = "0",
                 .help = "dropout probability of an adapter's inputs in training"},
         {KEY("lora.use_rslora", bool, lora.use_rslora), .initial = "false",
-                .help = "alpha / sqrt(rank) instead, for large ranks"},
+                .help = "adapters are scaled by alpha / sqrt(rank) instead, for large ranks"},
         {KEY("lora.target_modules", texts, lora.target_modules), COUNT(lora.n_target_modules),
                 .initial_note = "[q_proj, v_proj]",
-                .help = "which of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj; "
-                        "all-linear; or expressions on model.layers.0.self_attn.q_proj"},
+                .help = "which of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj; all-linear; or regular expressions for "
+                        "names such as model.layers.0.self_attn.q_proj"},
         {KEY("lora.adapter", text, lora.adapter), .initial = "",
-                .help = "PEFT folder to begin with; it says rank, alpha and target_modules"},
+                .help = "PEFT folder to begin with; rank, alpha and target_modules come from it"},
         {KEY("schedule.type", choice, schedule), .choices = schedule_choices, .initial = "cosine",
-                .help = "after the warm-up; wsd: constant, then a linear decay at the end"},
+                .help = "course of the learning rate after the warm-up; wsd: constant, then a linear decay at the end"},
         {KEY("schedule.warmup_steps", int, warmup_steps), .choices = auto_steps, .initial = "auto",
                 .max = NO_MAX,
                 .help = "the learning rate rises linearly to its peak, from lr / warmup_steps in step 1; auto: a tenth of the "
@@ -248,13 +247,12 @@ static const key run_keys[] = {
                 .help = "rate of step s of the w warm-up steps: torchtitan: lr s / w; transformers: lr (s - 1) / w, so that "
                         "the first step has rate 0; nemo: lr s / (w + 1)"},
         {KEY("schedule.decay_steps", int, decay_steps), .initial = "0", .max = NO_MAX,
-                .help = "wsd: steps of the final decay; 0: a tenth of training.steps; cosine, linear: steps of the "
-                        "decay after the warm-up, before which the run may end, or after which it goes on with "
-                        "min_lr; 0: to the end of the run"},
+                .help = "wsd: steps of the final decay; 0: a tenth of training.steps; cosine, linear: steps of the decay after the "
+                        "warm-up, before which the run may end, or after which it continues with min_lr; 0: to the end of the run"},
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
-                .help = "reached by the decay one step after the last, so that with 0 no step is wasted"},
+                .help = "rate that the decay reaches one step after the last, so that with 0 no step is wasted"},
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,
-                .help = "ranks that share each product: heads, ffn and vocabulary are cut among them"},
+                .help = "ranks that share each product: heads, ffn and vocabulary are divided among them"},
         {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1 << 10,
                 .help = "ranks that share the layers: each has consecutive ones, the last rank fewer, "
                         "since it has the head too"},
@@ -268,8 +266,8 @@ static const key run_keys[] = {
                 .help = "model chunks of each pipeline rank: n of them reduce the bubble to 1/n, for n "
                         "times the messages"},
         {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1 << 10,
-                .help = "ranks that share each row, for long ones: 2 n divides data.sequence_length; keys and values go around "
-                        "in a ring"},
+                .help = "ranks that share each row, for long rows: 2 n must divide data.sequence_length; ranks pass keys and values "
+                        "around a ring"},
         {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},
@@ -297,58 +295,58 @@ static const key run_keys[] = {
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, given_zero), .choices = auto_levels, .initial = "1", .max = 3,
-                .help = "level of ZeRO: data ranks share 0: nothing; 1: the optimizer, so that each has a part of "
-                        "masters and moments; 2: sums of gradients too, which are exchanged after each micro-batch "
-                        "instead of once a step; 3: weights too, which each layer gathers for its forward and again "
-                        "for its backward pass. With the same accumulation_groups and partial_sum_rows all "
-                        "levels give the same bits; auto: the lowest of 1 to 3 that fits the memory, with as many accumulation "
-                        "groups as data ranks whichever it is"},
+                .help = "level of ZeRO: data ranks share 0: nothing; 1: the optimizer, so that each has a part of the master weights and "
+                        "moments; 2: also the sums of gradients, which they exchange after each micro-batch instead of once a step; 3: "
+                        "also the weights, which each layer gathers for its forward and again for its backward pass. With the same "
+                        "accumulation_groups and partial_sum_rows all levels give the same bits; auto: the lowest of 1 to 3 that fits "
+                        "the memory, with as many accumulation groups as data ranks at any level"},
         {KEY("parallel.zero_group", int, zero_group), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
-                .help = "with zero 3: so many neighbouring data ranks share the weights, as those of a host, and each such group "
-                        "has all of them; a divisor of the data ranks. Layers gather inside a group, and groups add their gradients once a "
-                        "step; auto: all data ranks"},
+                .help = "with zero 3: this many neighbouring data ranks share the weights, for instance those of a host, and each such "
+                        "group has all of them; a divisor of the data ranks. Layers gather inside a group, and groups add their "
+                        "gradients once a step; auto: all data ranks"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
                         "weights during the next forward pass, with zero 3 a layer before they are used, with the same "
                         "bits. With zero 2 and 3 the gradients of a layer are exchanged while those of the layer before it are computed, in each micro-batch; with zero 0 and 1 the key has no effect on gradients if a rank has several accumulation groups or context blocks; backend pjrt: its compiler decides, and with zero 3 no gather begins more than a layer early"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
-                .help = "steps between comparisons of weights that ranks should have alike, by their "
-                        "hashes, which also happen at the start; 0: never"},
+                .help = "steps between comparisons of the weights that should be equal on several ranks, by their hashes; a comparison "
+                        "also happens at the start; 0: never"},
         {KEY("parallel.give_up_s", real, give_up_s), .initial = "600", .min = 6, .max = 1e6,
-                .help = "seconds without a status from a rank after which the job ends on all ranks with exit "
-                        "status 75; it also ends when a rank holds up an operation for so long and 300 s"},
+                .help = "seconds without a status from a rank after which the job ends on all ranks with exit status 75; it also ends "
+                        "when a rank holds up an operation for so long and 300 s more"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.every_minutes", real, checkpoint_minutes), .initial = "0", .max = 1e9,
-                .help = "also a checkpoint when the last one began so many minutes ago, by rank 0's clock; 0: by "
-                        "checkpoint.every alone"},
+                .help = "also save a checkpoint when the last one began so many minutes ago, by rank 0's clock; 0: only by "
+                        "checkpoint.every"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
-                .help = "how many of the newest to keep; 0: all"},
+                .help = "how many of the newest checkpoints to keep; 0: all"},
         {KEY("checkpoint.give_up_minutes", real, checkpoint_give_up_minutes), .initial = "10",
                 .max = 1e9,
-                .help = "minutes of failing saves, three at least, after which the run ends: a full disk may have "
-                        "room again before"},
+                .help = "minutes of failing saves, at least three of them, after which the run ends; until then a full disk may have "
+                        "room again"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
-                .help = "back end that computes; pjrt: an accelerator, or anything else with a PJRT plugin"},
+                .help = "back end that computes; pjrt: an accelerator, or any other device with a PJRT plugin"},
         {KEY("device", text, device), .initial = "",
-                .help = "profile of a rank's device, as of drover plan --device: the plan that reports show beside the "
-                        "measured steps; nothing: one by the measured peak"},
+                .help = "profile of a rank's device, as for drover plan --device, for the plan that reports show beside the measured "
+                        "steps; nothing: a profile with the measured peak"},
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
                 .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
                         "or the first that drover devices lists"},
         {KEY("pjrt.devices", int, pjrt.devices), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 12,
-                .help = "devices of this process that share a run, each a rank as parallel.* deals the work out; auto: as many as parallel.* asks for"},
+                .help = "devices of this process that share a run, each a rank of the layout of parallel.*; auto: as many as parallel.* "
+                        "asks for"},
         {KEY("pjrt.flags", texts, pjrt.flags), COUNT(pjrt.n_flags), .initial = "[]",
                 .help = "options of the plugin's compiler, NAME=VALUE: xla_gpu_enable_triton_gemm=False"},
         {KEY("pjrt.memory_fraction", real, pjrt.memory_fraction), .initial = "0", .max = 1,
-                .help = "share of a GPU's memory that is taken at once; 0: the plugin's own"},
+                .help = "share of a GPU's memory that is taken at the start; 0: the plugin's default"},
         {KEY("pjrt.cache", text, pjrt.cache), .initial = "",
-                .help = "folder of compiled programs; none: compile anew each time; nothing: "
-                        "DROVER_COMPILE_CACHE, or drover/compiled in the user's cache"},
+                .help = "folder of compiled programs; none: compile again each time; nothing: DROVER_COMPILE_CACHE, or drover/compiled "
+                        "in the user's cache"},
         {KEY("pjrt.cache_gib", real, pjrt.cache_gib), .initial = "10", .max = NO_MAX,
-                .help = "GiB that compiled programs may take: when one is saved, those used least recently go; 0: any"},
+                .help = "GiB that compiled programs may take: when one is saved, the least recently used ones are removed; 0: no limit"},
         {KEY("pjrt.compile_jobs", int, pjrt.compile_jobs), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 1 << 10,
                 .help = "programs that are compiled at a time; auto: as many as there are cores"},

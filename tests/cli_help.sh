@@ -23,6 +23,8 @@ says() { # CODE TEXT ARGUMENTS...: exit status and a text in the output (without
 }
 names() { sed -n "/^$1:/,/^\$/s/^  \([a-z-]*\) .*/\1/p"; } # of the verbs or subverbs in a help
 options() { sed -n '/^options:/,$s/^  \(--[a-z-]*\).*/\1/p'; }
+# Prints short lines that another line follows and that end no sentence: paragraphs that a short line of the source has broken.
+broken() { awk '/^[^ ]/ && short { print short } { short = "" } /^[^ ]/ && !/  / && length < 50 && !/[.:;]$/ { short = $0 }' "$1"; }
 
 # --- each verb explains itself, three ways alike
 verbs=$("$drover" help | names verbs)
@@ -34,12 +36,14 @@ for verb in $verbs; do
     check "help $verb names itself" grep -q "^drover $verb: ." help.txt
     check "help $verb has a usage" grep -q "^usage: drover $verb" help.txt
     check "help $verb fits 80 columns" same "$(awk 'length > 80' help.txt)" ""
+    check "help $verb breaks no paragraph" same "$(broken help.txt)" ""
     all=$(for s in $subverbs; do "$drover" help "$verb" "$s" | options; done | sort -u)
     for sub in $subverbs; do
         "$drover" help "$verb" "$sub" >help.txt
         check "help $verb $sub" same "$(cat help.txt)" "$("$drover" "$verb" "$sub" --help)"
         check "help $verb $sub has a usage" grep -q "^usage: drover $verb $sub" help.txt
         check "help $verb $sub fits 80 columns" same "$(awk 'length > 80' help.txt)" ""
+        check "help $verb $sub breaks no paragraph" same "$(broken help.txt)" ""
         own=$(options <help.txt)
         for option in $all; do
             has $'\n'"$own"$'\n' $'\n'"$option"$'\n' && continue

@@ -223,7 +223,7 @@ static void what_changed_is_said_in_one_line(void **state) {
             {"cosine", "linear", "schedule.type: cosine -> linear\n"},
             {"\"8\"", "\"16\"", "training.global_batch_size: 8 -> 16\n"},
             {"seed\": \"1\"", "seed\": \"2\"", "training.seed: 1 -> 2; rows come in another order"},
-            {"\"64\"", "\"32\"", "data.sequence_length: 64 -> 32; rows are cut anew"},
+            {"\"64\"", "\"32\"", "data.sequence_length: 64 -> 32; rows are cut again"},
             {"train\": \"a\"", "train\": \"b\"", "data.train: a -> b; rows come from other data"},
             {"[9, 1, 0]", "[8, 2, 0]",
                     "data.split: [9, 1, 0] -> [8, 2, 0]; rows come from other documents"},

@@ -138,7 +138,7 @@ cp -r straight changed
 expect 0 "optimizer.lr: 0.0003 -> 0.001" "$drover" train run.yaml --set run_dir=changed --set training.steps=45 \
     --set optimizer.lr=0.001 --set training.global_batch_size=2 --set training.seed=5 --set data.sequence_length=32
 says "training.global_batch_size: 4 -> 2" "training.seed: 1234 -> 5; rows come in another order" \
-    "data.sequence_length: 64 -> 32; rows are cut anew"
+    "data.sequence_length: 64 -> 32; rows are cut again"
 check "the config of the first part is gone" grep -q "seed: 1234" changed/config.until-000040.yaml
 expect 0 "nothing to do" "$drover" train run.yaml --set run_dir=changed --set training.steps=45 --set optimizer.lr=0.001 \
     --set training.global_batch_size=2 --set training.seed=5 --set data.sequence_length=32

@@ -31,7 +31,7 @@ expect 0 "loss" "$drover" eval gguf-q4_k --data data/set
 echo "-- merged: bf16, or quantised again"
 expect 0 "step-000002" "$drover" train run.yaml --set run_dir=strong --set model.base_dtype=q4_k --set optimizer.lr=0.1
 last=strong/checkpoints/step-000002
-expect 1 "of that nothing is left" "$drover" ckpt merge $base run-q4_k/checkpoints/step-000002 --gguf weak.gguf --type q4_k
+expect 1 "so that the change is lost" "$drover" ckpt merge $base run-q4_k/checkpoints/step-000002 --gguf weak.gguf --type q4_k
 expect 0 "proved" "$drover" ckpt merge $base $last --out merged --dtype bf16
 expect 0 "proved: merged.gguf.verify.json" "$drover" ckpt merge $base $last --gguf merged.gguf --type q4_k
 expect 0 "good: B is A within the bounds" "$drover" ckpt verify merged merged.gguf

@@ -195,12 +195,9 @@ drv_status webdataset_open(const source_job *job, record_source *out) {
     static const record_source_ops ops = {.next = next, .where = where, .close = close_set};
     webdataset *set = mem_alloc(sizeof *set);
     *set = (webdataset){.file = job->file, .o = job->o};
-    const drv_status status = byte_stream_open(job->file, false, &set->stream);
+    *out = (record_source){&ops, set};
+    DRV_TRY(byte_stream_open(job->file, false, &set->stream));
     set->tar =
             tar_members_open(&(tar_input){job->file->name, read_stream, skip_stream, set->stream});
-    if (status == DRV_OK)
-        *out = (record_source){&ops, set};
-    else
-        close_set(set);
-    return status;
+    return DRV_OK;
 }

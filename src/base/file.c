@@ -78,6 +78,18 @@ drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
     return status;
 }
 
+int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset) {
+    int64_t done = 0;
+    while (done < n) {
+        const ssize_t got = pread(fd, (char *)out + done, (size_t)(n - done), offset + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got == 0) errno = 0;
+        if (got <= 0) break;
+        done += got;
+    }
+    return done;
+}
+
 // Reads up to `n` bytes, fewer only at the end.
 static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, size_t *done) {
     for (*done = 0; *done < n;) {

@@ -27,6 +27,10 @@ DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_b
 // The same of what a user names as an input: a pipe is waited for and a device read to its end.
 DRV_CHECKED drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes);
 
+// Reads `n` bytes at an offset. Returns the number of bytes read: fewer at the end of the file,
+// where errno is 0, and after an error, whose reason errno has.
+int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset);
+
 // A read-only memory map of a file on a disk; what cannot be mapped (a file of /proc; a pipe or a
 // device, which file_map_any takes) is read into memory. An empty file gives p = "" and n = 0.
 typedef struct file_map {

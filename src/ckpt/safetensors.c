@@ -186,18 +186,11 @@ drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file
 }
 
 static drv_status read_at(const st_file *f, int64_t offset, int64_t n, void *out) {
-    for (int64_t done = 0; done < n;) {
-        const ssize_t got = pread(f->fd, (char *)out + done, (size_t)(n - done), offset + done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\": %s", f->path, strerror(errno));
-        if (got == 0)
-            return drv_fail(DRV_E_IO,
-                    "\"%s\" ends at byte %lld: it was shortened while it was read", f->path,
-                    (long long)(offset + done));
-        done += got;
-    }
-    return DRV_OK;
+    const int64_t got = file_read_at(f->fd, out, n, offset);
+    if (got == n) return DRV_OK;
+    if (errno) return file_fail("read", f->path);
+    return drv_fail(DRV_E_IO, "\"%s\" ends at byte %lld: it was shortened while it was read",
+            f->path, (long long)(offset + got));
 }
 
 static drv_status open_header(arena *a, int64_t n_file, st_file *f) {

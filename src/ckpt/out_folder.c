@@ -70,6 +70,14 @@ drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t
     return out_stream_close(&s, status);
 }
 
+drv_status out_folder_put_json(out_folder *o, const char *name, json_t *value, size_t flags) {
+    str text = {0};
+    json_print_to(&text, value, flags);
+    const drv_status status = out_folder_put(o, name, text.p, text.n);
+    str_free(&text);
+    return status;
+}
+
 drv_status out_folder_sync(out_folder *o) {
     for (int i = 0; i < o->n; i++) {
         const char *path = path_join(o->a, o->tmp, o->files[i].name);

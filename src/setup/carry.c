@@ -2,7 +2,6 @@
 #include "setup/carry.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -258,10 +257,8 @@ static drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *s
     fill_ids(&cfg->model, generation);
     if (add_turn_ends(cfg, stream, say, generation)) {
         json_object_del(generation, "_from_model_config"); // or transformers goes by config.json
-        char *text = json_print(generation, JSON_INDENT(2));
-        put_file(list, n,
-                &(ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)});
-        free(text);
+        const char *text = json_print_in(a, json_incref(generation), JSON_INDENT(2));
+        put_file(list, n, &(ckpt_carried){.name = name, .bytes = text, .n = strlen(text)});
     }
     json_decref(generation);
     return DRV_OK;

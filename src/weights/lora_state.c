@@ -277,13 +277,6 @@ static void list_targets(arena *a, const lora_set *set, const model_config *mode
     }
 }
 
-static char *text_of(arena *a, json_t *o) {
-    char *text = json_print(o, JSON_INDENT(2)), *copy = arena_strdup(a, text);
-    free(text);
-    json_decref(o);
-    return copy;
-}
-
 drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
         const char **adapter_text, const char **base) {
     adapter *ad = ARENA_NEW(a, adapter);
@@ -302,8 +295,9 @@ drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
     c.n_targets = 0;
     list_targets(a, &set, &cfg->model, &c);
     free(folder);
-    *adapter_text = text_of(a, adapter_config_json(&c));
-    *base = text_of(a,
-            json_pack("{s:s, s:O}", "folder", c.base, "tensors", (json_t *)(uintptr_t)hashes));
+    *adapter_text = json_print_in(a, adapter_config_json(&c), JSON_INDENT(2));
+    json_t *about =
+            json_pack("{s:s, s:O}", "folder", c.base, "tensors", (json_t *)(uintptr_t)hashes);
+    *base = json_print_in(a, about, JSON_INDENT(2));
     return DRV_OK;
 }

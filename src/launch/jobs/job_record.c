@@ -3,7 +3,6 @@
 #include "launch/jobs/job_record.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -59,11 +58,8 @@ static json_t *object_of(const job_record *r) {
 }
 
 void job_record_text(const job_record *record, str *out) {
-    json_t *object = object_of(record);
-    char *text = json_print(object, JSON_INDENT(1));
-    str_printf(out, "%s\n", text);
-    free(text);
-    json_decref(object);
+    json_print_to(out, object_of(record), JSON_INDENT(1));
+    str_puts(out, "\n");
 }
 
 drv_status job_record_write(arena *a, const char *dir, const job_record *record) {

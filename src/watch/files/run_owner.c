@@ -127,11 +127,9 @@ static const char *name_owner(const owner_text *who, char *out, size_t size) {
 static const char beat_key[] = "\"heartbeat\": ";
 
 static void add_text(str *out, const char *key, const char *value) {
-    json_t *text = json_string(value);
-    char *quoted = json_dumps(text ? text : json_null(), JSON_ENCODE_ANY); // NULL: no UTF-8
-    str_printf(out, "\"%s\": %s, ", key, quoted);
-    free(quoted);
-    json_decref(text);
+    str_printf(out, "\"%s\": ", key);
+    json_print_to(out, json_of_text(value), JSON_ENCODE_ANY);
+    str_puts(out, ", ");
 }
 
 // The heartbeat is the last field.

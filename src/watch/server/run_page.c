@@ -90,12 +90,8 @@ static void make_page(const run_page *self, watched_run *run, str *out) {
 }
 
 static void make_status(const watched_run *run, str *out) {
-    json_t *object = watched_run_json(run);
-    char *text = json_print(object, JSON_COMPACT);
-    json_decref(object);
-    str_puts(out, text);
+    json_print_to(out, watched_run_json(run), JSON_COMPACT);
     str_puts(out, "\n");
-    free(text);
 }
 
 // Makes the answer once for each reading of the files, however many clients ask for it.

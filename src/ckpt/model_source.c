@@ -66,6 +66,14 @@ static drv_status open_gguf_folder(arena *a, const char *path, model_source *out
     return model_source_open_gguf(a, path_join(a, path, SOURCE_GGUF), out);
 }
 
+static drv_status open_dcp(arena *a, const char *path, model_source *out) {
+    return source_open_dcp(a, path, NULL, out);
+}
+
+static drv_status open_ranks(arena *a, const char *path, model_source *out) {
+    return source_open_ranks(a, path, NULL, out);
+}
+
 static bool is_torch_folder(arena *a, const char *path) {
     return model_source_is_torch_folder(a, path, "pytorch_model");
 }
@@ -91,8 +99,8 @@ static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
 } formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
-        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, source_open_dcp},
-        {rank_files_are_there, source_open_ranks}, {is_torch_folder, open_torch_folder},
+        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, open_dcp},
+        {rank_files_are_there, open_ranks}, {is_torch_folder, open_torch_folder},
         {model_source_is_meta_folder, model_source_open_meta}, {is_torch_file, open_torch_file}};
 
 // Common formats that drover does not read, and advice for each.

@@ -435,11 +435,27 @@ const char *path_for_shell(arena *a, const char *path) {
     return kept;
 }
 
-const char *path_folder(arena *a, const char *path) {
+const char *path_name(const char *path) {
     const char *slash = strrchr(path, '/');
-    if (file_is_dir(path)) return path;
-    if (slash == path) return "/";
-    return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
+    return slash ? slash + 1 : path;
+}
+
+const char *path_folder_name(arena *a, const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    const char *whole = arena_strndup(a, path, n), *name = path_name(whole);
+    return *name ? name : whole;
+}
+
+const char *path_parent(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+const char *path_folder(arena *a, const char *path) {
+    return file_is_dir(path) ? path : path_parent(a, path);
 }
 
 static drv_status held_by_another(int fd, const char *path, const char *what) {

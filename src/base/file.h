@@ -75,6 +75,12 @@ DRV_CHECKED drv_status dir_list(arena *a, const char *path, char ***names, int *
 char *path_join(arena *a, const char *dir, const char *name);
 // Returns a path as a shell takes it, for a command that a message suggests (str_add_shell).
 const char *path_for_shell(arena *a, const char *path);
+// Returns what follows the last slash of a path.
+const char *path_name(const char *path);
+// The same for a folder, whose path may end in slashes.
+const char *path_folder_name(arena *a, const char *path);
+// Returns the folder that a path lies in; ".": it names none.
+const char *path_parent(arena *a, const char *path);
 // Returns the folder that a path names, or the one that the file lies in.
 const char *path_folder(arena *a, const char *path);
 // Makes the folder that `path` lies in, with its parents.

@@ -85,9 +85,8 @@ static drv_status open_torch_folder(arena *a, const char *path, model_source *ou
 }
 
 static bool is_torch_file(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/');
     (void)a;
-    return !file_is_dir(path) && !str_starts(slash ? slash + 1 : path, "consolidated.") &&
+    return !file_is_dir(path) && !str_starts(path_name(path), "consolidated.") &&
            torch_is_file(path);
 }
 
@@ -141,7 +140,7 @@ const char *model_source_foreign(arena *a, const char *folder) {
 }
 
 static drv_status refuse_file(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = path_name(path);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (strcmp(name, refused[i].file) == 0)
             return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[i].advice);

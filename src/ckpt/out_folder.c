@@ -101,12 +101,6 @@ drv_status out_folder_manifest(out_folder *o, int64_t step) {
 }
 
 // --- into place
-static const char *parent_of(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (!slash) return ".";
-    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
-}
-
 static void forget(out_folder *o) {
     free(o->files);
     o->files = NULL;
@@ -121,7 +115,7 @@ static drv_status rename_to(const char *from, const char *to) {
 drv_status out_folder_commit(out_folder *o, const char *path) {
     DRV_TRY(rename_to(o->tmp, path));
     forget(o);
-    return file_sync_dir(parent_of(o->a, path));
+    return file_sync_dir(path_parent(o->a, path));
 }
 
 // Weights, and what is said of these weights alone.

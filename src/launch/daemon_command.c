@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "launch/nodes.h"
 
@@ -92,7 +93,7 @@ static bool take_path(arena *a, const statement *s, daemon_command *out) {
 }
 
 drv_status daemon_command_check(const char *program) {
-    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
+    const char *base = path_name(program);
     if (strcmp(base, "orted") == 0 || strcmp(base, "prted") == 0) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "mpirun's launch agent was asked to run \"%s\", expected orted or prted", base);

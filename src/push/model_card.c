@@ -37,14 +37,6 @@ static bool is_hub_name(const char *name) {
 }
 
 // The last part of a path: what leads to it on this machine is nobody's business.
-static const char *last_part(arena *a, const char *path) {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    const char *copy = arena_strndup(a, path, n), *slash = strrchr(copy, '/');
-    return slash && slash[1] ? slash + 1 : copy;
-}
-
 // A text in a table or a sentence, in which no character has a meaning of Markdown's.
 static const char *plain(arena *a, const char *text) {
     str out = {0};
@@ -113,7 +105,7 @@ static void add_base(card *self) {
     if (is_hub_name(base))
         row(self, "base", arena_printf(self->a, "[%s](https://huggingface.co/%s)", base, base));
     else if (*base)
-        row(self, "base", plain(self->a, last_part(self->a, base)));
+        row(self, "base", plain(self->a, path_folder_name(self->a, base)));
 }
 
 static void add_data(card *self) {
@@ -130,7 +122,7 @@ static void add_data(card *self) {
         if (prefix && json_is_integer(tokens) && json_is_integer(documents))
             row(self, "data set",
                     arena_printf(self->a, "%s: %lld documents, %lld tokens",
-                            plain(self->a, last_part(self->a, prefix)),
+                            plain(self->a, path_folder_name(self->a, prefix)),
                             (long long)json_integer_value(documents),
                             (long long)json_integer_value(tokens)));
     }
@@ -227,7 +219,7 @@ static bool add_manifest(card *self) {
 
 static void add_body(card *self) {
     const card_facts *facts = self->facts;
-    const char *name = plain(self->a, last_part(self->a, facts->repo));
+    const char *name = plain(self->a, path_folder_name(self->a, facts->repo));
     str_printf(self->out, "# %s\n\n%s, published by drover, a Llama trainer.\n\n", name,
             facts->is_adapter ? "A LoRA adapter" : "A model");
     add_table(self);

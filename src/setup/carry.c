@@ -146,9 +146,7 @@ static bool is_carried_name(const char *name) {
 
 // A model file may have any name, which says what it is.
 static drv_status carry_own_name(arena *a, const run_config *cfg, ckpt_carried *list, int *n_list) {
-    const char *path = tokenizer_file_of(a, cfg->tokenizer),
-               *slash = path ? strrchr(path, '/') : "";
-    const char *name = slash ? slash + 1 : path;
+    const char *path = tokenizer_file_of(a, cfg->tokenizer), *name = path ? path_name(path) : "";
     char *bytes;
     size_t n;
     if (!path || is_carried_name(name) ||

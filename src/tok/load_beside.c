@@ -259,10 +259,7 @@ static drv_status find_tokens(beside *b, const json_t *own) {
 
 // --- the files
 const char *loader_beside(const loader *l, const char *name) {
-    const char *slash = strrchr(l->path, '/'), *folder = ".";
-    if (slash)
-        folder = arena_strndup(l->a, l->path, slash > l->path ? (size_t)(slash - l->path) : 1);
-    return path_join(l->a, folder, name);
+    return path_join(l->a, path_parent(l->a, l->path), name);
 }
 
 drv_status loader_read_beside(const loader *l, const char *name, json_t **out) {

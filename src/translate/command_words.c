@@ -3,12 +3,8 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/status_line.h"
-
-const char *word_base(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 const value *word_value(translation *self, const char *name, const char *where, const char *text) {
     value *v = ARENA_NEW(self->a, value);
@@ -18,7 +14,7 @@ const value *word_value(translation *self, const char *name, const char *where, 
 }
 
 static bool is_program(const char *word) {
-    return str_ends(word, ".py") || strcmp(word_base(word), "trl") == 0;
+    return str_ends(word, ".py") || strcmp(path_name(word), "trl") == 0;
 }
 
 // Returns "--a-b" as "a_b", as Python's argparse does.
@@ -136,7 +132,7 @@ static bool only_names(const char *verb) {
     static const char *const verbs[] = {"echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
             "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch", NULL};
     for (const char *const *word = verbs; *word; word++)
-        if (strcmp(word_base(verb), *word) == 0) return true;
+        if (strcmp(path_name(verb), *word) == 0) return true;
     return false;
 }
 

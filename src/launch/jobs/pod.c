@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "launch/jobs/job_names.h"
 
 enum { USER = 1000, SMALL_CPUS = 2, HEAD_CPUS = 4 };
@@ -62,7 +63,7 @@ void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, c
 
 // The file keeps its name, which is also the run directory's if the config sets none.
 static const char *config_key(arena *a, const job_spec *spec) {
-    const char *slash = strrchr(spec->config, '/'), *base = slash ? slash + 1 : spec->config;
+    const char *base = path_name(spec->config);
     return name_is_label(base) ? base : arena_printf(a, "%s.yaml", spec->name);
 }
 

@@ -160,17 +160,15 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
 static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * layout->row_tokens;
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
-                "micro-batch%s, or parallel.sequence: false",
-                config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
+        return config_refuse(cfg, "parallel.tensor",
+                "is %lld, expected a divisor of the %lld tokens of a micro-batch%s, or parallel.sequence: false",
+                (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
     if (!config_backend(cfg)->orders_sums && layout->zigzag.blocks_here > 1)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_blocks\" is %lld, expected %lld, a reduction block of the row for "
-                "each context rank: backend %s joins no reduction blocks of one rank",
-                config_where(cfg, "parallel.context_blocks"), (long long)cfg->n_context_blocks,
-                (long long)cfg->context_parallel, cfg->backend);
+        return config_refuse(cfg, "parallel.context_blocks",
+                "is %lld, expected %lld, a reduction block of the row for each context rank: backend %s joins no "
+                "reduction blocks of one rank",
+                (long long)cfg->n_context_blocks, (long long)cfg->context_parallel, cfg->backend);
     return DRV_OK;
 }
 

@@ -211,10 +211,10 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
 
 drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
     if (cfg->offload == OFFLOAD_ACTIVATIONS)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"training.offload\" is activations and parallel.pipeline is %lld, expected 1, or offload none "
-                "(training.recompute full needs less memory)",
-                config_where(cfg, "training.offload"), (long long)cfg->pipeline_parallel);
+        return config_refuse(cfg, "training.offload",
+                "is activations and parallel.pipeline is %lld, expected 1, or offload none (training.recompute full needs "
+                "less memory)",
+                (long long)cfg->pipeline_parallel);
     p->n_stages = p->held.params.layout.n_chunks;
     p->stage = ARENA_ARRAY(a, stage_programs, p->n_stages);
     p->message_bytes = bytes_between(cfg, p);

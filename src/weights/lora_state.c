@@ -15,9 +15,9 @@
 // --- which branches
 static drv_status refuse_key(const run_config *cfg, const char *key, const char *mine,
         const char *theirs) {
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"%s\" is %s, but the adapter \"%s\" has %s; leave it out to go on with the adapter",
-            config_where(cfg, key), key, mine, cfg->lora.adapter, theirs);
+    return config_refuse(cfg, key,
+            "is %s, but the adapter \"%s\" has %s; leave it out to go on with the adapter", mine,
+            cfg->lora.adapter, theirs);
 }
 
 static const char *module_of_weight(arena *a, const char *weight) {

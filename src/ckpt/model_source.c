@@ -52,8 +52,7 @@ static drv_status open_model_folder(arena *a, const char *path, model_source *ou
     return DRV_OK;
 }
 
-static bool is_gguf(arena *a, const char *path) {
-    (void)a;
+static bool is_gguf(arena *a DRV_UNUSED, const char *path) {
     return !file_is_dir(path) && gguf_is_gguf(path);
 }
 
@@ -84,8 +83,7 @@ static drv_status open_torch_folder(arena *a, const char *path, model_source *ou
     return DRV_OK;
 }
 
-static bool is_torch_file(arena *a, const char *path) {
-    (void)a;
+static bool is_torch_file(arena *a DRV_UNUSED, const char *path) {
     return !file_is_dir(path) && !str_starts(path_name(path), "consolidated.") &&
            torch_is_file(path);
 }
@@ -250,17 +248,15 @@ drv_status model_source_files(arena *a, const model_source *s, ckpt_carried **li
     return model_folder_files(a, s->folder, list, n);
 }
 
-static drv_status read_joined_raw(const model_source *s, const source_tensor *t, int64_t row,
-        int64_t n, void *out) {
+static drv_status read_joined_raw(const model_source *s DRV_UNUSED, const source_tensor *t,
+        int64_t row, int64_t n, void *out) {
     const joined_tensor *from = t->origin;
-    (void)s;
     return from->source->reader->read_raw(from->source, from->tensor, row, n, out);
 }
 
-static drv_status read_joined_f32(const model_source *s, const source_tensor *t, int64_t row,
-        int64_t n, float *out) {
+static drv_status read_joined_f32(const model_source *s DRV_UNUSED, const source_tensor *t,
+        int64_t row, int64_t n, float *out) {
     const joined_tensor *from = t->origin;
-    (void)s;
     return read_f32(from->source, from->tensor, row, n, out);
 }
 

@@ -137,17 +137,15 @@ static source_tensor as_source(arena *a, const st_file *file, const st_tensor *t
     return out;
 }
 
-static drv_status read_raw(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        void *out) {
+static drv_status read_raw(const model_source *s DRV_UNUSED, const source_tensor *t, int64_t row,
+        int64_t n, void *out) {
     const stored *from = t->origin;
-    (void)s;
     return st_read_raw(from->file, from->tensor, row * t->row_bytes, n * t->row_bytes, out);
 }
 
-static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        float *out) {
+static drv_status read_f32(const model_source *s DRV_UNUSED, const source_tensor *t, int64_t row,
+        int64_t n, float *out) {
     const stored *from = t->origin;
-    (void)s;
     return st_read_f32(from->file, from->tensor, row * t->cols, n * t->cols, out);
 }
 

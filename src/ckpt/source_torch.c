@@ -23,10 +23,9 @@ typedef struct torch_origin {
 } torch_origin;
 
 // --- reading
-static drv_status read_raw(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        void *out) {
+static drv_status read_raw(const model_source *s DRV_UNUSED, const source_tensor *t, int64_t row,
+        int64_t n, void *out) {
     const torch_origin *from = t->origin;
-    (void)s;
     return torch_read(from->file, from->tensor, row * t->cols, n * t->cols, out);
 }
 

@@ -77,8 +77,7 @@ static drv_status print_info_json(const cli_args *args, const dataset *set) {
     return DRV_OK;
 }
 
-static drv_status data_info(arena *a, const cli_args *args, const dataset *set) {
-    (void)a;
+static drv_status data_info(arena *a DRV_UNUSED, const cli_args *args, const dataset *set) {
     const dataset_about *about = &set->about;
     int64_t row;
     DRV_TRY(row_tokens(args, &row));

@@ -209,8 +209,7 @@ drv_status launch_run_status(arena *a, const cli_args *args) {
 }
 
 // --- logs
-void launch_print_bytes(void *ctx, const char *bytes, size_t n) {
-    (void)ctx;
+void launch_print_bytes(void *ctx DRV_UNUSED, const char *bytes, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const unsigned char byte = (unsigned char)bytes[i];
         putchar(byte < ' ' && byte != '\n' && byte != '\t' ? '?' : byte == 0x7F ? '?' : byte);

@@ -97,8 +97,7 @@ static drv_status read_next(void *ctx) {
     return text_batch_read(next->batch, next->r);
 }
 
-static const char *count_text(void *ctx, const text_piece *p, int i, int thread) {
-    (void)i;
+static const char *count_text(void *ctx, const text_piece *p, int i DRV_UNUSED, int thread) {
     bpe_trainer_add(ctx, p, thread);
     return NULL;
 }

@@ -143,8 +143,7 @@ static void each_named(beside *b, void (*take)(beside *b, const json_t *value, b
         json_object_foreach((json_t *)(uintptr_t)b->own_names[i], key, value) take(b, value, false);
 }
 
-static void note_named(beside *b, const json_t *value, bool standard) {
-    (void)standard;
+static void note_named(beside *b, const json_t *value, bool standard DRV_UNUSED) {
     const char *text = loader_token_text(value);
     if (text) json_object_set_new(b->named, text, json_true());
 }

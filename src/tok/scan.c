@@ -186,8 +186,7 @@ static bytes scan_digits(bytes s, bytes end, const uint8_t *cp) {
     return p;
 }
 
-static bytes scan_spaces(bytes s, bytes end, const uint8_t *cp) {
-    (void)cp;
+static bytes scan_spaces(bytes s, bytes end, const uint8_t *cp DRV_UNUSED) {
     const bytes p = memchr(s + 1, ' ', (size_t)(end - s - 1));
     return p ? p : end;
 }

@@ -13,16 +13,13 @@ const ckpt_ranks *state_ranks(const held_model *model, ckpt_ranks *out) {
 }
 
 typedef bool wanted_fn(const held_model *model, const param *w);
-static bool is_model(const held_model *model, const param *w) {
-    (void)model;
+static bool is_model(const held_model *model DRV_UNUSED, const param *w) {
     return !w->is_adapter;
 }
-static bool is_adapter(const held_model *model, const param *w) {
-    (void)model;
+static bool is_adapter(const held_model *model DRV_UNUSED, const param *w) {
     return w->is_adapter;
 }
-static bool is_trained(const held_model *model, const param *w) {
-    (void)model;
+static bool is_trained(const held_model *model DRV_UNUSED, const param *w) {
     return w->trainable;
 }
 static bool by_adamw(const held_model *model, const param *w) {

@@ -116,6 +116,12 @@ bool str_ends(const char *s, const char *suffix) {
     return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
+int str_index(const char *s, const char *const *names, int n) {
+    for (int i = 0; i < n && s; i++)
+        if (names[i] && strcmp(names[i], s) == 0) return i;
+    return -1;
+}
+
 bool str_unescape(char *s) {
     static const char from[] = "ntr\\", to[] = "\n\t\r\\";
     char *out = s;

@@ -34,6 +34,12 @@ void str_free(str *s);
 bool str_is(const str *s, const char *text); // the same bytes
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+// Returns the index of `s` (NULL: nothing) among `n` names, of which some may be NULL; -1: none is.
+int str_index(const char *s, const char *const *names, int n);
+// Returns whether `s` is one of the names that follow.
+#define STR_ONE_OF(s, ...)                                                                         \
+    (str_index((s), (const char *const[]){__VA_ARGS__},                                            \
+             (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))) >= 0)
 
 // Replaces \n, \t, \r and \\ in place by the characters. False: there is another escape.
 bool str_unescape(char *s);

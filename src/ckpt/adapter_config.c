@@ -40,11 +40,6 @@ static const struct {
         {"trainable_token_indices", OFF, "rows of the embedding that are trained"},
         {"target_parameters", OFF, "parameters that are not modules"},
 };
-// These are read below.
-static const char *const read_keys[] = {"peft_type", "r", "lora_alpha", "lora_dropout",
-        "use_rslora", "bias", "base_model_name_or_path", "target_modules", "exclude_modules",
-        "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
-        "init_lora_weights"};
 
 static bool is_off(const json_t *v) {
     return !v || json_is_null(v) || json_is_false(v) ||
@@ -54,8 +49,12 @@ static bool is_off(const json_t *v) {
 }
 
 static drv_status check_key(const char *path, const char *key, const json_t *v) {
-    for (size_t i = 0; i < sizeof read_keys / sizeof *read_keys; i++)
-        if (strcmp(read_keys[i], key) == 0) return DRV_OK;
+    // These are read below.
+    if (STR_ONE_OF(key, "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "bias",
+                "base_model_name_or_path", "target_modules", "exclude_modules",
+                "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
+                "init_lora_weights"))
+        return DRV_OK;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (strcmp(rules[i].key, key) != 0) continue;
         if (rules[i].rule == HARMLESS || is_off(v)) return DRV_OK;
@@ -92,12 +91,10 @@ static drv_status check_numbers(const char *path, const json_t *o) {
 // Ways to begin that leave the base as it is. The others (pissa, olora, corda, loftq, lora_ga) take
 // something out of it, so that the adapter fits a base that nobody has.
 static drv_status check_initial(const char *path, const json_t *o) {
-    static const char *const fine[] = {"gaussian", "eva", "orthogonal"};
     const json_t *v = json_object_get(o, "init_lora_weights");
     const char *name = json_string_value(v);
     if (!v || json_is_null(v) || json_is_boolean(v)) return DRV_OK;
-    for (size_t i = 0; name && i < sizeof fine / sizeof *fine; i++)
-        if (strcmp(fine[i], name) == 0) return DRV_OK;
+    if (STR_ONE_OF(name, "gaussian", "eva", "orthogonal")) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: key \"init_lora_weights\" is \"%.40s\", which changes the base before training; convert the adapter with PEFT (save_pretrained(..., path_initial_model_for_weight_conversion=...))",
             path, name ? name : "?");

@@ -2,7 +2,6 @@
 #include "cli/launch_ask.h"
 
 #include <math.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,15 +17,10 @@ static const char *asks_with(const job_record *record) {
     return job_is_slurm(record) ? "squeue" : job_program(record);
 }
 
-static bool takes_run_dir(const cli_args *args) {
-    for (int i = 0; i < args->verb->n_options; i++)
-        if (strcmp(args->verb->options[i].name, "--run-dir") == 0) return true;
-    return false;
-}
-
 // Returns where the run directory is seen from here, if it is seen at all.
 static const char *find_run_dir(arena *a, const cli_args *args, const job_record *record) {
-    const char *given = takes_run_dir(args) ? cli_get(args, "--run-dir", NULL) : NULL;
+    const char *given =
+            cli_find_option(args->verb, "--run-dir") ? cli_get(args, "--run-dir", NULL) : NULL;
     if (given || !record->run_dir) return given;
     if (*record->run_dir == '/') return record->run_dir;
     if (record->mount) return path_join(a, record->mount, record->run_dir);

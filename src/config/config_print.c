@@ -93,10 +93,9 @@ static bool load_untouched(arena *a, const run_config *cfg, run_config *out) {
 static bool is_untouched(const char *path, const key *k, const key_table *table,
         const run_config *cfg, const run_config *untouched) {
     // Those that a run has by its tokenizer and its own name.
-    static const char *const own[] = {"model.bos_token_id", "model.eos_token_id",
-            "model.pad_token_id", "run_dir"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(path, own[i]) == 0) return true;
+    if (STR_ONE_OF(path, "model.bos_token_id", "model.eos_token_id", "model.pad_token_id",
+                "run_dir"))
+        return true;
     str now = {0}, then = {0};
     k->type->print(k, (const char *)cfg + table->offset, &now);
     if (untouched) k->type->print(k, (const char *)untouched + table->offset, &then);
@@ -126,12 +125,9 @@ void config_print_changed(const run_config *cfg, str *out) {
 }
 
 static bool is_of_host(const char *path) {
-    static const char *const paths[] = {"model.from", "tokenizer", "data.train", "data.valid",
-            "lora.adapter", "pjrt.plugin", "run_dir", "training.status_dir", "training.threads",
-            "training.http", "training.http_metrics_token_file"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (strcmp(path, paths[i]) == 0) return true;
-    return false;
+    return STR_ONE_OF(path, "model.from", "tokenizer", "data.train", "data.valid", "lora.adapter",
+            "pjrt.plugin", "run_dir", "training.status_dir", "training.threads", "training.http",
+            "training.http_metrics_token_file");
 }
 
 void config_print_shared(const run_config *cfg, str *out) {

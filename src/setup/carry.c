@@ -137,19 +137,12 @@ int64_t carry_bytes(const run_config *cfg) {
     return bytes;
 }
 
-static bool is_carried_name(const char *name) {
-    int i = 0;
-    while (i < n_ckpt_carried_names && strcmp(ckpt_carried_names[i], name) != 0)
-        i++;
-    return i < n_ckpt_carried_names;
-}
-
 // A model file may have any name, which says what it is.
 static drv_status carry_own_name(arena *a, const run_config *cfg, ckpt_carried *list, int *n_list) {
     const char *path = tokenizer_file_of(a, cfg->tokenizer), *name = path ? path_name(path) : "";
     char *bytes;
     size_t n;
-    if (!path || is_carried_name(name) ||
+    if (!path || str_index(name, ckpt_carried_names, n_ckpt_carried_names) >= 0 ||
             (!str_ends(name, ".model") && !str_ends(name, ".tiktoken")))
         return DRV_OK;
     DRV_TRY(file_read(a, path, &bytes, &n));

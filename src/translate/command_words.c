@@ -129,11 +129,8 @@ drv_status flags_translate(translation *self, const shell_command *command, int 
 
 // Returns whether a command names a program without running it.
 static bool only_names(const char *verb) {
-    static const char *const verbs[] = {"echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
-            "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch", NULL};
-    for (const char *const *word = verbs; *word; word++)
-        if (strcmp(path_name(verb), *word) == 0) return true;
-    return false;
+    return STR_ONE_OF(path_name(verb), "echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
+            "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch");
 }
 
 // Returns the index of the word that names the program; -1: there is none. `scripts`: a shell

@@ -166,11 +166,8 @@ static const char *origin_of(const translation *self, const value *from) {
 
 // Returns whether model.from decides a key.
 static bool is_shape(const char *path) {
-    static const char *const keys[] = {"model.num_hidden_layers", "model.hidden_size",
-            "model.intermediate_size", "model.num_attention_heads", "model.num_key_value_heads"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(path, keys[i]) == 0) return true;
-    return false;
+    return STR_ONE_OF(path, "model.num_hidden_layers", "model.hidden_size",
+            "model.intermediate_size", "model.num_attention_heads", "model.num_key_value_heads");
 }
 
 void translation_set(translation *self, const char *path, const char *yaml, const value *from,

@@ -16,9 +16,7 @@ static bool is_ambient(const translation *self, const char *name) {
     for (int i = 0; i < self->opts->n_variables; i++)
         if (strncmp(self->opts->variables[i], name, n) == 0 && self->opts->variables[i][n] == '=')
             return false;
-    for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++)
-        if (strcmp(ambient[i], name) == 0) return true;
-    return false;
+    return str_index(name, ambient, sizeof ambient / sizeof *ambient) >= 0;
 }
 
 // Translates the variables of a script; returns how many of them are keys of the list, whether
@@ -106,9 +104,7 @@ static drv_status follow_command(void *arg, shell_script *script, const shell_co
         return status;
     }
     if (program_at(command, true) >= 0) return DRV_OK;
-    static const char *const tests[] = {":", "[", "[[", "test", "echo", "set", NULL};
-    for (const char *const *word = tests; *word; word++)
-        if (strcmp(verb, *word) == 0) return DRV_OK;
+    if (STR_ONE_OF(verb, ":", "[", "[[", "test", "echo", "set")) return DRV_OK;
     report_add(self, NO_EFFECT, named,
             calls ? "that script is not here and was not read" : "a command, which is not run");
     return DRV_OK;

@@ -267,13 +267,11 @@ static void list_targets(arena *a, const lora_set *set, const model_config *mode
     for (int i = 0; i < set->n; i++) {
         const char *name = strrchr(set->branches[i].module, '.') + 1;
         int same = 0;
-        bool listed = false;
         for (int k = 0; k < set->n; k++)
             same += strcmp(strrchr(set->branches[k].module, '.') + 1, name) == 0;
         if (same < model->num_hidden_layers) name = set->branches[i].module;
-        for (int k = 0; k < out->n_targets; k++)
-            listed |= strcmp(out->targets[k], name) == 0;
-        if (!listed) out->targets[out->n_targets++] = name;
+        if (str_index(name, out->targets, out->n_targets) < 0)
+            out->targets[out->n_targets++] = name;
     }
 }
 

@@ -139,13 +139,12 @@ static drv_status read_name(const reader *r, const char *key, const char *const 
     const char *value = NULL;
     DRV_TRY(json_get_str(r->path, r->object, key, &value));
     if (!value && !names[0]) return DRV_OK;
-    for (int i = 0; i < n && value; i++)
-        if (names[i] && strcmp(names[i], value) == 0) {
-            *out = i;
-            return DRV_OK;
-        }
-    return drv_fail(DRV_E_DATA, "%s: key \"%s\" is \"%.40s\", expected one of \"%s\" to \"%s\"",
-            r->path, key, value ? value : "", names[0] ? names[0] : names[1], names[n - 1]);
+    const int index = str_index(value, names, n);
+    if (index < 0)
+        return drv_fail(DRV_E_DATA, "%s: key \"%s\" is \"%.40s\", expected one of \"%s\" to \"%s\"",
+                r->path, key, value ? value : "", names[0] ? names[0] : names[1], names[n - 1]);
+    *out = index;
+    return DRV_OK;
 }
 
 static drv_status read_progress(const reader *r, run_status *out) {

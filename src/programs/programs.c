@@ -21,22 +21,6 @@ static drv_status build_step(arena *a, programs *p) {
     return graph_verify(p->step_graph, STAGE_DIFFERENTIATED);
 }
 
-static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
-    const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = p->layout.row_tokens,
-            .row_blocks = p->layout.zigzag.blocks_here,
-            .partial_sum_rows = config_partial_sum_rows(cfg),
-            .dt = p->held.dt,
-            .fp8 = cfg->precision == PRECISION_F8,
-            .preference = stages_preference(cfg),
-            .logit_bytes = stages_logit_bytes(cfg)};
-    p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
-    p->eval_graph->name = "eval";
-    stages_shard_weights(p, p->eval_graph);
-    held_add(a, &p->held, p->eval_graph, &p->eval, false);
-    return graph_verify(p->eval_graph, STAGE_BUILT);
-}
-
 static dtype kept_dtype(precision p) {
     return p == PRECISION_BF16 ? DT_BF16 : DT_F32;
 }
@@ -196,7 +180,7 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
         DRV_TRY(stages_build(a, cfg, p));
     } else {
         DRV_TRY(build_step(a, p));
-        DRV_TRY(build_eval(a, cfg, p));
+        DRV_TRY(stages_build_eval(a, p, 0, 0, "eval", &p->eval_graph, &p->eval));
     }
     return build_update(a, cfg, p);
 }

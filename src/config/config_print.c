@@ -9,9 +9,7 @@
 
 enum { HELP_COLUMN = 40 };
 
-// Opens the sections of `path` that `last` is not in, and returns the name of the key itself;
-// *depth is how many sections it is in.
-static const char *open_sections(const char *last, const char *path, str *out, int *depth) {
+const char *key_open_sections(const char *last, const char *path, str *out, int *depth) {
     const char *name = path, *dot;
     bool same = true;
     for (*depth = 0; (dot = strchr(name, '.')); (*depth)++, name = dot + 1) {
@@ -35,7 +33,7 @@ void config_print(const run_config *cfg, bool with_help, str *out) {
         const char *path;
         int depth;
         const key *k = key_of_index(a, i, &table, &path);
-        const char *name = open_sections(last, path, out, &depth);
+        const char *name = key_open_sections(last, path, out, &depth);
         const size_t start = out->n;
         str_printf(out, "%*s%s: ", 2 * depth, "", name);
         k->type->print(k, (const char *)cfg + table->offset, out);

@@ -196,20 +196,23 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *
             values);
 }
 
+static drv_status put_values(const held_model *model, const char *state, dtype type,
+        int64_t element, int64_t n, const float *values) {
+    if (type != DT_BF16) return backend_write(model->b, state, 4 * element, 4 * n, values);
+    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        rounded[i] = f32_to_bf16(values[i]);
+    const drv_status status = backend_write(model->b, state, 2 * element, 2 * n, rounded);
+    free(rounded);
+    return status;
+}
+
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     const param *w = param_of_part(&model->params, t->entry.name);
     if (w->blocks) return DRV_OK; // read by base_blocks_load
-    const bool bf16 = param_dtype(w, model->dt) == DT_BF16;
-    const int64_t element = piece->first + first;
-    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
-    for (int64_t i = 0; i < n && bf16; i++)
-        rounded[i] = f32_to_bf16(values[i]);
-    drv_status s = bf16 ? backend_write(model->b, w->name, 2 * element, 2 * n, rounded)
-                        : backend_write(model->b, w->name, 4 * element, 4 * n, values);
-    free(rounded);
-    return s;
+    return put_values(model, w->name, param_dtype(w, model->dt), piece->first + first, n, values);
 }
 
 static drv_status check_squares(const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
@@ -228,16 +231,8 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     DRV_TRY(check_squares(t, piece, first, n, values));
-    const bool bf16 = held_state_type(model, piece->source) == DT_BF16;
-    const int64_t element = piece->first + first;
-    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
-    for (int64_t i = 0; i < n && bf16; i++)
-        rounded[i] = f32_to_bf16(values[i]);
-    const drv_status status =
-            bf16 ? backend_write(model->b, piece->source, 2 * element, 2 * n, rounded)
-                 : backend_write(model->b, piece->source, 4 * element, 4 * n, values);
-    free(rounded);
-    return status;
+    return put_values(model, piece->source, held_state_type(model, piece->source),
+            piece->first + first, n, values);
 }
 
 drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t n, float *values) {

@@ -3,7 +3,6 @@
 // parallelism, and params.json. A matrix is joined along its rows or its columns; rows of q and k
 // have the two halves of each rotary pair side by side, as GGUF has them.
 // Legend: m the source's own, p its params, s the source, t a tensor of it, n rows, o an origin.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/data_look.h"
-#include "data/set/build.h"
 #include "data/set/pair_marks.h"
 
 static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};

@@ -1,5 +1,4 @@
 // drover launch stop and clean: a job ends with a save; what it made is removed, after a list.
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

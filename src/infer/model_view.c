@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "ckpt/model_source.h"
 #include "pickle/torch_file.h"

@@ -1,6 +1,5 @@
 // Reads what node 0 needs to know of a run, and appends to its journal. The run directory belongs
 // to the ranks, so node 0 writes only where one of its own attempts has run.
-#include <string.h>
 
 #include "base/json.h"
 #include "base/log.h"

@@ -1,7 +1,6 @@
 // Measures one node alone.
 #include "measure/node_check.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>

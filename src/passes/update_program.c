@@ -1,5 +1,4 @@
 // The update program: norm of all gradients, then a node of AdamW for each weight, or those of Muon.
-#include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/program_inputs.h"
 #include "ir/rounding.h"

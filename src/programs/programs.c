@@ -1,11 +1,7 @@
 // Makes running programs of a config.
 #include "programs/programs.h"
 
-#include <string.h>
-
 #include "ir/program_inputs.h"
-#include "ir/rounding.h"
-#include "ir/shard.h"
 #include "programs/stages.h"
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"

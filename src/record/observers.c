@@ -2,7 +2,6 @@
 #include "record/observers.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/log.h"

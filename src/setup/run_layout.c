@@ -1,8 +1,6 @@
 // Works out from a config what each rank does in a step.
 #include "setup/run_layout.h"
 
-#include <string.h>
-
 mesh run_mesh(const run_config *cfg) {
     return (mesh){.size = {(int)cfg->pipeline_parallel, (int)cfg->data_ranks,
                           (int)cfg->context_parallel, (int)cfg->tensor_parallel},

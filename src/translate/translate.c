@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "config/config.h"
 #include "translate/hydra.h"
 #include "translate/scripts.h"
 #include "translate/command_words.h"

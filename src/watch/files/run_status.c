@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "watch/files/run_events.h"
 
 enum { VERSION = 1, MAX_BYTES = 1 << 16 };
 

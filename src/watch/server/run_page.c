@@ -1,14 +1,9 @@
 // The page of a run: answers each path from the files of the run.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
-#include "plot/chart.h"
 #include "watch/files/metrics_part.h"
 #include "watch/server/page_listen.h"
 #include "watch/server/page_secrets.h"

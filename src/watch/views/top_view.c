@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 
 enum { BAR = 24, MAX_EVENTS = 5, TAIL_BYTES = 1 << 16 };

@@ -1,6 +1,4 @@
 // Prints a watched run as one JSON object.
-#include <math.h>
-#include <string.h>
 
 #include "watch/views/watched_run.h"
 

@@ -430,9 +430,7 @@ char *path_join(arena *a, const char *dir, const char *name) {
 const char *path_for_shell(arena *a, const char *path) {
     str text = {0};
     str_add_shell(&text, path);
-    const char *kept = arena_strdup(a, text.p);
-    str_free(&text);
-    return kept;
+    return str_keep(a, &text);
 }
 
 const char *path_name(const char *path) {

@@ -148,9 +148,7 @@ void json_print_to(str *out, json_t *value, size_t flags) {
 char *json_print_in(arena *a, json_t *value, size_t flags) {
     str text = {0};
     json_print_to(&text, value, flags);
-    char *copy = arena_strndup(a, text.p, text.n);
-    str_free(&text);
-    return copy;
+    return str_keep(a, &text);
 }
 
 drv_status json_write_file(const char *path, json_t *value) {

@@ -102,6 +102,12 @@ void str_free(str *s) {
     *s = (str){0};
 }
 
+char *str_keep(arena *a, str *s) {
+    char *kept = arena_strndup(a, s->n ? s->p : "", s->n);
+    str_free(s);
+    return kept;
+}
+
 bool str_is(const str *s, const char *text) {
     const size_t n = strlen(text);
     return s->n == n && (n == 0 || memcmp(s->p, text, n) == 0);

@@ -264,9 +264,7 @@ static const char *command_of(arena *a, const cli_args *args) {
     shell_words(&line, (const char *const *)args->positional, args->n_positional);
     for (size_t i = 0; i < line.n; i++)
         if ((unsigned char)line.p[i] < ' ' || line.p[i] == 0x7F) line.p[i] = '?';
-    const char *text = arena_strdup(a, line.p);
-    str_free(&line);
-    return text;
+    return str_keep(a, &line);
 }
 
 static const char *default_name(arena *a, const job_spec *spec) {

@@ -14,8 +14,7 @@ report_facts report_facts_find(arena *a, const char *run_dir) {
     str text = {0};
     if (!run_about_config(a, run_dir, &cfg)) return facts;
     config_print_changed(&cfg, &text);
-    facts.config = arena_strdup(a, text.n ? text.p : "");
-    str_free(&text);
+    facts.config = str_keep(a, &text);
     run_plan made;
     if (run_plan_make(a, &cfg, &made) != DRV_OK) return facts;
     facts.rank_bytes = (double)run_plan_needs(&made);

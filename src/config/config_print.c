@@ -53,9 +53,7 @@ const char *config_key_text(arena *a, const run_config *cfg, int i, const char *
     const key *k = key_of_index(a, i, &table, path);
     str out = {0};
     k->type->print(k, (const char *)cfg + table->offset, &out);
-    const char *text = arena_strndup(a, out.p, out.n);
-    str_free(&out);
-    return text;
+    return str_keep(a, &out);
 }
 
 // The default as the key's type prints it: "3.0e-4" and 0.0003 are the same.

@@ -134,8 +134,7 @@ drv_status daemon_command_parse(arena *a, const char *const *words, int n_words,
     *out = (daemon_command){.variables = ARENA_ARRAY(a, const char *, MAX_VARIABLES)};
     for (int i = 0; i < n_words && joined.n <= MAX_BYTES; i++)
         str_printf(&joined, "%s%s", i ? " " : "", words[i]);
-    const char *all = arena_strdup(a, joined.p ? joined.p : "");
-    str_free(&joined);
+    const char *all = str_keep(a, &joined);
     while (is_blank(*all))
         all++;
     size_t n = strlen(all);

@@ -44,9 +44,7 @@ static const char *plain(arena *a, const char *text) {
         if (strchr("\\`*_{}[]<>#|&~", *p)) str_puts(&out, "\\");
         str_add(&out, (unsigned char)*p < ' ' ? " " : p, 1);
     }
-    const char *kept = arena_strdup(a, out.p ? out.p : "");
-    str_free(&out);
-    return kept;
+    return str_keep(a, &out);
 }
 
 // --- the header
@@ -251,7 +249,5 @@ const char *model_card_text(arena *a, const card_facts *facts) {
     json_decref(trainer);
     json_decref(manifest);
     json_decref(verify);
-    const char *text = arena_strdup(a, out.p);
-    str_free(&out);
-    return text;
+    return str_keep(a, &out);
 }

@@ -85,8 +85,7 @@ static shell_word joined(arena *a, const shell_word *words, int n) {
         str_printf(&text, "%s%s", i ? " " : "", words[i].text);
         if (!all.unknown) all.unknown = words[i].unknown;
     }
-    all.text = arena_strndup(a, text.p, text.n);
-    str_free(&text);
+    all.text = str_keep(a, &text);
     return all;
 }
 

@@ -292,8 +292,7 @@ static drv_status replace_text(resolver *self, const value *from, const char *te
         text = close + 1;
     }
     if (status == DRV_OK) status = budget_bytes(self->left, from->where, all.n);
-    out->text = arena_strndup(self->a, all.p ? all.p : "", all.n);
-    str_free(&all);
+    out->text = str_keep(self->a, &all);
     return status;
 }
 

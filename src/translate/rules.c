@@ -69,9 +69,7 @@ const char *value_yaml(arena *a, const value *v, bool text) {
     } else {
         yaml_quote(v->kind == VALUE_TEXT ? v->text : "", &out);
     }
-    const char *yaml = arena_strdup(a, out.p);
-    str_free(&out);
-    return yaml;
+    return str_keep(a, &out);
 }
 
 // --- the lists

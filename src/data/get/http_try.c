@@ -43,7 +43,5 @@ const char *http_escape(arena *a, const char *text, const char *kept) {
                            strchr("-._~", *text) || strchr(kept, *text);
         str_printf(&out, plain ? "%c" : "%%%02X", (unsigned char)*text);
     }
-    const char *escaped = arena_strndup(a, out.p ? out.p : "", out.n);
-    str_free(&out);
-    return escaped;
+    return str_keep(a, &out);
 }

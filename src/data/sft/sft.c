@@ -24,9 +24,7 @@ static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat
                 folder);
     str text = {0};
     tokenizer_decode(t, &eos, 1, false, &text);
-    m->specials[m->n_specials++] =
-            (special_text){"eos_token", arena_strdup(a, text.p ? text.p : "")};
-    str_free(&text);
+    m->specials[m->n_specials++] = (special_text){"eos_token", str_keep(a, &text)};
     return DRV_OK;
 }
 
@@ -96,11 +94,9 @@ static const char *given_source(arena *a, const tokenizer *tok, const char *name
         if (strcmp(model->specials[i].role, "eos_token") == 0)
             str_printf(&source, "{%%- set eos_token = '%s' -%%}", model->specials[i].text);
     str_add(&source, model->source, model->n_source);
-    const char *out = arena_strndup(a, source.p, source.n);
     encoder_free(e);
     id_list_free(&ids);
-    str_free(&source);
-    return out;
+    return str_keep(a, &source);
 }
 
 drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, const char *name,

@@ -86,9 +86,7 @@ void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
 const char *pod_word(arena *a, const char *text) {
     str doubled = {0};
     str_replace(&doubled, text, strlen(text), "$", "$$");
-    const char *word = doubled.n ? arena_strdup(a, doubled.p) : "";
-    str_free(&doubled);
-    return word;
+    return str_keep(a, &doubled);
 }
 
 void pod_words(yaml_writer *w, arena *a, const char *key, const char *const *words, int n) {

@@ -1,7 +1,6 @@
 // Requests by libcurl: their bodies, their answers, their tries.
 #include "push/hub_call.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

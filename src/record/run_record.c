@@ -386,12 +386,10 @@ static bool leaves_status(const run_record *self, drv_status status) {
 
 void record_end(run_record *self, drv_status status, const char *cause, const char *message,
         bool alone) {
-    struct timespec until;
     if (!self) return;
     comm_blame blame = comm_blamed(self->comm);
     if (blame.rank < 0 && alone) blame.rank = comm_rank(self->comm);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1; // a disk that hangs must not keep a failed job
+    const struct timespec until = clock_after(1); // a disk that hangs must not keep a failed job
     if (!may_speak(self, &blame) || pthread_mutex_timedlock(&self->lock, &until) != 0) return;
     if (!self->ended && open_in_its_place(self)) {
         fill_end(self, status, cause, message, &blame);

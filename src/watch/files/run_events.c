@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/append_file.h"
@@ -140,11 +139,9 @@ static char *line_of(const run_events *self, run_event_kind kind, json_t *fields
 }
 
 drv_status run_events_add(run_events *self, run_event_kind kind, json_t *fields) {
-    struct timespec until;
     str text = {0};
     char *line = line_of(self, kind, fields);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LOCK_WAIT_S;
+    const struct timespec until = clock_after(LOCK_WAIT_S);
     if (pthread_mutex_timedlock(&self->lock, &until) != 0) {
         free(line);
         return drv_fail(DRV_E_BUSY,

@@ -193,11 +193,7 @@ static void *beat_main(void *arg) {
     run_owner *self = arg;
     pthread_mutex_lock(&self->lock);
     while (!self->ends) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        const double beat_end = (double)until.tv_nsec * 1e-9 + self->opts.beat_s;
-        until.tv_sec += (time_t)beat_end;
-        until.tv_nsec = (long)((beat_end - floor(beat_end)) * 1e9);
+        const struct timespec until = clock_after(self->opts.beat_s);
         pthread_cond_timedwait(&self->changed, &self->lock, &until);
         if (!self->ends) write_beat(self);
     }

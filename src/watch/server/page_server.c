@@ -276,11 +276,9 @@ drv_status page_server_start(int listen_fd, const page_server_calls *calls, void
 
 bool page_server_stop(page_server *self) {
     const uint64_t one = 1;
-    struct timespec until;
     if (!self) return true;
     if (write(self->stop_fd, &one, sizeof one) != sizeof one) return false;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_S;
+    const struct timespec until = clock_after(END_S);
     if (pthread_timedjoin_np(self->thread, NULL, &until) != 0) return false;
     close(self->stop_fd);
     free(self);

@@ -195,14 +195,12 @@ static drv_status begin(const run_observed *run, void **out) {
 
 static bool end(void *ctx) {
     progress_post *self = ctx;
-    struct timespec until;
     self->hurries = true;
     pthread_mutex_lock(&self->lock);
     self->ending = true;
     pthread_cond_signal(&self->changed);
     pthread_mutex_unlock(&self->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += last_s() + END_S;
+    const struct timespec until = clock_after((double)(last_s() + END_S));
     if (pthread_timedjoin_np(self->thread, NULL, &until) != 0) return false;
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->lock);

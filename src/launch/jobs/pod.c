@@ -78,8 +78,6 @@ void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
     yaml_lines(w, config_key(a, spec), spec->config_text);
     for (int i = 0; i < n_more; i++)
         yaml_lines(w, more[i].name, more[i].text);
-    yaml_map_end(w);
-    yaml_document_end(w);
 }
 
 // --- containers

@@ -153,8 +153,6 @@ static void write_job(arena *a, const job_spec *spec, str *out) {
         put_standing_cluster(w, a, spec);
     else
         put_own_cluster(w, a, spec);
-    yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
 }
 
@@ -165,8 +163,6 @@ static void write_cluster(arena *a, const job_spec *spec, str *out) {
     yaml_map(w, "spec");
     if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     put_cluster(w, a, spec);
-    yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
 }
 

@@ -122,6 +122,10 @@ json_t *json_of_text(const char *text) {
     return value ? value : json_null();
 }
 
+json_t *json_of_words(const char *text) {
+    return json_of_text(text && *text ? text : NULL);
+}
+
 // Any number written with 15 digits is read and written as itself; 17 keep every double.
 char *json_print(const json_t *value, size_t flags) {
     char *text = NULL;

@@ -40,6 +40,7 @@ DRV_CHECKED drv_status json_get_str(const char *path, const json_t *o, const cha
 json_t *json_of_f64(double x);
 json_t *json_of_count(int64_t n);
 json_t *json_of_text(const char *text);
+json_t *json_of_words(const char *text); // as json_of_text; null stands for "" too
 
 // Returns the text of a value with the shortest decimals that read back the same (1e-05 stays
 // 1e-05), or with as many digits as `flags`, which are jansson's, say. The caller frees it.

@@ -142,28 +142,20 @@ static const char *scheduler_words(arena *a, const asked_job *job) {
             *s->where ? " on " : "", s->where, *s->why ? ": " : "", s->why);
 }
 
-static json_t *text_json(const char *text) {
-    json_t *value = text && *text ? json_string(text) : NULL;
-    return value ? value : json_null();
-}
-
 static json_t *run_json(const run_status *s) {
     json_t *o = json_object();
     json_object_set_new(o, "state", json_string(run_state_name(s->state)));
-    json_object_set_new(o, "end", text_json(run_end_name(s->end)));
+    json_object_set_new(o, "end", json_of_words(run_end_name(s->end)));
     json_object_set_new(o, "step", json_integer(s->step));
     json_object_set_new(o, "steps", json_integer(s->steps));
     json_object_set_new(o, "attempt", json_integer(s->attempt));
-    json_object_set_new(o, "saved_step",
-            s->saved_step >= 0 ? json_integer(s->saved_step) : json_null());
+    json_object_set_new(o, "saved_step", json_of_count(s->saved_step));
     json_object_set_new(o, "time", json_real(s->time));
-    json_object_set_new(o, "status",
-            s->exit_status >= 0 ? json_integer(s->exit_status) : json_null());
-    json_object_set_new(o, "cause", text_json(s->cause));
-    json_object_set_new(o, "message", text_json(s->message));
-    json_object_set_new(o, "failed_rank",
-            s->failed_rank >= 0 ? json_integer(s->failed_rank) : json_null());
-    json_object_set_new(o, "failed_host", text_json(s->failed_host));
+    json_object_set_new(o, "status", json_of_count(s->exit_status));
+    json_object_set_new(o, "cause", json_of_words(s->cause));
+    json_object_set_new(o, "message", json_of_words(s->message));
+    json_object_set_new(o, "failed_rank", json_of_count(s->failed_rank));
+    json_object_set_new(o, "failed_host", json_of_words(s->failed_host));
     return o;
 }
 
@@ -171,10 +163,10 @@ static void print_json(const asked_job *job) {
     const job_state *s = &job->state;
     json_t *o = json_object(), *scheduler = json_object();
     json_object_set_new(scheduler, "asked", json_boolean(job->is_known));
-    json_object_set_new(scheduler, "state", text_json(job_phase_name(s->phase)));
-    json_object_set_new(scheduler, "why", text_json(s->why));
-    json_object_set_new(scheduler, "where", text_json(s->where));
-    json_object_set_new(scheduler, "id", text_json(s->id));
+    json_object_set_new(scheduler, "state", json_of_words(job_phase_name(s->phase)));
+    json_object_set_new(scheduler, "why", json_of_words(s->why));
+    json_object_set_new(scheduler, "where", json_of_words(s->where));
+    json_object_set_new(scheduler, "id", json_of_words(s->id));
     json_object_set_new(o, "name", json_string(job->record.name));
     json_object_set_new(o, "kind", json_string(job->record.kind->name));
     json_object_set_new(o, "state", json_string(verdict(job)));

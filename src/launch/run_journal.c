@@ -34,21 +34,17 @@ static void add(const run_journal *self, run_event_kind kind, json_t *fields) {
     run_events_close(events);
 }
 
-static json_t *host_of(const char *host) {
-    return json_of_text(*host ? host : NULL);
-}
-
 void journal_restart(const run_journal *self, const attempt_end *end, const decision *made) {
     add(self, EVENT_RESTART,
             json_pack("{s:s, s:o, s:o, s:o, s:f}", "cause", end_cause_name(end->cause), "node",
-                    json_of_count(end->node), "host", host_of(end->host), "step",
+                    json_of_count(end->node), "host", json_of_words(end->host), "step",
                     json_of_count(end->step), "wait_s", made->wait_s));
 }
 
 void journal_exclusion(const run_journal *self, const attempt_end *end) {
     add(self, EVENT_EXCLUSION,
-            json_pack("{s:i, s:o, s:s}", "node", end->node, "host", host_of(end->host), "cause",
-                    end_cause_name(end->cause)));
+            json_pack("{s:i, s:o, s:s}", "node", end->node, "host", json_of_words(end->host),
+                    "cause", end_cause_name(end->cause)));
 }
 
 void journal_layout(const run_journal *self, const attempt_layout *layout, int ranks) {

@@ -331,8 +331,7 @@ static void add_failure(run_record *self) {
     const run_status *s = &self->status;
     json_t *fields = json_object(), *message = json_string(s->message);
     json_object_set_new(fields, "rank", json_of_count(s->failed_rank));
-    json_object_set_new(fields, "host",
-            *s->failed_host ? json_string(s->failed_host) : json_null());
+    json_object_set_new(fields, "host", json_of_words(s->failed_host));
     json_object_set_new(fields, "cause", json_string(s->cause));
     json_object_set_new(fields, "message", message ? message : json_string("")); // not UTF-8
     json_object_set_new(fields, "step", json_integer(s->step));

@@ -42,10 +42,6 @@ run_status run_status_new(void) {
 }
 
 // --- writing
-static json_t *text_or_null(const char *s) {
-    return json_of_text(*s ? s : NULL);
-}
-
 static json_t *object_of(const run_status *status) {
     json_t *object = json_object();
     json_object_set_new(object, "version", json_integer(VERSION));
@@ -59,16 +55,15 @@ static json_t *object_of(const run_status *status) {
     json_object_set_new(object, "attempt", json_of_count(status->attempt));
     json_object_set_new(object, "ranks", json_of_count(status->ranks));
     json_object_set_new(object, "nodes", json_of_count(status->nodes));
-    json_object_set_new(object, "host", text_or_null(status->host));
+    json_object_set_new(object, "host", json_of_words(status->host));
     json_object_set_new(object, "pid", json_of_count(status->pid));
     json_object_set_new(object, "saved_step", json_of_count(status->saved_step));
-    json_object_set_new(object, "end",
-            status->end ? json_string(end_names[status->end]) : json_null());
+    json_object_set_new(object, "end", json_of_text(end_names[status->end]));
     json_object_set_new(object, "status", json_of_count(status->exit_status));
-    json_object_set_new(object, "cause", text_or_null(status->cause));
-    json_object_set_new(object, "message", text_or_null(status->message));
+    json_object_set_new(object, "cause", json_of_words(status->cause));
+    json_object_set_new(object, "message", json_of_words(status->message));
     json_object_set_new(object, "failed_rank", json_of_count(status->failed_rank));
-    json_object_set_new(object, "failed_host", text_or_null(status->failed_host));
+    json_object_set_new(object, "failed_host", json_of_words(status->failed_host));
     return object;
 }
 

@@ -162,6 +162,20 @@ drv_status file_read_small(arena *a, const char *path, int64_t max_bytes, char *
     return file_read(a, path, out, n_bytes);
 }
 
+drv_status file_read_tail(arena *a, const char *path, int64_t max_bytes, char **out,
+        size_t *n_bytes) {
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
+    const int64_t n = size < max_bytes ? size : max_bytes;
+    *out = arena_alloc(a, (size_t)n + 1);
+    const int64_t got = file_read_at(fd, *out, n, size - n);
+    const drv_status status = got < n && errno ? file_fail("read", path) : DRV_OK;
+    close(fd);
+    *n_bytes = (size_t)got;
+    return status;
+}
+
 drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes) {
     int fd;
     int64_t size;

@@ -27,6 +27,9 @@ DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_b
 // The same of what a user names as an input: a pipe is waited for and a device read to its end.
 DRV_CHECKED drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes);
 
+// Reads the last bytes of a file on a disk, at most max_bytes, followed by a NUL that is not counted.
+DRV_CHECKED drv_status file_read_tail(arena *a, const char *path, int64_t max_bytes, char **out,
+        size_t *n_bytes);
 // Reads `n` bytes at an offset. Returns the number of bytes read: fewer at the end of the file,
 // where errno is 0, and after an error, whose reason errno has.
 int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset);

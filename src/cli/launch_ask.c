@@ -2,7 +2,6 @@
 #include "cli/launch_ask.h"
 
 #include <math.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -203,15 +202,9 @@ void launch_print_bytes(void *ctx DRV_UNUSED, const char *bytes, size_t n) {
 }
 
 static drv_status print_file(arena *a, const char *path, int n_lines) {
-    int fd;
-    int64_t size;
-    DRV_TRY(file_open_regular(path, &fd, &size));
-    const size_t n = (size_t)(size < TAIL_BYTES ? size : TAIL_BYTES);
-    char *text = arena_alloc(a, n + 1);
-    const ssize_t got = pread(fd, text, n, (off_t)(size - (int64_t)n));
-    close(fd);
-    if (got < 0) return file_fail("read", path);
-    const size_t end = (size_t)got;
+    char *text;
+    size_t end;
+    DRV_TRY(file_read_tail(a, path, TAIL_BYTES, &text, &end));
     size_t from = end;
     for (int seen = 0; from > 0; from--)
         if (text[from - 1] == '\n' && from < end && ++seen == n_lines) break;

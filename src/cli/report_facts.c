@@ -26,7 +26,7 @@ report_facts report_facts_find(arena *a, const char *run_dir) {
 // --- samples
 static drv_status write_samples(generator *gen, arena *a, const char **texts, int64_t n) {
     id_list ids = {0};
-    const int32_t bos = tokenizer_bos(generator_tokenizer(gen));
+    const int32_t bos = tokenizer_role(generator_tokenizer(gen), ROLE_BOS);
     int64_t tokens = generator_context(gen) - 1;
     if (tokens > SAMPLE_TOKENS) tokens = SAMPLE_TOKENS;
     id_list_add(&ids, bos >= 0 ? bos : 0);

@@ -26,10 +26,10 @@ drv_status carry_token_ids(arena *a, run_config *cfg) {
     if (!*cfg->tokenizer) return DRV_OK;
     const char *key = config_gives(cfg, "tokenizer") ? "tokenizer" : "model.from";
     DRV_TRY_CTX(tokenizer_open(a, cfg->tokenizer, &t), "%s: %s", config_where(cfg, key), key);
-    const int32_t n_vocab = tokenizer_n_vocab(t), eos = tokenizer_eos(t);
+    const int32_t n_vocab = tokenizer_n_vocab(t), eos = tokenizer_role(t, ROLE_EOS);
     if (m->n_eos == 0 && eos >= 0) m->eos_token_id[m->n_eos++] = eos;
-    if (m->bos_token_id < 0) m->bos_token_id = tokenizer_bos(t);
-    if (m->pad_token_id < 0) m->pad_token_id = tokenizer_pad(t);
+    if (m->bos_token_id < 0) m->bos_token_id = tokenizer_role(t, ROLE_BOS);
+    if (m->pad_token_id < 0) m->pad_token_id = tokenizer_role(t, ROLE_PAD);
     tokenizer_close(t);
     if (n_vocab > m->vocab_size)
         return drv_fail(DRV_E_USAGE,

@@ -80,3 +80,15 @@ void test_run_batch(test_run *r, uint64_t seed, int document);
 double test_run_step(test_run *r, double dloss); // forward and backward; the summed loss
 // All gradients (or another state with this prefix) one after the other, as fp32.
 float *test_run_state(test_run *r, const char *prefix, int64_t *n);
+
+// --- examples of ops (op_examples.c)
+// Adds an input to an example. Its values follow from its name.
+tensor *example_add(example *e, const example_input *in);
+
+int n_examples(op_kind op);
+// Adds the inputs and nodes of an example of `op` to e->g.
+void example_make(example *e, op_kind op, int which);
+
+// Element k of a real input: a function of its name and k, and a number that bf16 holds, so that an
+// example has the same inputs in every type.
+double example_value(const example_input *input, int64_t k);

@@ -1,6 +1,7 @@
 // Files read whole: pipes and what else tells no size, as well as what lies on a disk.
 #include "harness.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -237,8 +238,46 @@ static void what_a_full_disk_did_not_take_is_kept(void **state) {
     arena_free(a);
 }
 
+static void parts_of_paths(void **state) {
+    static const struct {
+        const char *path, *name, *parent, *folder_name;
+    } cases[] = {{"x", "x", ".", "x"}, {"/x", "x", "/", "x"}, {"a/b/x.c", "x.c", "a/b", "x.c"},
+            {"a/b//", "", "a/b/", "b"}, {"/", "", "/", "/"}};
+    arena *a = arena_new("paths");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_string_equal(path_name(cases[i].path), cases[i].name);
+        assert_string_equal(path_parent(a, cases[i].path), cases[i].parent);
+        assert_string_equal(path_folder_name(a, cases[i].path), cases[i].folder_name);
+    }
+    arena_free(a);
+}
+
+static void ends_of_files(void **state) {
+    arena *a = arena_new("tail");
+    const char *path = path_join(a, temporary_dir(a), "lines");
+    char *end, both[8];
+    size_t n;
+    OK(file_write_atomic(path, "abcdef", 6));
+    OK(file_read_tail(a, path, 4, &end, &n));
+    assert_int_equal(n, 4);
+    assert_string_equal(end, "cdef");
+    OK(file_read_tail(a, path, 100, &end, &n));
+    assert_string_equal(end, "abcdef");
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(file_read_at(fd, both, 3, 2), 3);
+    assert_memory_equal(both, "cde", 3);
+    errno = EIO;
+    assert_int_equal(file_read_at(fd, both, 8, 2), 4);
+    assert_int_equal(errno, 0); // the end of the file
+    close(fd);
+    assert_int_equal(file_read_at(fd, both, 8, 2), 0);
+    assert_int_equal(errno, EBADF);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pipes_are_read_to_the_end),
+            cmocka_unit_test(parts_of_paths), cmocka_unit_test(ends_of_files),
             cmocka_unit_test(files_are_read_whole), cmocka_unit_test(files_without_a_size),
             cmocka_unit_test(folders_and_devices_are_refused),
             cmocka_unit_test(what_is_read_at_any_place),

@@ -91,8 +91,6 @@ static void yaml_gives_texts_back(void **state) {
     yaml_map(w, "keys");
     for (int i = 0; i < N_ODD; i++)
         yaml_int(w, odd[i], i);
-    yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
     check_texts(text.p, text.n);
     str_free(&text);
@@ -107,7 +105,6 @@ static void yaml_quotes_what_means_more(void **state) {
         yaml_writer *w = yaml_writer_open(&text);
         yaml_document(w);
         yaml_text(w, "k", quoted[i]);
-        yaml_document_end(w);
         yaml_writer_close(w);
         str_printf(&expected, "k: \"%s\"\n", quoted[i]);
         assert_non_null(strstr(text.p, expected.p));
@@ -128,8 +125,6 @@ static void yaml_parts_are_as_calls_write_them(void **state) {
     yaml_put(w, "a: {b: %d, c: [x, \"2\", on, -f], \"%s\": {}}\nd: []", 1, "true");
     yaml_list(w, "e");
     yaml_put(w, "[{f: true, g: {h: %s}}, i]", "j/k");
-    yaml_list_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
     assert_string_equal(text.p, expected);
     str_free(&text);

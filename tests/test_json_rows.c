@@ -6,16 +6,15 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "data/read/arrow.h"
-#include "data/read/parquet_rows.h"
+#include "data/read/record_source.h"
 
 static const char *const fields[] = {"messages", "tools", NULL};
 
 static void open_rows(arena *a, const char *name, record_source *out) {
     static const reader_opts opts = {.key = "text", .fields = fields};
     const char *path = arena_printf(a, "%s/%s", golden_path(a, "json_rows"), name);
-    const source_job job = {.path = path, .o = &opts};
-    OK(str_ends(name, ".parquet") ? parquet_rows_open(&job, out) : arrow_open(&job, out));
+    const input_kind kind = str_ends(name, ".parquet") ? INPUT_PARQUET : INPUT_ARROW;
+    OK(record_source_open(&(input_file){.kind = kind}, path, &opts, out));
 }
 
 static bool next_row(record_source *from, str *row) {

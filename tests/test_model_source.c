@@ -148,7 +148,7 @@ static void other_layouts_are_refused(void **state) {
         const char *file, *says;
     } cases[] = {{"pytorch_model.bin", "is not a file of torch.save"},
             {"model-00001-of-00002.pt", "give its own path, with config.json in the same folder: "},
-            {"pytorch_model.bin.index.json", "weight_map is not an object"},
+            {"pytorch_model.bin.index.json", "weight_map is missing"},
             {"params.json", "consolidated.00.pth, are not there"},
             {"consolidated.safetensors", "Mistral's own layout"},
             {"adapter_config.json", "drover ckpt merge BASE ADAPTER"},

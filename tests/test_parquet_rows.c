@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "data/read/parquet_rows.h"
+#include "data/read/record_source.h"
 #include "data/read/parquet_schema.h"
 #include "tok/tokenizer.h"
 
@@ -16,7 +16,7 @@ static drv_status rows_of(const char *path, const char *const *names, json_t **o
     record_source source;
     record row;
     *out = json_array();
-    DRV_TRY(parquet_rows_open(&(source_job){.path = path, .o = &opts}, &source));
+    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET}, path, &opts, &source));
     str text = {0};
     drv_status status = DRV_OK;
     for (bool done = false; status == DRV_OK && !done;) {

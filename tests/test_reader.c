@@ -9,7 +9,7 @@
 #include "base/json_cursor.h"
 #include "base/rng.h"
 #include "data/read/long_json.h"
-#include "data/read/parquet.h"
+#include "data/read/record_source.h"
 #include "data/read/text_batch.h"
 #include "tok/train_words.h"
 
@@ -17,7 +17,7 @@ static drv_status column(const char *path, const char *name, json_t **out) {
     const reader_opts opts = {.key = name};
     record_source source;
     *out = json_array();
-    DRV_TRY(parquet_open(&(source_job){.path = path, .o = &opts}, &source));
+    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET}, path, &opts, &source));
     str value = {0};
     bool done = false;
     drv_status s = DRV_OK;

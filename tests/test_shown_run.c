@@ -20,8 +20,7 @@ static watched_run run_with(const char *events) {
                     .mfu = (double)NAN,
                     .step_s = 0.5,
                     .tokens = 1 << 20,
-                    .val_loss = (double)NAN,
-                    .slowest_rank = -1},
+                    .val_loss = (double)NAN},
             .sums = {.goodput = (double)NAN, .n_attempts = 3, .n_lost_steps = 7}};
     run.status.state = RUN_RUNNING;
     run.status.time = clock_utc_s();

@@ -128,11 +128,12 @@ static void an_index_that_lies(void **state) {
     arena *a = arena_new("lies");
     static const struct {
         const char *key, *value, *says;
-    } cases[] = {{"lm_head.weight", NULL, "does not have \"lm_head.weight\" in "},
-            {"lm_head.weight", "pytorch_model-00001-of-00002.bin", "does not have"},
+    } cases[] = {{"lm_head.weight", NULL, "leaves out \"lm_head.weight\" of "},
+            {"lm_head.weight", "pytorch_model-00001-of-00002.bin", "too, not only in"},
             {"lm_head.weight", "../x.bin", "is not a file name"},
-            {"more.weight", "pytorch_model-00001-of-00002.bin", "but the files have"},
-            {"more.weight", "none.bin", "none.bin"}};
+            {"more.weight", "pytorch_model-00001-of-00002.bin",
+                    "but that file does not contain it"},
+            {"more.weight", "none.bin", "names \"none.bin\", which is not there"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_source s;
         const char *dir = with_index(a, cases[i].key, cases[i].value);

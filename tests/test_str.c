@@ -90,9 +90,31 @@ static void locks(void **state) {
     arena_free(a);
 }
 
+static void names_in_a_list(void **state) {
+    const char *const names[] = {"a", NULL, "bc"};
+    assert_int_equal(str_index("a", names, 3), 0);
+    assert_int_equal(str_index("bc", names, 3), 2);
+    assert_int_equal(str_index("bc", names, 2), -1);
+    assert_int_equal(str_index("", names, 3), -1);
+    assert_int_equal(str_index(NULL, names, 3), -1);
+    assert_true(STR_ONE_OF("bc", "a", "bc"));
+    assert_false(STR_ONE_OF("b", "a", "bc"));
+}
+
+static void a_text_moves_into_an_arena(void **state) {
+    arena *a = arena_new("kept");
+    str text = {0};
+    assert_string_equal(str_keep(a, &text), "");
+    str_puts(&text, "abc");
+    assert_string_equal(str_keep(a, &text), "abc");
+    assert_null(text.p);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(durations_in_words),
             cmocka_unit_test(escapes), cmocka_unit_test(names_for_a_shell),
+            cmocka_unit_test(names_in_a_list), cmocka_unit_test(a_text_moves_into_an_arena),
             cmocka_unit_test(locks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

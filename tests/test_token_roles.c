@@ -64,7 +64,8 @@ static void roles_by_file_template_and_name(void **state) {
         put(a, dir, "tokenizer_config.json", cases[i].config);
         put(a, dir, "special_tokens_map.json", cases[i].map);
         OK(tokenizer_open(a, dir, &t));
-        const int got[] = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_pad(t), tokenizer_unk(t)};
+        const int got[] = {tokenizer_role(t, ROLE_BOS), tokenizer_role(t, ROLE_EOS),
+                tokenizer_role(t, ROLE_PAD), tokenizer_role(t, ROLE_UNK)};
         const int want[] = {cases[i].bos, cases[i].eos, cases[i].pad, cases[i].unknown};
         if (memcmp(got, want, sizeof got) != 0)
             fail_msg("%s: bos, eos, pad, unk are %d %d %d %d, expected %d %d %d %d", cases[i].story,

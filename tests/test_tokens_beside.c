@@ -47,7 +47,8 @@ static void check_text(const tokenizer *t, const json_t *text, const json_t *wan
 
 // Roles that AutoTokenizer does not have are found by name here.
 static void check_roles(const tokenizer *t, const json_t *want, int number) {
-    const int32_t got[] = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_pad(t), tokenizer_unk(t)};
+    const int32_t got[] = {tokenizer_role(t, ROLE_BOS), tokenizer_role(t, ROLE_EOS),
+            tokenizer_role(t, ROLE_PAD), tokenizer_role(t, ROLE_UNK)};
     for (size_t i = 0; i < 4; i++) {
         const json_int_t id = json_integer_value(json_array_get(want, i));
         if (id >= 0 && id != got[i])

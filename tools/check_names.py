@@ -110,7 +110,7 @@ def parameters(text):
     begin = text.index("(")
     name = re.findall(WORD, text[:begin])[-1]
     inside = text[begin + 1:text.rindex(")")]
-    out = [re.findall(WORD, re.sub(r"\[[^\]]*\]", "", part)) for part in flat(inside).split(",")]
+    out = [re.findall(WORD, re.sub(r"\[[^\]]*\]|\bDRV_UNUSED\b", "", part)) for part in flat(inside).split(",")]
     return name, [words[-1] if len(words) > 1 else "" for words in out]
 
 

@@ -78,6 +78,18 @@ drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
     return status;
 }
 
+int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset) {
+    int64_t done = 0;
+    while (done < n) {
+        const ssize_t got = pread(fd, (char *)out + done, (size_t)(n - done), offset + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got == 0) errno = 0;
+        if (got <= 0) break;
+        done += got;
+    }
+    return done;
+}
+
 // Reads up to `n` bytes, fewer only at the end.
 static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, size_t *done) {
     for (*done = 0; *done < n;) {
@@ -148,6 +160,20 @@ drv_status file_read_small(arena *a, const char *path, int64_t max_bytes, char *
         return drv_fail(DRV_E_DATA, "\"%s\" has %lld bytes, expected at most %lld", path,
                 (long long)bytes, (long long)max_bytes);
     return file_read(a, path, out, n_bytes);
+}
+
+drv_status file_read_tail(arena *a, const char *path, int64_t max_bytes, char **out,
+        size_t *n_bytes) {
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
+    const int64_t n = size < max_bytes ? size : max_bytes;
+    *out = arena_alloc(a, (size_t)n + 1);
+    const int64_t got = file_read_at(fd, *out, n, size - n);
+    const drv_status status = got < n && errno ? file_fail("read", path) : DRV_OK;
+    close(fd);
+    *n_bytes = (size_t)got;
+    return status;
 }
 
 drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes) {
@@ -418,16 +444,30 @@ char *path_join(arena *a, const char *dir, const char *name) {
 const char *path_for_shell(arena *a, const char *path) {
     str text = {0};
     str_add_shell(&text, path);
-    const char *kept = arena_strdup(a, text.p);
-    str_free(&text);
-    return kept;
+    return str_keep(a, &text);
+}
+
+const char *path_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+const char *path_folder_name(arena *a, const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    const char *whole = arena_strndup(a, path, n), *name = path_name(whole);
+    return *name ? name : whole;
+}
+
+const char *path_parent(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
 }
 
 const char *path_folder(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (file_is_dir(path)) return path;
-    if (slash == path) return "/";
-    return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
+    return file_is_dir(path) ? path : path_parent(a, path);
 }
 
 static drv_status held_by_another(int fd, const char *path, const char *what) {

@@ -27,6 +27,13 @@ DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_b
 // The same of what a user names as an input: a pipe is waited for and a device read to its end.
 DRV_CHECKED drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes);
 
+// Reads the last bytes of a file on a disk, at most max_bytes, followed by a NUL that is not counted.
+DRV_CHECKED drv_status file_read_tail(arena *a, const char *path, int64_t max_bytes, char **out,
+        size_t *n_bytes);
+// Reads `n` bytes at an offset. Returns the number of bytes read: fewer at the end of the file,
+// where errno is 0, and after an error, whose reason errno has.
+int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset);
+
 // A read-only memory map of a file on a disk; what cannot be mapped (a file of /proc; a pipe or a
 // device, which file_map_any takes) is read into memory. An empty file gives p = "" and n = 0.
 typedef struct file_map {
@@ -71,6 +78,12 @@ DRV_CHECKED drv_status dir_list(arena *a, const char *path, char ***names, int *
 char *path_join(arena *a, const char *dir, const char *name);
 // Returns a path as a shell takes it, for a command that a message suggests (str_add_shell).
 const char *path_for_shell(arena *a, const char *path);
+// Returns what follows the last slash of a path.
+const char *path_name(const char *path);
+// The same for a folder, whose path may end in slashes.
+const char *path_folder_name(arena *a, const char *path);
+// Returns the folder that a path lies in; ".": it names none.
+const char *path_parent(arena *a, const char *path);
 // Returns the folder that a path names, or the one that the file lies in.
 const char *path_folder(arena *a, const char *path);
 // Makes the folder that `path` lies in, with its parents.

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/str.h"
 
 void json_needs_memory(void) {
     json_set_alloc_funcs(mem_alloc, free);
@@ -123,19 +122,37 @@ json_t *json_of_text(const char *text) {
     return value ? value : json_null();
 }
 
+json_t *json_of_words(const char *text) {
+    return json_of_text(text && *text ? text : NULL);
+}
+
 // Any number written with 15 digits is read and written as itself; 17 keep every double.
 char *json_print(const json_t *value, size_t flags) {
     char *text = NULL;
-    bool same = false;
+    bool same = flags & JSON_REAL_PRECISION(31);
+    if (same) text = json_dumps(value, flags);
     for (size_t digits = 15; digits <= 17 && !same; digits++) {
         free(text);
         text = json_dumps(value, flags | JSON_REAL_PRECISION(digits));
-        DRV_ASSERT(text, "a value has no JSON text");
         json_t *back = json_loads(text, JSON_DECODE_ANY, NULL);
         same = json_equal(value, back);
         json_decref(back);
     }
+    DRV_ASSERT(text, "a value has no JSON text");
     return text;
+}
+
+void json_print_to(str *out, json_t *value, size_t flags) {
+    char *text = json_print(value, flags);
+    str_puts(out, text);
+    free(text);
+    json_decref(value);
+}
+
+char *json_print_in(arena *a, json_t *value, size_t flags) {
+    str text = {0};
+    json_print_to(&text, value, flags);
+    return str_keep(a, &text);
 }
 
 drv_status json_write_file(const char *path, json_t *value) {

@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/status.h"
+#include "base/str.h"
 
 // Makes jansson end the process when memory runs out (DRV_MEMORY). Called once, at the start.
 void json_needs_memory(void);
@@ -38,9 +40,13 @@ DRV_CHECKED drv_status json_get_str(const char *path, const json_t *o, const cha
 json_t *json_of_f64(double x);
 json_t *json_of_count(int64_t n);
 json_t *json_of_text(const char *text);
+json_t *json_of_words(const char *text); // as json_of_text; null stands for "" too
 
-// Returns the text of a value with the shortest decimals that read back the same: 1e-05 stays
-// 1e-05. The caller frees it. `flags` are jansson's except JSON_REAL_PRECISION.
+// Returns the text of a value with the shortest decimals that read back the same (1e-05 stays
+// 1e-05), or with as many digits as `flags`, which are jansson's, say. The caller frees it.
 char *json_print(const json_t *value, size_t flags);
+// The same in an arena, or at the end of `out`; both take over (decref) the value.
+char *json_print_in(arena *a, json_t *value, size_t flags);
+void json_print_to(str *out, json_t *value, size_t flags);
 // Writes pretty JSON atomically and takes over (decrefs) the value.
 DRV_CHECKED drv_status json_write_file(const char *path, json_t *value);

@@ -140,8 +140,7 @@ static void give_screen(void) {
 }
 
 // --- signals
-static void on_resize(int signal) {
-    (void)signal;
+static void on_resize(int signal DRV_UNUSED) {
     const int saved = errno;
     atomic_store(&resized, true);
     if (!atomic_flag_test_and_set(&screen)) release_screen();

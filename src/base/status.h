@@ -17,6 +17,8 @@ typedef enum drv_status {
 } drv_status;
 
 #define DRV_CHECKED __attribute__((warn_unused_result))
+// After a parameter that a function does not use, but has because its callers pass it.
+#define DRV_UNUSED  __attribute__((unused))
 
 // Records the message (lower case, no full stop, names quoted, value and expectation) and returns
 // `code`. It stays one line: control characters become "?"; one of more than 2 KiB loses its middle.

@@ -77,8 +77,7 @@ static void on_signal(int number) {
     if (n_at_once > 0) sem_post(&teller.wanted);
 }
 
-static void *tell_main(void *arg) {
-    (void)arg;
+static void *tell_main(void *arg DRV_UNUSED) {
     while (sem_wait(&teller.wanted) != 0 || (!teller.over && n_at_once == 0)) {
     }
     if (teller.over) return NULL;

@@ -102,6 +102,12 @@ void str_free(str *s) {
     *s = (str){0};
 }
 
+char *str_keep(arena *a, str *s) {
+    char *kept = arena_strndup(a, s->n ? s->p : "", s->n);
+    str_free(s);
+    return kept;
+}
+
 bool str_is(const str *s, const char *text) {
     const size_t n = strlen(text);
     return s->n == n && (n == 0 || memcmp(s->p, text, n) == 0);
@@ -114,6 +120,12 @@ bool str_starts(const char *s, const char *prefix) {
 bool str_ends(const char *s, const char *suffix) {
     size_t n = strlen(s), m = strlen(suffix);
     return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+int str_index(const char *s, const char *const *names, int n) {
+    for (int i = 0; i < n && s; i++)
+        if (names[i] && strcmp(names[i], s) == 0) return i;
+    return -1;
 }
 
 bool str_unescape(char *s) {

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+
 // A growable byte string, always followed by a NUL. Zero-initialise; str_free when done.
 typedef struct str {
     char *p; // NULL until the first byte is added
@@ -30,10 +32,18 @@ void str_add_json(str *s, const char *p, size_t n);
 void str_add_json_real(str *s, double x);
 void str_clear(str *s); // keeps the memory
 void str_free(str *s);
+// Moves the text into an arena, "" if there is none, and frees `s`.
+char *str_keep(arena *a, str *s);
 
 bool str_is(const str *s, const char *text); // the same bytes
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+// Returns the index of `s` (NULL: nothing) among `n` names, of which some may be NULL; -1: none is.
+int str_index(const char *s, const char *const *names, int n);
+// Returns whether `s` is one of the names that follow.
+#define STR_ONE_OF(s, ...)                                                                         \
+    (str_index((s), (const char *const[]){__VA_ARGS__},                                            \
+             (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))) >= 0)
 
 // Replaces \n, \t, \r and \\ in place by the characters. False: there is another escape.
 bool str_unescape(char *s);

@@ -1,6 +1,5 @@
 // Runs the tree of a template. Semantics are those of Jinja 2 in transformers' sandbox; time,
 // memory and output are bounded.
-#include <math.h>
 #include <string.h>
 
 #include "chat/jinja_eval_internal.h"

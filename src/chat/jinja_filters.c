@@ -47,9 +47,8 @@ static bool is_real(const char *text, double *out) {
     return !strpbrk(text, "xX(") && end != text && !*end;
 }
 
-static drv_status filter_int(jinja_context *c, const value *self, const call_args *args,
+static drv_status filter_int(jinja_context *c DRV_UNUSED, const value *self, const call_args *args,
         value *out) {
-    (void)c;
     DRV_TRY(call_check(args, "int", 0, 2, "default base"));
     DRV_TRY(jinja_defined(self));
     const value *otherwise = call_arg(args, 0, "default");
@@ -72,9 +71,8 @@ static drv_status filter_int(jinja_context *c, const value *self, const call_arg
     return DRV_OK;
 }
 
-static drv_status filter_float(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_float(jinja_context *c DRV_UNUSED, const value *v, const call_args *args,
         value *out) {
-    (void)c;
     DRV_TRY(call_check(args, "float", 0, 1, "default"));
     DRV_TRY(jinja_defined(v));
     const value *otherwise = call_arg(args, 0, "default");
@@ -90,9 +88,8 @@ static drv_status filter_float(jinja_context *c, const value *v, const call_args
 
 // --- any value
 
-static drv_status filter_default(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_default(jinja_context *c DRV_UNUSED, const value *v, const call_args *args,
         value *out) {
-    (void)c;
     DRV_TRY(call_check(args, "default", 0, 2, "default_value boolean"));
     const value *otherwise = call_arg(args, 0, "default_value"),
                 *boolean = call_arg(args, 1, "boolean");

@@ -4,9 +4,8 @@
 
 #include "chat/jinja_filters_internal.h"
 
-static drv_status filter_length(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_length(jinja_context *c DRV_UNUSED, const value *v, const call_args *args,
         value *out) {
-    (void)c;
     DRV_TRY(filter_no_args(args, "length"));
     if (v->kind == VALUE_STRING)
         *out = value_int(text_length(v->s.p, v->s.n));

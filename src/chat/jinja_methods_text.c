@@ -18,9 +18,8 @@ static drv_status strip_by(const value_function *f, const call_args *args, bool 
     *out = text_strip(&f->self, chars, left, right);
     return DRV_OK;
 }
-static drv_status str_strip(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)c;
+static drv_status str_strip(jinja_context *c DRV_UNUSED, const value_function *f,
+        const call_args *args, value *out) {
     return strip_by(f, args, f->name[0] != 'r', f->name[0] != 'l', out);
 }
 
@@ -164,9 +163,8 @@ static bool text_starts(const value *v, const value *what, bool end) {
                    memcmp(end ? v->s.p + v->s.n - what->s.n : v->s.p, what->s.p, what->s.n) == 0);
 }
 
-static drv_status str_starts_ends(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)c;
+static drv_status str_starts_ends(jinja_context *c DRV_UNUSED, const value_function *f,
+        const call_args *args, value *out) {
     const bool end = f->name[0] == 'e';
     DRV_TRY(call_check(args, f->name, 1, 1, ""));
     bool holds = false;
@@ -181,9 +179,8 @@ static drv_status str_starts_ends(jinja_context *c, const value_function *f, con
     return DRV_OK;
 }
 
-static drv_status str_remove(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)c;
+static drv_status str_remove(jinja_context *c DRV_UNUSED, const value_function *f,
+        const call_args *args, value *out) {
     const bool end = strcmp(f->name, "removesuffix") == 0;
     DRV_TRY(call_check(args, f->name, 1, 1, ""));
     DRV_TRY(want_string(&args->v[0], f->name));

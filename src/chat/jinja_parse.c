@@ -154,8 +154,7 @@ static drv_status parse_generation(parser *p, stmt *s) {
     return parse_until(p, "endgeneration", &s->body);
 }
 
-static drv_status parse_loop_control(parser *p, stmt *s) {
-    (void)s;
+static drv_status parse_loop_control(parser *p, stmt *s DRV_UNUSED) {
     if (!p->loops) return parser_fail(p, "break and continue stand inside a loop");
     return end_of_block(p);
 }

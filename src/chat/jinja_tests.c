@@ -174,9 +174,8 @@ drv_status jinja_test(jinja_context *c, const value *name, const value *self, co
 
 // --- functions
 
-static drv_status raise_exception(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)f, (void)out;
+static drv_status raise_exception(jinja_context *c, const value_function *f DRV_UNUSED,
+        const call_args *args, value *out DRV_UNUSED) {
     str text = {0};
     DRV_TRY(call_check(args, "raise_exception", 1, 1, "message"));
     value_print(&args->v[0], &text);
@@ -186,9 +185,8 @@ static drv_status raise_exception(jinja_context *c, const value_function *f, con
     return status;
 }
 
-static drv_status strftime_now(jinja_context *c, const value_function *function,
+static drv_status strftime_now(jinja_context *c, const value_function *function DRV_UNUSED,
         const call_args *args, value *out) {
-    (void)function;
     char format[256], text[1024];
     DRV_TRY(call_check(args, "strftime_now", 1, 1, "format"));
     if (args->v[0].kind != VALUE_STRING || args->v[0].s.n >= sizeof format)
@@ -251,9 +249,8 @@ static drv_status make_dict(jinja_context *c, const value_function *self, const 
     return DRV_OK;
 }
 
-static drv_status range(jinja_context *c, const value_function *self, const call_args *args,
-        value *out) {
-    (void)self;
+static drv_status range(jinja_context *c, const value_function *self DRV_UNUSED,
+        const call_args *args, value *out) {
     int64_t bound[3] = {0, 0, 1};
     DRV_TRY(call_check(args, "range", 1, 3, ""));
     for (int i = 0; i < args->n; i++) {
@@ -282,9 +279,8 @@ static drv_status range(jinja_context *c, const value_function *self, const call
 
 // Refuses a function that Jinja has and no chat template needs: the name is defined, and a call
 // fails.
-static drv_status refuse(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)c, (void)args, (void)out;
+static drv_status refuse(jinja_context *c DRV_UNUSED, const value_function *f,
+        const call_args *args DRV_UNUSED, value *out DRV_UNUSED) {
     return drv_fail(DRV_E_DATA, "%s() is not supported", f->name);
 }
 

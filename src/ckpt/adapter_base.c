@@ -64,20 +64,12 @@ drv_status adapter_check_hashes(const adapter *ad, const model_source *base) {
     return status;
 }
 
-static const char *last_name(arena *a, const char *path) {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    const char *copy = arena_strndup(a, path, n), *slash = strrchr(copy, '/');
-    return slash ? slash + 1 : copy;
-}
-
 void adapter_warn_of_base(const adapter *ad, const char *base) {
     arena *a = arena_new("names of bases");
     char *whole = realpath(base, NULL);
     const char *said = ad->config.base ? ad->config.base : "", *is = whole ? whole : base;
     const bool hashed = file_exists(path_join(a, ad->path, "base.json"));
-    if (*said && !hashed && strcmp(last_name(a, said), last_name(a, is)) != 0)
+    if (*said && !hashed && strcmp(path_folder_name(a, said), path_folder_name(a, is)) != 0)
         log_warn("%s/adapter_config.json: the adapter was trained on \"%s\", the base is \"%s\": "
                  "results are right only if both are the same model",
                 ad->path, said, base);

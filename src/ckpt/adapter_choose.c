@@ -61,8 +61,7 @@ static drv_status is_targeted(arena *a, const adapter_config *c, const char *mod
         return DRV_OK;
     }
     if (c->target_pattern) return python_re_fullmatch(c->target_pattern, module, is);
-    for (int i = 0; i < c->n_targets; i++)
-        *is |= strcmp(c->targets[i], module) == 0;
+    *is |= str_index(module, c->targets, c->n_targets) >= 0;
     if (*is || !any_names(c->targets, c->n_targets, module)) return DRV_OK;
     *is = true;
     return c->n_layers > 0 ? is_in_layers(a, c, module, is) : DRV_OK;

@@ -8,43 +8,21 @@
 #include "base/python_re.h"
 
 // --- keys that hold no number that a reader needs
-typedef enum key_rule {
-    HARMLESS, // says how training began or went, or who wrote the file
-    OFF,      // null, false, "", [] or {}: anything else is another model
-} key_rule;
-
+// Keys that may only be null, false, "", [] or {}: anything else is another model.
 static const struct {
-    const char *key;
-    key_rule rule;
-    const char *meaning; // of a key that must be off
-} rules[] = {
-        {"peft_version", HARMLESS, NULL},
-        {"task_type", HARMLESS, NULL},
-        {"auto_mapping", HARMLESS, NULL},
-        {"revision", HARMLESS, NULL},
-        {"inference_mode", HARMLESS, NULL},
-        {"megatron_config", HARMLESS, NULL},
-        {"megatron_core", HARMLESS, NULL},
-        {"loftq_config", HARMLESS, NULL},
-        {"eva_config", HARMLESS, NULL},
-        {"qalora_group_size", HARMLESS, NULL},
-        {"ensure_weight_tying", HARMLESS, NULL},
-        {"fan_in_fan_out", OFF, "weights that lie transposed, as in GPT-2"},
-        {"modules_to_save", OFF, "modules that are trained in full"},
-        {"use_dora", OFF, "DoRA's magnitudes"},
-        {"lora_bias", OFF, "a bias of B"},
-        {"layer_replication", OFF, "layers that are copied"},
-        {"use_qalora", OFF, "pooled inputs"},
-        {"corda_config", OFF, "a base that was changed before training"},
-        {"alora_invocation_tokens", OFF, "an adapter that begins at a token"},
-        {"trainable_token_indices", OFF, "rows of the embedding that are trained"},
-        {"target_parameters", OFF, "parameters that are not modules"},
+    const char *key, *meaning;
+} must_be_off[] = {
+        {"fan_in_fan_out", "weights that lie transposed, as in GPT-2"},
+        {"modules_to_save", "modules that are trained in full"},
+        {"use_dora", "DoRA's magnitudes"},
+        {"lora_bias", "a bias of B"},
+        {"layer_replication", "layers that are copied"},
+        {"use_qalora", "pooled inputs"},
+        {"corda_config", "a base that was changed before training"},
+        {"alora_invocation_tokens", "an adapter that begins at a token"},
+        {"trainable_token_indices", "rows of the embedding that are trained"},
+        {"target_parameters", "parameters that are not modules"},
 };
-// These are read below.
-static const char *const read_keys[] = {"peft_type", "r", "lora_alpha", "lora_dropout",
-        "use_rslora", "bias", "base_model_name_or_path", "target_modules", "exclude_modules",
-        "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
-        "init_lora_weights"};
 
 static bool is_off(const json_t *v) {
     return !v || json_is_null(v) || json_is_false(v) ||
@@ -54,15 +32,22 @@ static bool is_off(const json_t *v) {
 }
 
 static drv_status check_key(const char *path, const char *key, const json_t *v) {
-    for (size_t i = 0; i < sizeof read_keys / sizeof *read_keys; i++)
-        if (strcmp(read_keys[i], key) == 0) return DRV_OK;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (strcmp(rules[i].key, key) != 0) continue;
-        if (rules[i].rule == HARMLESS || is_off(v)) return DRV_OK;
-        return drv_fail(DRV_E_DATA, "%s: key \"%s\" is set: %s; drover does not do that", path, key,
-                rules[i].meaning);
-    }
-    if (is_off(v)) return DRV_OK; // a later PEFT's, and not used
+    // These are read below.
+    if (STR_ONE_OF(key, "peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "bias",
+                "base_model_name_or_path", "target_modules", "exclude_modules",
+                "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
+                "init_lora_weights"))
+        return DRV_OK;
+    // These say how training began or went, or who wrote the file.
+    if (STR_ONE_OF(key, "peft_version", "task_type", "auto_mapping", "revision", "inference_mode",
+                "megatron_config", "megatron_core", "loftq_config", "eva_config",
+                "qalora_group_size", "ensure_weight_tying"))
+        return DRV_OK;
+    if (is_off(v)) return DRV_OK; // a key of a later PEFT too, as it is not used
+    for (size_t i = 0; i < sizeof must_be_off / sizeof *must_be_off; i++)
+        if (strcmp(must_be_off[i].key, key) == 0)
+            return drv_fail(DRV_E_DATA, "%s: key \"%s\" is set: %s; drover does not do that", path,
+                    key, must_be_off[i].meaning);
     return drv_fail(DRV_E_DATA,
             "%s: key \"%.80s\" is set, which drover does not support and which may change the model",
             path, key);
@@ -92,12 +77,10 @@ static drv_status check_numbers(const char *path, const json_t *o) {
 // Ways to begin that leave the base as it is. The others (pissa, olora, corda, loftq, lora_ga) take
 // something out of it, so that the adapter fits a base that nobody has.
 static drv_status check_initial(const char *path, const json_t *o) {
-    static const char *const fine[] = {"gaussian", "eva", "orthogonal"};
     const json_t *v = json_object_get(o, "init_lora_weights");
     const char *name = json_string_value(v);
     if (!v || json_is_null(v) || json_is_boolean(v)) return DRV_OK;
-    for (size_t i = 0; name && i < sizeof fine / sizeof *fine; i++)
-        if (strcmp(fine[i], name) == 0) return DRV_OK;
+    if (STR_ONE_OF(name, "gaussian", "eva", "orthogonal")) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: key \"init_lora_weights\" is \"%.40s\", which changes the base before training; convert the adapter with PEFT (save_pretrained(..., path_initial_model_for_weight_conversion=...))",
             path, name ? name : "?");

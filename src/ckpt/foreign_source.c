@@ -240,7 +240,7 @@ static drv_status add_tensor(foreign_model *m, const foreign_tensor *t, model_so
     return DRV_OK;
 }
 
-drv_status foreign_source(foreign_model *m, model_source *out) {
+static drv_status make_source(foreign_model *m, model_source *out) {
     static const source_reader plain = {.read_raw = read_raw,
             .config = read_config,
             .close = close_source};
@@ -259,4 +259,12 @@ drv_status foreign_source(foreign_model *m, model_source *out) {
     for (int i = 0; i < m->n; i++)
         DRV_TRY(add_tensor(m, &m->tensors[i], out));
     return DRV_OK;
+}
+
+drv_status foreign_source(foreign_model *m, drv_status status, model_source *out) {
+    if (status == DRV_OK) status = make_source(m, out);
+    if (status == DRV_OK) return DRV_OK;
+    foreign_model_close(m);
+    *out = (model_source){.path = m->path};
+    return status;
 }

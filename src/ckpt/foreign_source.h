@@ -57,7 +57,8 @@ const foreign_names *foreign_names_choose(arena *a, const char *const *names, in
 // Reads config.json: the file `given` by the user, or the one in m->folder, or else takes over
 // `own`, the config that the checkpoint contains (NULL: none). DRV_E_DATA: there is none of them.
 DRV_CHECKED drv_status foreign_config(foreign_model *m, const char *given, json_t *own);
-// Makes the source of all tensors, which owns and closes the model. DRV_E_DATA: a shape differs
-// from config.json, or drover does not read a tensor's type.
-DRV_CHECKED drv_status foreign_source(foreign_model *m, model_source *out);
+// Makes the source of all tensors, which owns and closes the model. If that fails, or if `status`,
+// the result of reading so far, is a failure, it closes the model. DRV_E_DATA: a shape differs from
+// config.json, or drover does not read a tensor's type.
+DRV_CHECKED drv_status foreign_source(foreign_model *m, drv_status status, model_source *out);
 void foreign_model_close(foreign_model *m);

@@ -70,8 +70,8 @@ static drv_status open_any(arena *a, const char *path, model_source *out,
         foreign_progress *progress) {
     if (file_exists(path_join(a, path, "optimizer.safetensors")))
         return open_own(a, path, out, progress);
-    if (source_is_dcp(a, path)) return source_open_dcp_optimizer(a, path, out, progress);
-    if (rank_files_are_there(a, path)) return source_open_ranks_optimizer(a, path, out, progress);
+    if (source_is_dcp(a, path)) return source_open_dcp(a, path, progress, out);
+    if (rank_files_are_there(a, path)) return source_open_ranks(a, path, progress, out);
     if (!file_is_dir(path) && torch_is_file(path))
         return drv_fail(DRV_E_DATA,
                 "\"%s\" is one file of torch.save, whose optimizer state numbers parameters instead of naming them; save it by torch.distributed.checkpoint, or give "

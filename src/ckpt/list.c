@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/file.h"
 #include "ckpt/ckpt.h"
 
 int64_t ckpt_step_of(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = path_name(path);
     int64_t step;
     if (!str_starts(name, "step-") || strspn(name + 5, "0123456789") != strlen(name + 5)) return -1;
     return str_to_i64(name + 5, &step) ? step : -1;

@@ -52,8 +52,7 @@ static drv_status open_model_folder(arena *a, const char *path, model_source *ou
     return DRV_OK;
 }
 
-static bool is_gguf(arena *a, const char *path) {
-    (void)a;
+static bool is_gguf(arena *a DRV_UNUSED, const char *path) {
     return !file_is_dir(path) && gguf_is_gguf(path);
 }
 
@@ -66,6 +65,14 @@ static drv_status open_gguf_folder(arena *a, const char *path, model_source *out
     return model_source_open_gguf(a, path_join(a, path, SOURCE_GGUF), out);
 }
 
+static drv_status open_dcp(arena *a, const char *path, model_source *out) {
+    return source_open_dcp(a, path, NULL, out);
+}
+
+static drv_status open_ranks(arena *a, const char *path, model_source *out) {
+    return source_open_ranks(a, path, NULL, out);
+}
+
 static bool is_torch_folder(arena *a, const char *path) {
     return model_source_is_torch_folder(a, path, "pytorch_model");
 }
@@ -76,10 +83,8 @@ static drv_status open_torch_folder(arena *a, const char *path, model_source *ou
     return DRV_OK;
 }
 
-static bool is_torch_file(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/');
-    (void)a;
-    return !file_is_dir(path) && !str_starts(slash ? slash + 1 : path, "consolidated.") &&
+static bool is_torch_file(arena *a DRV_UNUSED, const char *path) {
+    return !file_is_dir(path) && !str_starts(path_name(path), "consolidated.") &&
            torch_is_file(path);
 }
 
@@ -91,8 +96,8 @@ static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
 } formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
-        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, source_open_dcp},
-        {rank_files_are_there, source_open_ranks}, {is_torch_folder, open_torch_folder},
+        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, open_dcp},
+        {rank_files_are_there, open_ranks}, {is_torch_folder, open_torch_folder},
         {model_source_is_meta_folder, model_source_open_meta}, {is_torch_file, open_torch_file}};
 
 // Common formats that drover does not read, and advice for each.
@@ -133,7 +138,7 @@ const char *model_source_foreign(arena *a, const char *folder) {
 }
 
 static drv_status refuse_file(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = path_name(path);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (strcmp(name, refused[i].file) == 0)
             return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[i].advice);
@@ -243,17 +248,15 @@ drv_status model_source_files(arena *a, const model_source *s, ckpt_carried **li
     return model_folder_files(a, s->folder, list, n);
 }
 
-static drv_status read_joined_raw(const model_source *s, const source_tensor *t, int64_t row,
-        int64_t n, void *out) {
+static drv_status read_joined_raw(const model_source *s DRV_UNUSED, const source_tensor *t,
+        int64_t row, int64_t n, void *out) {
     const joined_tensor *from = t->origin;
-    (void)s;
     return from->source->reader->read_raw(from->source, from->tensor, row, n, out);
 }
 
-static drv_status read_joined_f32(const model_source *s, const source_tensor *t, int64_t row,
-        int64_t n, float *out) {
+static drv_status read_joined_f32(const model_source *s DRV_UNUSED, const source_tensor *t,
+        int64_t row, int64_t n, float *out) {
     const joined_tensor *from = t->origin;
-    (void)s;
     return read_f32(from->source, from->tensor, row, n, out);
 }
 

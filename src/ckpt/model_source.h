@@ -71,6 +71,13 @@ DRV_CHECKED drv_status model_source_open_with(arena *a, const char *path, const 
 // Opens the tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out);
+// Reads the index of a model of several files: its weight_map, which the caller owns, after a
+// failure as well, and the files that it names, each once, in the order of their names.
+DRV_CHECKED drv_status model_index_read(arena *a, const char *index, json_t **map,
+        const char ***paths, int *n);
+// Checks that every tensor is in the file that weight_map names, and in no other.
+DRV_CHECKED drv_status model_index_check(const char *index, json_t *map,
+        const model_source *source);
 // Opens the tensors of WHICH.bin, or of the files of its index, which torch.save wrote.
 DRV_CHECKED drv_status model_source_open_torch_folder(arena *a, const char *path, const char *which,
         model_source *out);

@@ -134,11 +134,7 @@ static drv_status write_config(const model_source *s, out_folder *o, st_type typ
     const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
     if (json_object_get(config, "dtype")) json_object_del(config, "torch_dtype");
     json_object_set_new(config, key, json_string(model_torch_type(type)));
-    char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    drv_status status = out_folder_put(o, "config.json", text, strlen(text));
-    free(text);
-    json_decref(config);
-    return status;
+    return out_folder_put_json(o, "config.json", config, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 }
 
 static drv_status write_files(arena *a, const model_source *s, const model_write_opts *opts,
@@ -182,11 +178,7 @@ static drv_status write_trainer(const foreign_progress *p, out_folder *o) {
     json_object_set_new(json, "rows_taken", json_of_count(p->samples));
     json_object_set_new(json, "tokens", json_of_count(p->tokens));
     json_object_set_new(json, "learning_rate", json_of_f64(p->learning_rate));
-    char *text = json_print(json, JSON_INDENT(2));
-    json_decref(json);
-    const drv_status status = out_folder_put(o, "trainer.json", text, strlen(text));
-    free(text);
-    return status;
+    return out_folder_put_json(o, "trainer.json", json, JSON_INDENT(2));
 }
 
 // One file, in the types that a run resumes from.

@@ -70,6 +70,14 @@ drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t
     return out_stream_close(&s, status);
 }
 
+drv_status out_folder_put_json(out_folder *o, const char *name, json_t *value, size_t flags) {
+    str text = {0};
+    json_print_to(&text, value, flags);
+    const drv_status status = out_folder_put(o, name, text.p, text.n);
+    str_free(&text);
+    return status;
+}
+
 drv_status out_folder_sync(out_folder *o) {
     for (int i = 0; i < o->n; i++) {
         const char *path = path_join(o->a, o->tmp, o->files[i].name);
@@ -93,12 +101,6 @@ drv_status out_folder_manifest(out_folder *o, int64_t step) {
 }
 
 // --- into place
-static const char *parent_of(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (!slash) return ".";
-    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
-}
-
 static void forget(out_folder *o) {
     free(o->files);
     o->files = NULL;
@@ -113,7 +115,7 @@ static drv_status rename_to(const char *from, const char *to) {
 drv_status out_folder_commit(out_folder *o, const char *path) {
     DRV_TRY(rename_to(o->tmp, path));
     forget(o);
-    return file_sync_dir(parent_of(o->a, path));
+    return file_sync_dir(path_parent(o->a, path));
 }
 
 // Weights, and what is said of these weights alone.

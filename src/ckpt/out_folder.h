@@ -3,6 +3,7 @@
 // written.
 #pragma once
 #include "base/file.h"
+#include "base/json.h"
 
 typedef struct written_file {
     const char *name;
@@ -26,6 +27,9 @@ void out_folder_follow(arena *a, const char *path, out_folder *out);
 void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]);
 // Writes a whole file.
 DRV_CHECKED drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t n);
+// Writes JSON, by the flags of json_print, and takes over (decrefs) the value.
+DRV_CHECKED drv_status out_folder_put_json(out_folder *o, const char *name, json_t *value,
+        size_t flags);
 // Syncs all files and the folder.
 DRV_CHECKED drv_status out_folder_sync(out_folder *o);
 // Writes and syncs a checkpoint's manifest.json: size and hash of every file so far. Call it after

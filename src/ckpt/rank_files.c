@@ -92,7 +92,7 @@ static const char *file_in(arena *a, const char *dir) {
 static const char *alone_in(arena *a, const char *dir) {
     const char *file = file_is_dir(dir) ? file_in(a, dir) : NULL;
     if (!file) return NULL;
-    const char *name = strrchr(file, '/') + 1;
+    const char *name = path_name(file);
     const bool is_one = strcmp(name, "model_optim_rng.pt") == 0 ||
                         strcmp(name, NEMO_WEIGHTS) == 0 || strstr(name, "consumed_samples=");
     return is_one ? file : NULL;
@@ -247,9 +247,7 @@ static drv_status count_shards(arena *a, const char *dir, const char *after, int
 
 drv_status rank_files_shards(arena *a, const rank_files *files, int rank, const char ***out,
         int *count) {
-    const char *file = files->file[rank], *slash = strrchr(file, '/'),
-               *name = slash ? slash + 1 : file,
-               *folder = arena_strndup(a, file, (size_t)(name - file - 1));
+    const char *file = files->file[rank], *name = path_name(file), *folder = path_parent(a, file);
     const bool is_lightning = str_ends(name, ".ckpt");
     const char *after = is_lightning ? "" : strstr(name, "_tp_rank_"), *dir;
     *count = 0;

@@ -186,18 +186,11 @@ drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file
 }
 
 static drv_status read_at(const st_file *f, int64_t offset, int64_t n, void *out) {
-    for (int64_t done = 0; done < n;) {
-        const ssize_t got = pread(f->fd, (char *)out + done, (size_t)(n - done), offset + done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\": %s", f->path, strerror(errno));
-        if (got == 0)
-            return drv_fail(DRV_E_IO,
-                    "\"%s\" ends at byte %lld: it was shortened while it was read", f->path,
-                    (long long)(offset + done));
-        done += got;
-    }
-    return DRV_OK;
+    const int64_t got = file_read_at(f->fd, out, n, offset);
+    if (got == n) return DRV_OK;
+    if (errno) return file_fail("read", f->path);
+    return drv_fail(DRV_E_IO, "\"%s\" ends at byte %lld: it was shortened while it was read",
+            f->path, (long long)(offset + got));
 }
 
 static drv_status open_header(arena *a, int64_t n_file, st_file *f) {
@@ -304,34 +297,27 @@ int64_t st_entry_bytes(const st_entry *e) {
     return st_type_bytes(e->type) * st_entry_elements(e);
 }
 
-// The name comes from a file, so any byte in it has to be escaped for JSON.
-static void put_name(const char *name, str *out) {
-    json_t *text = json_string(name);
-    char *quoted = json_dumps(text, JSON_ENCODE_ANY);
-    str_puts(out, quoted);
-    free(quoted);
-    json_decref(text);
-}
-
 void st_header(const st_entry *entries, int n_entries, str *out) {
-    str h = {0};
-    str_puts(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
+    str header = {0};
+    str_puts(&header, "{\"__metadata__\":{\"format\":\"pt\"}");
     int64_t at = 0;
     for (int i = 0; i < n_entries; i++) {
         const int64_t bytes = st_entry_bytes(&entries[i]);
-        str_puts(&h, ",");
-        put_name(entries[i].name, &h);
-        str_printf(&h, ":{\"dtype\":\"%s\",\"shape\":[%lld", st_type_name(entries[i].type),
+        str_puts(&header, ",");
+        // The name comes from a file, so any byte in it has to be escaped.
+        json_print_to(&header, json_string(entries[i].name), JSON_ENCODE_ANY);
+        str_printf(&header, ":{\"dtype\":\"%s\",\"shape\":[%lld", st_type_name(entries[i].type),
                 (long long)entries[i].dim[0]);
-        if (entries[i].n_dims == 2) str_printf(&h, ",%lld", (long long)entries[i].dim[1]);
-        str_printf(&h, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + bytes));
+        if (entries[i].n_dims == 2) str_printf(&header, ",%lld", (long long)entries[i].dim[1]);
+        str_printf(&header, "],\"data_offsets\":[%lld,%lld]}", (long long)at,
+                (long long)(at + bytes));
         at += bytes;
     }
-    str_puts(&h, "}");
-    while (h.n % 8)
-        str_puts(&h, " ");
-    uint64_t length = h.n;
+    str_puts(&header, "}");
+    while (header.n % 8)
+        str_puts(&header, " ");
+    uint64_t length = header.n;
     str_add(out, &length, 8);
-    str_add(out, h.p, h.n);
-    str_free(&h);
+    str_add(out, header.p, header.n);
+    str_free(&header);
 }

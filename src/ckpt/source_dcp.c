@@ -164,7 +164,7 @@ static drv_status read_args(dcp_reading *r, json_t **out) {
     return status;
 }
 
-static drv_status open_all(dcp_reading *r, const char *config_file, model_source *out) {
+static drv_status open_all(dcp_reading *r, const char *config_file) {
     foreign_model *m = r->m;
     const char *file = path_join(m->a, r->folder, ".metadata");
     char *bytes;
@@ -184,8 +184,7 @@ static drv_status open_all(dcp_reading *r, const char *config_file, model_source
     DRV_TRY(read_args(r, &own));
     DRV_TRY(foreign_config(m, config_file, own));
     m->tensors = ARENA_ARRAY(m->a, foreign_tensor, r->metadata.n + 1);
-    DRV_TRY(r->progress ? dcp_add_optimizer(r) : add_tensors(r));
-    return foreign_source(m, out);
+    return r->progress ? dcp_add_optimizer(r) : add_tensors(r);
 }
 
 // --- which folder
@@ -224,7 +223,7 @@ bool source_is_dcp(arena *a, const char *path) {
     return file_is_dir(path) && folder_of(a, path) != NULL;
 }
 
-static drv_status open_source(arena *a, const char *path, foreign_progress *progress,
+drv_status source_open_dcp(arena *a, const char *path, foreign_progress *progress,
         model_source *out) {
     foreign_model *m = ARENA_NEW(a, foreign_model);
     dcp_reading r = {.m = m, .folder = folder_of(a, path), .parts = {.a = a}, .progress = progress};
@@ -232,19 +231,5 @@ static drv_status open_source(arena *a, const char *path, foreign_progress *prog
             .path = arena_strdup(a, path),
             .folder = arena_strdup(a, path),
             .format = "a checkpoint of torch.distributed.checkpoint"};
-    const drv_status status = open_all(&r, out->config_file, out);
-    if (status != DRV_OK) {
-        foreign_model_close(m);
-        *out = (model_source){.path = m->path};
-    }
-    return status;
-}
-
-drv_status source_open_dcp(arena *a, const char *path, model_source *out) {
-    return open_source(a, path, NULL, out);
-}
-
-drv_status source_open_dcp_optimizer(arena *a, const char *path, model_source *out,
-        foreign_progress *progress) {
-    return open_source(a, path, progress, out);
+    return foreign_source(m, open_all(&r, out->config_file), out);
 }

@@ -4,8 +4,7 @@
 #include "ckpt/foreign_state.h"
 
 bool source_is_dcp(arena *a, const char *path);
-// `out` has the config_file that was given, if any.
-DRV_CHECKED drv_status source_open_dcp(arena *a, const char *path, model_source *out);
-// Opens the optimizer's tensors instead, and returns the progress of the run.
-DRV_CHECKED drv_status source_open_dcp_optimizer(arena *a, const char *path, model_source *out,
-        foreign_progress *progress);
+// `out` has the config_file that was given, if any. `progress`: opens the optimizer's tensors, and
+// sets the progress of the run; NULL: opens the weights.
+DRV_CHECKED drv_status source_open_dcp(arena *a, const char *path, foreign_progress *progress,
+        model_source *out);

@@ -3,15 +3,14 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_python.h"
 #include "ckpt/model_source.h"
 
 typedef struct folder {
     arena *a;
-    const char *path;
+    const char *path, *index;
+    json_t *map; // weight_map of the index; NULL: there is one file
     st_file *files;
     int n;
-    name_map by_path; // of the files
 } folder;
 
 // The type of a source tensor's `origin`.
@@ -20,88 +19,106 @@ typedef struct stored {
     const st_tensor *tensor;
 } stored;
 
-// --- the files
-static drv_status add_file(folder *f, const char *path) {
-    DRV_TRY(st_open(f->a, path, &f->files[f->n]));
-    name_map_set(&f->by_path, f->files[f->n].path, &f->files[f->n]);
-    f->n++;
-    return DRV_OK;
+// --- the index
+static int by_text(const void *x, const void *y) {
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
-// One entry of weight_map: the tensor has to be in the file that it names.
-static drv_status add_indexed(folder *f, const char *index, const char *tensor,
-        const json_t *entry) {
-    const char *name = json_string_value(entry);
-    if (!name || !*name || strchr(name, '/'))
-        return drv_fail(DRV_E_DATA, "%s: weight_map of \"%.80s\" is not a file name", index,
-                tensor);
-    const char *path = path_join(f->a, f->path, name);
-    if (!name_map_get(&f->by_path, path)) {
-        if (!file_exists(path))
-            return drv_fail(DRV_E_DATA, "%s: weight_map names \"%.80s\", which is not there", index,
-                    name);
-        DRV_TRY(add_file(f, path));
-    }
-    if (st_find(name_map_get(&f->by_path, path), tensor)) return DRV_OK;
-    return drv_fail(DRV_E_DATA,
-            "%s: weight_map has \"%.80s\" in %s, but that file does not contain it", index, tensor,
-            name);
-}
-
-// Every tensor of the files is where the index says, and nowhere else.
-static drv_status check_index(const folder *f, const char *index, const json_t *map) {
-    for (int i = 0; i < f->n; i++)
-        for (int k = 0; k < f->files[i].n; k++) {
-            const char *name = f->files[i].tensors[k].name;
-            const char *file = json_string_value(json_object_get(map, name));
-            if (!file)
-                return drv_fail(DRV_E_DATA, "%s: weight_map leaves out \"%.80s\" of %s", index,
-                        name, f->files[i].path);
-            if (strcmp(path_join(f->a, f->path, file), f->files[i].path) != 0)
-                return drv_fail(DRV_E_DATA, "%s: tensor \"%.80s\" is in %s too, not only in %s",
-                        index, name, f->files[i].path, file);
-        }
-    return DRV_OK;
-}
-
-static int by_path(const void *x, const void *y) {
-    return strcmp(((const st_file *)x)->path, ((const st_file *)y)->path);
-}
-
-static drv_status add_by_index(folder *f, const char *index, const json_t *root) {
-    const json_t *map = json_object_get(root, "weight_map");
+static drv_status list_files(arena *a, const char *index, const json_t *map, const char ***paths,
+        int *n_paths) {
+    const char *tensor;
+    json_t *entry;
+    int n_all = 0;
     if (!json_is_object(map) || json_object_size(map) == 0)
         return drv_fail(DRV_E_DATA,
                 "%s: weight_map is %s, expected an object from tensor to file name", index,
                 !map                  ? "missing"
                 : json_is_object(map) ? "empty"
                                       : "not an object");
-    f->files = ARENA_ARRAY(f->a, st_file, json_object_size(map));
+    const char **all = *paths = ARENA_ARRAY(a, const char *, json_object_size(map));
+    json_object_foreach((json_t *)(uintptr_t)map, tensor, entry) {
+        const char *name = json_string_value(entry);
+        if (!name || !*name || strchr(name, '/'))
+            return drv_fail(DRV_E_DATA, "%s: weight_map of \"%.80s\" is not a file name", index,
+                    tensor);
+        all[n_all++] = name;
+    }
+    qsort(all, (size_t)n_all, sizeof *all, by_text);
+    *n_paths = 0;
+    for (int i = 0; i < n_all; i++) {
+        const char *path = path_join(a, path_parent(a, index), all[i]);
+        if (*n_paths && strcmp(path, all[*n_paths - 1]) == 0) continue;
+        if (!file_exists(path))
+            return drv_fail(DRV_E_DATA, "%s: weight_map names \"%.80s\", which is not there", index,
+                    all[i]);
+        all[(*n_paths)++] = path;
+    }
+    return DRV_OK;
+}
+
+drv_status model_index_read(arena *a, const char *index, json_t **map, const char ***paths,
+        int *n) {
+    json_t *root;
+    DRV_TRY(json_read_file(index, &root));
+    *map = json_incref(json_object_get(root, "weight_map"));
+    json_decref(root);
+    return list_files(a, index, *map, paths, n);
+}
+
+static bool has_tensor(const model_source *s, const char *name) {
+    int i = 0;
+    while (i < s->n && strcmp(s->tensors[i].name, name) != 0)
+        i++;
+    return i < s->n;
+}
+
+drv_status model_index_check(const char *index, json_t *map, const model_source *source) {
     const char *tensor;
     json_t *entry;
-    json_object_foreach((json_t *)(uintptr_t)map, tensor, entry) {
-        DRV_TRY(add_indexed(f, index, tensor, entry));
+    for (int i = 0; i < source->n; i++) {
+        const char *name = source->tensors[i].name, *path = source->tensors[i].file;
+        const char *file = json_string_value(json_object_get(map, name));
+        if (!file)
+            return drv_fail(DRV_E_DATA, "%s: weight_map leaves out \"%.80s\" of %s", index, name,
+                    path);
+        if (strcmp(file, path_name(path)) != 0)
+            return drv_fail(DRV_E_DATA, "%s: tensor \"%.80s\" is in %s too, not only in %s", index,
+                    name, path, file);
     }
-    DRV_TRY(check_index(f, index, map));
-    qsort(f->files, (size_t)f->n, sizeof *f->files, by_path); // by_path map is not used any more
+    if ((size_t)source->n == json_object_size(map)) return DRV_OK;
+    json_object_foreach(map, tensor, entry) {
+        if (!has_tensor(source, tensor))
+            return drv_fail(DRV_E_DATA,
+                    "%s: weight_map has \"%.80s\" in %s, but that file does not contain it", index,
+                    tensor, json_string_value(entry));
+    }
+    return DRV_OK;
+}
+
+// --- the files
+static drv_status add_file(folder *f, const char *path) {
+    DRV_TRY(st_open(f->a, path, &f->files[f->n]));
+    f->n++;
     return DRV_OK;
 }
 
 static drv_status open_files(folder *f, const char *which) {
     char *one = arena_printf(f->a, "%s/%s.safetensors", f->path, which);
-    char *index = arena_printf(f->a, "%s/%s.safetensors.index.json", f->path, which);
+    const char **paths;
+    int n;
+    f->index = arena_printf(f->a, "%s/%s.safetensors.index.json", f->path, which);
     if (file_exists(one)) {
         f->files = ARENA_NEW(f->a, st_file);
         return add_file(f, one);
     }
-    if (!file_exists(index))
+    if (!file_exists(f->index))
         return drv_fail(DRV_E_DATA, "\"%s\" has neither %s.safetensors nor its index", f->path,
                 which);
-    json_t *root;
-    DRV_TRY(json_read_file(index, &root));
-    drv_status status = add_by_index(f, index, root);
-    json_decref(root);
-    return status;
+    DRV_TRY(model_index_read(f->a, f->index, &f->map, &paths, &n));
+    f->files = ARENA_ARRAY(f->a, st_file, n);
+    for (int i = 0; i < n; i++)
+        DRV_TRY(add_file(f, paths[i]));
+    return DRV_OK;
 }
 
 // --- the source
@@ -120,17 +137,15 @@ static source_tensor as_source(arena *a, const st_file *file, const st_tensor *t
     return out;
 }
 
-static drv_status read_raw(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        void *out) {
+static drv_status read_raw(const model_source *s DRV_UNUSED, const source_tensor *t, int64_t row,
+        int64_t n, void *out) {
     const stored *from = t->origin;
-    (void)s;
     return st_read_raw(from->file, from->tensor, row * t->row_bytes, n * t->row_bytes, out);
 }
 
-static drv_status read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        float *out) {
+static drv_status read_f32(const model_source *s DRV_UNUSED, const source_tensor *t, int64_t row,
+        int64_t n, float *out) {
     const stored *from = t->origin;
-    (void)s;
     return st_read_f32(from->file, from->tensor, row * t->cols, n * t->cols, out);
 }
 
@@ -151,6 +166,7 @@ static void close_folder(model_source *s) {
     folder *f = s->state;
     for (int i = 0; i < f->n; i++)
         st_close(&f->files[i]);
+    json_decref(f->map);
 }
 
 static const source_reader folder_reader = {.format = "a Hugging Face folder",
@@ -161,17 +177,13 @@ static const source_reader folder_reader = {.format = "a Hugging Face folder",
 drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out) {
     folder *files = ARENA_NEW(a, folder);
-    *files = (folder){.a = a, .path = arena_strdup(a, path), .by_path = {.a = a}};
+    *files = (folder){.a = a, .path = arena_strdup(a, path)};
     *out = (model_source){.path = files->path,
             .folder = files->path,
             .reader = &folder_reader,
             .by_name = {.a = a},
             .state = files};
     drv_status status = open_files(files, which);
-    if (status != DRV_OK) {
-        model_source_close(out);
-        return status;
-    }
     int n = 0;
     for (int i = 0; i < files->n; i++)
         n += files->files[i].n;
@@ -182,5 +194,7 @@ drv_status model_source_open_folder(arena *a, const char *path, const char *whic
             *t = as_source(a, &files->files[i], &files->files[i].tensors[k]);
             name_map_set(&out->by_name, t->name, t);
         }
-    return DRV_OK;
+    if (status == DRV_OK && files->map) status = model_index_check(files->index, files->map, out);
+    if (status != DRV_OK) model_source_close(out);
+    return status;
 }

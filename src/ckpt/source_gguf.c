@@ -186,10 +186,8 @@ static drv_status read_files(arena *a, const model_source *source, ckpt_carried 
     *list = ARENA_ARRAY(a, ckpt_carried, 3);
     *n_out = 0;
     DRV_TRY(llama_generation_json(&gguf->file, &gguf->meta, &generation));
-    char *dump = json_dumps(generation, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    str_printf(&text, "%s\n", dump);
-    free(dump);
-    json_decref(generation);
+    json_print_to(&text, generation, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    str_puts(&text, "\n");
     (*list)[(*n_out)++] = carried(a, "generation_config.json", &text);
     DRV_TRY(vocabulary_read(a, &gguf->file, &v, &found));
     if (!found) return DRV_OK;

@@ -3,7 +3,6 @@
 // parallelism, and params.json. A matrix is joined along its rows or its columns; rows of q and k
 // have the two halves of each rotary pair side by side, as GGUF has them.
 // Legend: m the source's own, p its params, s the source, t a tensor of it, n rows, o an origin.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,11 +198,10 @@ static drv_status read_columns(const meta_origin *o, int64_t row, int64_t n, int
     return DRV_OK;
 }
 
-static drv_status read_raw(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        void *out) {
+static drv_status read_raw(const model_source *s DRV_UNUSED, const source_tensor *t, int64_t row,
+        int64_t n, void *out) {
     const meta_origin *o = t->origin;
     unsigned char *bytes = out;
-    (void)s;
     if (o->join == BY_COLUMNS) return read_columns(o, row, n, t->row_bytes, out);
     if (o->join != BY_ROWS_INTERLEAVED) return read_rows(o, row, n, out);
     for (int64_t i = 0; i < n; i++)

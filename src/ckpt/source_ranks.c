@@ -194,37 +194,16 @@ static drv_status open_weights(rank_joining *j, const char *config_file) {
     return find_copies(j);
 }
 
-// Returns the folder that has config.json and a tokenizer.
-static const char *folder_of(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (file_is_dir(path)) return arena_strdup(a, path);
-    return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
-}
-
-// `progress`: the source is the optimizer's state; NULL: the weights.
-static drv_status open_source(arena *a, const char *path, model_source *out,
-        foreign_progress *progress) {
+drv_status source_open_ranks(arena *a, const char *path, foreign_progress *progress,
+        model_source *out) {
     foreign_model *m = ARENA_NEW(a, foreign_model);
     rank_joining j = {.m = m, .by_name = {.a = a}};
+    path = arena_strdup(a, path);
     *m = (foreign_model){.a = a,
-            .path = arena_strdup(a, path),
-            .folder = folder_of(a, path),
+            .path = path,
+            .folder = path_folder(a, path),
             .format = "a checkpoint of tensor and pipeline ranks"};
     drv_status status = open_weights(&j, out->config_file);
     if (status == DRV_OK && progress) status = ranks_optimizer_read(&j, progress);
-    if (status == DRV_OK) status = foreign_source(m, out);
-    if (status != DRV_OK) {
-        foreign_model_close(m);
-        *out = (model_source){.path = m->path};
-    }
-    return status;
-}
-
-drv_status source_open_ranks(arena *a, const char *path, model_source *out) {
-    return open_source(a, path, out, NULL);
-}
-
-drv_status source_open_ranks_optimizer(arena *a, const char *path, model_source *out,
-        foreign_progress *progress) {
-    return open_source(a, path, out, progress);
+    return foreign_source(m, status, out);
 }

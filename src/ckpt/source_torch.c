@@ -1,17 +1,17 @@
 // Files of torch.save as sources: one file, or a folder with pytorch_model.bin or the files of its
 // index.
 // Legend: s the source, t a tensor of it, n rows or files, f a torch file.
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_python.h"
 #include "ckpt/model_source.h"
 #include "pickle/torch_file.h"
 
 typedef struct torch_source {
     arena *a;
     const char *folder; // of config.json and the tokenizer
+    const char *index;
+    json_t *map; // weight_map of the index; NULL: there is one file
     torch_file *files;
     int n;
 } torch_source;
@@ -23,10 +23,9 @@ typedef struct torch_origin {
 } torch_origin;
 
 // --- reading
-static drv_status read_raw(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
-        void *out) {
+static drv_status read_raw(const model_source *s DRV_UNUSED, const source_tensor *t, int64_t row,
+        int64_t n, void *out) {
     const torch_origin *from = t->origin;
-    (void)s;
     return torch_read(from->file, from->tensor, row * t->cols, n * t->cols, out);
 }
 
@@ -34,6 +33,7 @@ static void close_torch(model_source *s) {
     torch_source *torch = s->state;
     for (int i = 0; i < torch->n; i++)
         torch_close(&torch->files[i]);
+    json_decref(torch->map);
 }
 
 static const source_reader torch_reader = {.format = "a file of torch.save",
@@ -88,6 +88,7 @@ static drv_status list_tensors(torch_source *torch, model_source *out) {
         for (int k = 0; k < torch->files[i].n; k++)
             out->tensors[out->n++] =
                     as_source(torch->a, &torch->files[i], &torch->files[i].tensors[k]);
+    if (torch->map) DRV_TRY(model_index_check(torch->index, torch->map, out));
     take_off_prefix(out);
     for (int i = 0; i < out->n; i++) {
         const source_tensor *t = &out->tensors[i], *other = model_source_find(out, t->name);
@@ -173,66 +174,18 @@ drv_status model_source_open_torch(arena *a, const char *path, const char *key, 
 }
 
 // --- folders
-static int by_text(const void *x, const void *y) {
-    return strcmp(*(const char *const *)x, *(const char *const *)y);
-}
-
-// Opens the files that weight_map of an index names, each once, in the order of their names.
-static drv_status open_indexed(torch_source *torch, const char *index, const json_t *root) {
-    const json_t *map = json_object_get(root, "weight_map");
-    const char *tensor;
-    json_t *entry;
-    int n = 0;
-    if (!json_is_object(map) || json_object_size(map) == 0)
-        return drv_fail(DRV_E_DATA, "%s: weight_map is not an object from tensor to file name",
-                index);
-    const char **names = ARENA_ARRAY(torch->a, const char *, json_object_size(map));
-    json_object_foreach((json_t *)(uintptr_t)map, tensor, entry) {
-        const char *name = json_string_value(entry);
-        if (!name || !*name || strchr(name, '/'))
-            return drv_fail(DRV_E_DATA, "%s: weight_map of \"%.80s\" is not a file name", index,
-                    tensor);
-        names[n++] = name;
-    }
-    qsort(names, (size_t)n, sizeof *names, by_text);
-    torch->files = ARENA_ARRAY(torch->a, torch_file, n);
-    for (int i = 0; i < n; i++) {
-        if (i && strcmp(names[i], names[i - 1]) == 0) continue;
-        const char *path = path_join(torch->a, torch->folder, names[i]);
-        DRV_TRY(torch_open(torch->a, path, NULL, &torch->files[torch->n]));
-        torch->n++;
-    }
-    return DRV_OK;
-}
-
-// Every tensor is in the file that the index names, and the index names every tensor.
-static drv_status check_index(const torch_source *torch, const char *index, const json_t *root) {
-    const json_t *map = json_object_get(root, "weight_map");
-    size_t n = 0;
-    for (int i = 0; i < torch->n; i++)
-        for (int k = 0; k < torch->files[i].n; k++, n++) {
-            const char *name = torch->files[i].tensors[k].name, *path = torch->files[i].part.path;
-            const char *file = json_string_value(json_object_get(map, name));
-            if (!file || strcmp(path_join(torch->a, torch->folder, file), path) != 0)
-                return drv_fail(DRV_E_DATA, "%s: weight_map does not have \"%.80s\" in %s", index,
-                        name, path);
-        }
-    if (n == json_object_size(map)) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: weight_map names %zu tensors, but the files have %zu", index,
-            json_object_size(map), n);
-}
-
 static drv_status open_files(torch_source *torch, const char *which) {
     arena *a = torch->a;
     const char *one = arena_printf(a, "%s/%s.bin", torch->folder, which);
-    const char *index = arena_printf(a, "%s/%s.bin.index.json", torch->folder, which);
+    const char **paths;
+    int n;
     if (file_exists(one)) return open_file(torch, one, NULL);
-    json_t *root;
-    DRV_TRY(json_read_file(index, &root));
-    drv_status status = open_indexed(torch, index, root);
-    if (status == DRV_OK) status = check_index(torch, index, root);
-    json_decref(root);
-    return status;
+    torch->index = arena_printf(a, "%s/%s.bin.index.json", torch->folder, which);
+    DRV_TRY(model_index_read(a, torch->index, &torch->map, &paths, &n));
+    torch->files = ARENA_ARRAY(a, torch_file, n);
+    for (; torch->n < n; torch->n++)
+        DRV_TRY(torch_open(a, paths[torch->n], NULL, &torch->files[torch->n]));
+    return DRV_OK;
 }
 
 drv_status model_source_open_torch_folder(arena *a, const char *path, const char *which,

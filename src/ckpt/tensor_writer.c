@@ -2,7 +2,6 @@
 // held back.
 #include "ckpt/tensor_writer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -44,12 +43,8 @@ drv_status tensor_shards_index(const tensor_shards *s, out_folder *o) {
         }
     json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total,
             "weight_map", map);
-    char *text = json_dumps(index, JSON_INDENT(2) | JSON_SORT_KEYS);
     const char *name = arena_printf(s->a, "%s.safetensors.index.json", s->name);
-    drv_status status = out_folder_put(o, name, text, strlen(text));
-    free(text);
-    json_decref(index);
-    return status;
+    return out_folder_put_json(o, name, index, JSON_INDENT(2) | JSON_SORT_KEYS);
 }
 
 // --- a stream of bytes

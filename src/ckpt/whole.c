@@ -162,13 +162,11 @@ static drv_status hash_range(int fd, const listed_file *f, int64_t first, int64_
     XXH128_canonical_t canonical;
     XXH3_128bits_reset(state);
     for (int64_t at = first; at < first + n;) {
-        const int64_t left = first + n - at;
+        const int64_t left = first + n - at, want = left < PIECE ? left : PIECE;
         if (heeds_stops) DRV_TRY(stop_check("a checkpoint was checked"));
-        const ssize_t got = pread(fd, piece, (size_t)(left < PIECE ? left : PIECE), at);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\": %s", f->path, strerror(errno));
-        if (got == 0) return drv_fail(DRV_E_DATA, "%s: shortened while it was read", f->path);
+        const int64_t got = file_read_at(fd, piece, want, at);
+        if (got < want && errno) return file_fail("read", f->path);
+        if (got < want) return drv_fail(DRV_E_DATA, "%s: shortened while it was read", f->path);
         XXH3_128bits_update(state, piece, (size_t)got);
         at += got;
     }

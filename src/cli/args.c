@@ -4,7 +4,7 @@
 #include "base/parallel.h"
 #include "cli/cli.h"
 
-static const cli_option *find(const verb *v, const char *name) {
+const cli_option *cli_find_option(const verb *v, const char *name) {
     for (int i = 0; i < v->n_options; i++)
         if (strcmp(v->options[i].name, name) == 0) return &v->options[i];
     return NULL;
@@ -16,7 +16,7 @@ static const char *takers(arena *a, const verb *parent, const char *option) {
     const char *list[16], *text = "";
     int n = 0;
     for (int i = 0; parent && i < parent->n_subverbs && n < 16; i++)
-        if (find(&parent->subverbs[i], option)) list[n++] = parent->subverbs[i].name;
+        if (cli_find_option(&parent->subverbs[i], option)) list[n++] = parent->subverbs[i].name;
     for (int i = 0; i < n; i++)
         text = arena_printf(a, "%s%s%s %s", text,
                 i == 0      ? ""
@@ -62,7 +62,7 @@ static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, 
     const char *eq = str_starts(argv[*i], "--") ? strchr(argv[*i], '=') : NULL;
     const char *name = eq ? arena_strndup(a, argv[*i], (size_t)(eq - argv[*i])) : argv[*i];
     const char *value = eq ? eq + 1 : NULL;
-    const cli_option *o = find(args->verb, name);
+    const cli_option *o = cli_find_option(args->verb, name);
     if (!o) return unknown_option(a, args, name);
     if (!o->value) {
         if (value) return drv_fail(DRV_E_USAGE, "%s: %s takes no value", args->name, name);
@@ -88,7 +88,7 @@ static bool was_given(const cli_args *args, const char *name) {
 // Returns the first word of `list` that was given as an option; NULL: none was.
 static const char *first_given(arena *a, const cli_args *args, const char *list) {
     for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));) {
-        DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+        DRV_ASSERT(cli_find_option(args->verb, name), "%s has no option %s", args->name, name);
         if (was_given(args, name)) return name;
     }
     return NULL;
@@ -96,8 +96,7 @@ static const char *first_given(arena *a, const cli_args *args, const char *list)
 
 // An empty number or size is refused where it is read, with a better message.
 static bool is_number(const cli_option *o) {
-    return strcmp(o->value, "N") == 0 || strcmp(o->value, "X") == 0 ||
-           strcmp(o->value, "SIZE") == 0;
+    return STR_ONE_OF(o->value, "N", "X", "SIZE");
 }
 
 // Makes "--text or --choices" from "--text --choices".
@@ -128,7 +127,7 @@ static bool may_be_empty(const verb *v, const cli_option *o) {
 static drv_status check_options(arena *a, const cli_args *args) {
     const verb *v = args->verb;
     for (int i = 0; i < args->n_options; i++) {
-        const cli_option *o = find(v, args->option[i].name);
+        const cli_option *o = cli_find_option(v, args->option[i].name);
         if (o->value && !*args->option[i].value && !may_be_empty(v, o))
             return drv_fail(DRV_E_USAGE, "%s: %s is empty, expected %s", args->name, o->name,
                     o->value);
@@ -177,14 +176,14 @@ drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc,
 }
 
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise) {
-    DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+    DRV_ASSERT(cli_find_option(args->verb, name), "%s has no option %s", args->name, name);
     for (int i = 0; i < args->n_options; i++)
         if (strcmp(args->option[i].name, name) == 0) return args->option[i].value;
     return otherwise;
 }
 
 bool cli_has(const cli_args *args, const char *name) {
-    DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+    DRV_ASSERT(cli_find_option(args->verb, name), "%s has no option %s", args->name, name);
     return was_given(args, name);
 }
 
@@ -235,7 +234,7 @@ drv_status cli_set_threads(const cli_args *args) {
 }
 
 const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n) {
-    DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+    DRV_ASSERT(cli_find_option(args->verb, name), "%s has no option %s", args->name, name);
     const char **list = ARENA_ARRAY(a, const char *, args->n_options + 1);
     *n = 0;
     for (int i = 0; i < args->n_options; i++)

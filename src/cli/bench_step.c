@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/parallel.h"
 #include "base/str.h"

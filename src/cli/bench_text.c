@@ -1,7 +1,6 @@
 // drover bench tokenizer and data: time how fast text becomes ids, and a data set.
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"

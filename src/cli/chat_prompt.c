@@ -18,8 +18,7 @@
 static volatile sig_atomic_t interrupted;
 static int wake[2];
 
-static void on_interrupt(int number) {
-    (void)number;
+static void on_interrupt(int number DRV_UNUSED) {
     const int saved = errno;
     interrupted = 1;
     const ssize_t written = write(wake[1], "", 1);
@@ -43,8 +42,7 @@ static void forget_interrupt(void) {
         continue;
 }
 
-bool chat_prompt_interrupted(void *ctx) {
-    (void)ctx;
+bool chat_prompt_interrupted(void *ctx DRV_UNUSED) {
     return interrupted;
 }
 
@@ -108,20 +106,16 @@ static void set_system(prompt *p, const char *text) {
     log_info(*text ? "the system message is changed" : "there is no system message now");
 }
 
-static void reset(prompt *p, const char *text) {
-    (void)text;
+static void reset(prompt *p, const char *text DRV_UNUSED) {
     conversation_reset(p->c);
     log_info("the conversation starts over");
 }
 
-static void help(prompt *p, const char *text) {
-    (void)p;
-    (void)text;
+static void help(prompt *p DRV_UNUSED, const char *text DRV_UNUSED) {
     log_info("%s", CHAT_COMMANDS_HELP);
 }
 
-static void leave(prompt *p, const char *text) {
-    (void)text;
+static void leave(prompt *p, const char *text DRV_UNUSED) {
     p->leave = true;
 }
 

@@ -74,10 +74,9 @@ static drv_status show_folder(arena *a, const char *path, const char *key, json_
 }
 
 static drv_status show(arena *a, const char *path, const char *key, json_t *list, int *n) {
-    const char *slash = strrchr(path, '/');
     if (!file_exists(path) || file_is_dir(path)) return show_folder(a, path, key, list, n);
     *n = 1;
-    return show_torch(a, path, slash ? slash + 1 : path, key, list);
+    return show_torch(a, path, path_name(path), key, list);
 }
 
 drv_status ckpt_show(arena *a, const cli_args *args) {

@@ -78,6 +78,8 @@ struct cli_args {
 // or empty value, or an option that has no effect with the others.
 DRV_CHECKED drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc,
         char **argv, cli_args *out);
+// Returns the option of that name which a verb takes; NULL: it takes none.
+const cli_option *cli_find_option(const verb *v, const char *name);
 // Returns the value of an option, or `otherwise` when it was not given.
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise);
 bool cli_has(const cli_args *args, const char *name);

@@ -3,7 +3,6 @@
 #include "cli/conversation.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "cli/generate_args.h"
 #include "data/sft/turn_end.h"

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/data_look.h"
-#include "data/set/build.h"
 #include "data/set/pair_marks.h"
 
 static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
@@ -77,8 +76,7 @@ static drv_status print_info_json(const cli_args *args, const dataset *set) {
     return DRV_OK;
 }
 
-static drv_status data_info(arena *a, const cli_args *args, const dataset *set) {
-    (void)a;
+static drv_status data_info(arena *a DRV_UNUSED, const cli_args *args, const dataset *set) {
     const dataset_about *about = &set->about;
     int64_t row;
     DRV_TRY(row_tokens(args, &row));

@@ -1,6 +1,5 @@
 // drover doctor: describes this machine and how drover uses it.
 #include <stdio.h>
-#include <string.h>
 #include <sys/sysinfo.h>
 
 #include "backend/backend.h"
@@ -115,9 +114,7 @@ static void print_text(arena *a, const machine *m) {
 }
 
 static drv_status check_platform(const char *platform) {
-    static const char *const platforms[] = {"cuda", "rocm", "tpu", "neuron"};
-    for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++)
-        if (strcmp(platform, platforms[i]) == 0) return DRV_OK;
+    if (STR_ONE_OF(platform, "cuda", "rocm", "tpu", "neuron")) return DRV_OK;
     return drv_fail(DRV_E_USAGE, "doctor: platform \"%s\", expected cuda, rocm, tpu or neuron",
             platform);
 }

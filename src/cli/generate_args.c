@@ -66,8 +66,7 @@ drv_status generation_read(arena *a, const cli_args *args, generator_opts *model
     return DRV_OK;
 }
 
-void generation_print(void *ctx, const char *text, size_t n) {
-    (void)ctx;
+void generation_print(void *ctx DRV_UNUSED, const char *text, size_t n) {
     fwrite(text, 1, n, stdout);
     fflush(stdout);
 }

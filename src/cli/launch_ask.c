@@ -2,8 +2,6 @@
 #include "cli/launch_ask.h"
 
 #include <math.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -18,15 +16,10 @@ static const char *asks_with(const job_record *record) {
     return job_is_slurm(record) ? "squeue" : job_program(record);
 }
 
-static bool takes_run_dir(const cli_args *args) {
-    for (int i = 0; i < args->verb->n_options; i++)
-        if (strcmp(args->verb->options[i].name, "--run-dir") == 0) return true;
-    return false;
-}
-
 // Returns where the run directory is seen from here, if it is seen at all.
 static const char *find_run_dir(arena *a, const cli_args *args, const job_record *record) {
-    const char *given = takes_run_dir(args) ? cli_get(args, "--run-dir", NULL) : NULL;
+    const char *given =
+            cli_find_option(args->verb, "--run-dir") ? cli_get(args, "--run-dir", NULL) : NULL;
     if (given || !record->run_dir) return given;
     if (*record->run_dir == '/') return record->run_dir;
     if (record->mount) return path_join(a, record->mount, record->run_dir);
@@ -148,28 +141,20 @@ static const char *scheduler_words(arena *a, const asked_job *job) {
             *s->where ? " on " : "", s->where, *s->why ? ": " : "", s->why);
 }
 
-static json_t *text_json(const char *text) {
-    json_t *value = text && *text ? json_string(text) : NULL;
-    return value ? value : json_null();
-}
-
 static json_t *run_json(const run_status *s) {
     json_t *o = json_object();
     json_object_set_new(o, "state", json_string(run_state_name(s->state)));
-    json_object_set_new(o, "end", text_json(run_end_name(s->end)));
+    json_object_set_new(o, "end", json_of_words(run_end_name(s->end)));
     json_object_set_new(o, "step", json_integer(s->step));
     json_object_set_new(o, "steps", json_integer(s->steps));
     json_object_set_new(o, "attempt", json_integer(s->attempt));
-    json_object_set_new(o, "saved_step",
-            s->saved_step >= 0 ? json_integer(s->saved_step) : json_null());
+    json_object_set_new(o, "saved_step", json_of_count(s->saved_step));
     json_object_set_new(o, "time", json_real(s->time));
-    json_object_set_new(o, "status",
-            s->exit_status >= 0 ? json_integer(s->exit_status) : json_null());
-    json_object_set_new(o, "cause", text_json(s->cause));
-    json_object_set_new(o, "message", text_json(s->message));
-    json_object_set_new(o, "failed_rank",
-            s->failed_rank >= 0 ? json_integer(s->failed_rank) : json_null());
-    json_object_set_new(o, "failed_host", text_json(s->failed_host));
+    json_object_set_new(o, "status", json_of_count(s->exit_status));
+    json_object_set_new(o, "cause", json_of_words(s->cause));
+    json_object_set_new(o, "message", json_of_words(s->message));
+    json_object_set_new(o, "failed_rank", json_of_count(s->failed_rank));
+    json_object_set_new(o, "failed_host", json_of_words(s->failed_host));
     return o;
 }
 
@@ -177,10 +162,10 @@ static void print_json(const asked_job *job) {
     const job_state *s = &job->state;
     json_t *o = json_object(), *scheduler = json_object();
     json_object_set_new(scheduler, "asked", json_boolean(job->is_known));
-    json_object_set_new(scheduler, "state", text_json(job_phase_name(s->phase)));
-    json_object_set_new(scheduler, "why", text_json(s->why));
-    json_object_set_new(scheduler, "where", text_json(s->where));
-    json_object_set_new(scheduler, "id", text_json(s->id));
+    json_object_set_new(scheduler, "state", json_of_words(job_phase_name(s->phase)));
+    json_object_set_new(scheduler, "why", json_of_words(s->why));
+    json_object_set_new(scheduler, "where", json_of_words(s->where));
+    json_object_set_new(scheduler, "id", json_of_words(s->id));
     json_object_set_new(o, "name", json_string(job->record.name));
     json_object_set_new(o, "kind", json_string(job->record.kind->name));
     json_object_set_new(o, "state", json_string(verdict(job)));
@@ -209,8 +194,7 @@ drv_status launch_run_status(arena *a, const cli_args *args) {
 }
 
 // --- logs
-void launch_print_bytes(void *ctx, const char *bytes, size_t n) {
-    (void)ctx;
+void launch_print_bytes(void *ctx DRV_UNUSED, const char *bytes, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const unsigned char byte = (unsigned char)bytes[i];
         putchar(byte < ' ' && byte != '\n' && byte != '\t' ? '?' : byte == 0x7F ? '?' : byte);
@@ -218,15 +202,9 @@ void launch_print_bytes(void *ctx, const char *bytes, size_t n) {
 }
 
 static drv_status print_file(arena *a, const char *path, int n_lines) {
-    int fd;
-    int64_t size;
-    DRV_TRY(file_open_regular(path, &fd, &size));
-    const size_t n = (size_t)(size < TAIL_BYTES ? size : TAIL_BYTES);
-    char *text = arena_alloc(a, n + 1);
-    const ssize_t got = pread(fd, text, n, (off_t)(size - (int64_t)n));
-    close(fd);
-    if (got < 0) return file_fail("read", path);
-    const size_t end = (size_t)got;
+    char *text;
+    size_t end;
+    DRV_TRY(file_read_tail(a, path, TAIL_BYTES, &text, &end));
     size_t from = end;
     for (int seen = 0; from > 0; from--)
         if (text[from - 1] == '\n' && from < end && ++seen == n_lines) break;

@@ -1,5 +1,4 @@
 // drover launch stop and clean: a job ends with a save; what it made is removed, after a list.
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,9 +16,7 @@ enum { MORE_S = 60, FIRST_TURN_MS = 200, TURN_MS = 2000 };
 static const char *line_of(arena *a, const program_words *words) {
     str line = {0};
     shell_words(&line, words->words, words->n);
-    const char *text = arena_strdup(a, line.p);
-    str_free(&line);
-    return text;
+    return str_keep(a, &line);
 }
 
 static drv_status call(arena *a, const asked_job *job, program_words words) {

@@ -27,9 +27,7 @@ static const job_kind *find_kind(const cli_args *args) {
 }
 
 static bool takes(const cli_args *args, const char *option) {
-    for (int i = 0; i < args->verb->n_options; i++)
-        if (strcmp(args->verb->options[i].name, option) == 0) return true;
-    return false;
+    return cli_find_option(args->verb, option);
 }
 
 static const char *text_of(const cli_args *args, const char *option) {
@@ -50,13 +48,12 @@ static drv_status read_choice(const cli_args *args, const char *option, const ch
 static drv_status read_work(const cli_args *args, job_work *out) {
     static const char *const names[] = {"train", "compile", "data"};
     const char *value = cli_get(args, "--job", "train");
-    for (int i = 0; i < 3; i++)
-        if (strcmp(value, names[i]) == 0) {
-            *out = (job_work)i;
-            return DRV_OK;
-        }
-    return drv_fail(DRV_E_USAGE, "%s: --job \"%s\", expected train, compile or data", args->name,
-            value);
+    const int index = str_index(value, names, 3);
+    if (index < 0)
+        return drv_fail(DRV_E_USAGE, "%s: --job \"%s\", expected train, compile or data",
+                args->name, value);
+    *out = (job_work)index;
+    return DRV_OK;
 }
 
 static drv_status check_node_launch(const cli_args *args, const job_spec *spec,
@@ -222,7 +219,6 @@ static int health_port(const run_config *cfg) {
 
 // The config, with its bytes, or the words of data work.
 static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
-    static const char *const verbs[] = {"data", "tokenizer", "model", "ckpt"};
     size_t n_bytes;
     char *text;
     spec->sets = cli_get_all(a, args, "--set", &spec->n_sets);
@@ -231,8 +227,7 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
             return drv_fail(DRV_E_USAGE, "%s: --set changes no data, expected none", args->name);
         spec->words = (const char *const *)args->positional;
         spec->n_words = args->n_positional;
-        for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-            if (strcmp(args->positional[0], verbs[i]) == 0) return DRV_OK;
+        if (STR_ONE_OF(args->positional[0], "data", "tokenizer", "model", "ckpt")) return DRV_OK;
         return drv_fail(DRV_E_USAGE,
                 "%s: --job data runs \"drover %s\", expected data, tokenizer, model or ckpt",
                 args->name, args->positional[0]);
@@ -269,9 +264,7 @@ static const char *command_of(arena *a, const cli_args *args) {
     shell_words(&line, (const char *const *)args->positional, args->n_positional);
     for (size_t i = 0; i < line.n; i++)
         if ((unsigned char)line.p[i] < ' ' || line.p[i] == 0x7F) line.p[i] = '?';
-    const char *text = arena_strdup(a, line.p);
-    str_free(&line);
-    return text;
+    return str_keep(a, &line);
 }
 
 static const char *default_name(arena *a, const job_spec *spec) {

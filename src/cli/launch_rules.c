@@ -1,8 +1,6 @@
 // The options of drover launch node that say what follows a failure.
 #include "cli/launch_rules.h"
 
-#include <string.h>
-
 #include "base/str.h"
 #include "launch/nodes.h"
 
@@ -31,11 +29,10 @@ drv_status launch_read_rules(const cli_args *args, int n_nodes, recovery_rules *
 
 drv_status launch_read_preflight(const cli_args *args, preflight_use *out) {
     const char *value = cli_get(args, "--preflight", preflight_words[PREFLIGHT_OFF]);
-    for (int i = 0; i < N_PREFLIGHT_USES; i++)
-        if (strcmp(value, preflight_words[i]) == 0) {
-            *out = (preflight_use)i;
-            return DRV_OK;
-        }
-    return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
-            args->name, value);
+    const int index = str_index(value, preflight_words, N_PREFLIGHT_USES);
+    if (index < 0)
+        return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
+                args->name, value);
+    *out = (preflight_use)index;
+    return DRV_OK;
 }

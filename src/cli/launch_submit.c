@@ -1,6 +1,5 @@
 // After the files are made: what to do next, or doing it, by the scheduler's own programs.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -123,14 +122,11 @@ static drv_status make_secret(arena *a, const job_record *record, const char *su
     json_t *secret = json_pack("{s:s,s:s,s:{s:s,s:{s:s,s:s}},s:s,s:{s:s}}", "apiVersion", "v1",
             "kind", "Secret", "metadata", "name", name, "labels", "app.kubernetes.io/name",
             "drover", JOB_LABEL, record->name, "type", "Opaque", "stringData", key, text);
-    char *json = json_print(secret, JSON_COMPACT);
+    char *json = json_print_in(a, secret, JSON_COMPACT);
     const str input = {.p = json, .n = strlen(json)};
     program_add_word(&create, "create"), program_add_word(&create, "-f"),
             program_add_word(&create, "-");
-    const drv_status status = must_run(a, &create, &input, &end);
-    free(json);
-    json_decref(secret);
-    return status;
+    return must_run(a, &create, &input, &end);
 }
 
 // "123" or "123;CLUSTER", as sbatch --parsable prints it.

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/exit_status.h"
@@ -49,10 +48,6 @@ static void open_standard_files(void) {
             _exit(1);
 }
 
-static bool is_one_of(const char *arg, const char *x, const char *y, const char *z) {
-    return strcmp(arg, x) == 0 || strcmp(arg, y) == 0 || strcmp(arg, z) == 0;
-}
-
 static drv_status run_verb(arena *a, int argc, char **argv) {
     const verb *parent = NULL, *v;
     cli_args args;
@@ -62,7 +57,7 @@ static drv_status run_verb(arena *a, int argc, char **argv) {
             cli_print_help(stderr, NULL, v);
             return drv_fail(DRV_E_USAGE, "%s: the subverb is missing", v->name);
         }
-        if (is_one_of(argv[1], "--help", "-h", "help")) return cli_help(1, argv);
+        if (STR_ONE_OF(argv[1], "--help", "-h", "help")) return cli_help(1, argv);
         parent = v;
         DRV_TRY(cli_find_verb(parent, argv[1], &v));
         argc--, argv++;
@@ -76,8 +71,8 @@ static drv_status run_verb(arena *a, int argc, char **argv) {
 }
 
 static drv_status run(arena *a, int argc, char **argv) {
-    if (is_one_of(argv[0], "help", "--help", "-h")) return cli_help(argc - 1, argv + 1);
-    if (!is_one_of(argv[0], "version", "--version", "-V")) return run_verb(a, argc, argv);
+    if (STR_ONE_OF(argv[0], "help", "--help", "-h")) return cli_help(argc - 1, argv + 1);
+    if (!STR_ONE_OF(argv[0], "version", "--version", "-V")) return run_verb(a, argc, argv);
     puts(drover_version());
     return DRV_OK;
 }

@@ -142,9 +142,7 @@ static const char *without_token(arena *a, const push_opts *o, const char *text)
     str out = {0};
     if (!o->link.token || !strstr(text, o->link.token)) return text;
     str_replace(&out, text, strlen(text), o->link.token, "***");
-    const char *kept = arena_strdup(a, out.p);
-    str_free(&out);
-    return kept;
+    return str_keep(a, &out);
 }
 
 static drv_status failure_without_token(arena *a, const push_opts *o, drv_status status) {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/log.h"
 #include "search/host_profile.h"
 #include "search/layout_search.h"
 

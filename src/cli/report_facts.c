@@ -1,7 +1,6 @@
 // Finds the plan of a run and its keys, and samples its newest checkpoint.
 #include "cli/report_facts.h"
 
-#include "base/log.h"
 #include "cli/run_about.h"
 #include "infer/generate.h"
 #include "search/run_plan.h"
@@ -15,8 +14,7 @@ report_facts report_facts_find(arena *a, const char *run_dir) {
     str text = {0};
     if (!run_about_config(a, run_dir, &cfg)) return facts;
     config_print_changed(&cfg, &text);
-    facts.config = arena_strdup(a, text.n ? text.p : "");
-    str_free(&text);
+    facts.config = str_keep(a, &text);
     run_plan made;
     if (run_plan_make(a, &cfg, &made) != DRV_OK) return facts;
     facts.rank_bytes = (double)run_plan_needs(&made);
@@ -28,7 +26,7 @@ report_facts report_facts_find(arena *a, const char *run_dir) {
 // --- samples
 static drv_status write_samples(generator *gen, arena *a, const char **texts, int64_t n) {
     id_list ids = {0};
-    const int32_t bos = tokenizer_bos(generator_tokenizer(gen));
+    const int32_t bos = tokenizer_role(generator_tokenizer(gen), ROLE_BOS);
     int64_t tokens = generator_context(gen) - 1;
     if (tokens > SAMPLE_TOKENS) tokens = SAMPLE_TOKENS;
     id_list_add(&ids, bos >= 0 ? bos : 0);

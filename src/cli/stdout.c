@@ -25,8 +25,7 @@ static _Noreturn void give_up(int error) {
 }
 
 // Writes all bytes, or ends the program.
-static ssize_t write_all(void *cookie, const char *bytes, size_t n) {
-    (void)cookie;
+static ssize_t write_all(void *cookie DRV_UNUSED, const char *bytes, size_t n) {
     for (size_t done = 0; done < n;) {
         const ssize_t k = write(STDOUT_FILENO, bytes + done, n - done);
         if (k >= 0) {

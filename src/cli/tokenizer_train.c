@@ -14,12 +14,6 @@
 
 static const char default_eos[] = "<|endoftext|>";
 
-static bool is_listed(const char *const *list, int n, const char *text) {
-    for (int i = 0; i < n; i++)
-        if (strcmp(list[i], text) == 0) return true;
-    return false;
-}
-
 static drv_status check_special(const char *option, const char *text) {
     if (utf8_valid(text, strlen(text))) return DRV_OK;
     return drv_fail(DRV_E_USAGE, "tokenizer train: %s is \"%s\", which is not UTF-8", option, text);
@@ -44,7 +38,7 @@ static drv_status choose_specials(arena *a, const cli_args *args, const chat_for
     const bool lists_specials = n_specials > 0;
     for (int i = 0; i < n_specials; i++) {
         DRV_TRY(check_special("--special", named[i]));
-        if (is_listed(list, i, named[i]))
+        if (str_index(named[i], list, i) >= 0)
             return drv_fail(DRV_E_USAGE, "tokenizer train: --special \"%s\" is given twice",
                     named[i]);
         list[i] = named[i];
@@ -54,14 +48,16 @@ static drv_status choose_specials(arena *a, const cli_args *args, const chat_for
         opts->role[role] = cli_get(args, option, default_role(role, chat, lists_specials));
         if (!opts->role[role]) continue;
         DRV_TRY(check_special(option, opts->role[role]));
-        if (!is_listed(list, n_specials, opts->role[role])) list[n_specials++] = opts->role[role];
+        if (str_index(opts->role[role], list, n_specials) < 0)
+            list[n_specials++] = opts->role[role];
     }
     for (int i = 0; chat && i < MAX_CHAT_MARKERS && chat->markers[i]; i++)
-        if (!is_listed(list, n_specials, chat->markers[i])) list[n_specials++] = chat->markers[i];
+        if (str_index(chat->markers[i], list, n_specials) < 0)
+            list[n_specials++] = chat->markers[i];
     opts->begin_with_bos = opts->role[ROLE_BOS] != NULL;
     for (token_role role = 0; role < N_TOKEN_ROLES; role++)
         for (const char *const *name = token_role_names(role); !opts->role[role] && *name; name++)
-            if (is_listed(list, n_specials, *name)) opts->role[role] = *name;
+            if (str_index(*name, list, n_specials) >= 0) opts->role[role] = *name;
     opts->specials = list;
     opts->n_specials = n_specials;
     return DRV_OK;
@@ -97,8 +93,7 @@ static drv_status read_next(void *ctx) {
     return text_batch_read(next->batch, next->r);
 }
 
-static const char *count_text(void *ctx, const text_piece *p, int i, int thread) {
-    (void)i;
+static const char *count_text(void *ctx, const text_piece *p, int i DRV_UNUSED, int thread) {
     bpe_trainer_add(ctx, p, thread);
     return NULL;
 }
@@ -158,9 +153,7 @@ static drv_status read_options(arena *a, const cli_args *args, const chat_form *
 }
 
 static int id_of(const bpe_trainer_opts *o, const char *special) {
-    for (int id = 0; special && id < o->n_specials; id++)
-        if (strcmp(o->specials[id], special) == 0) return id;
-    return -1;
+    return str_index(special, o->specials, o->n_specials);
 }
 
 static drv_status write_chat(const bpe_trainer_opts *o, const chat_form *chat, const char *out) {

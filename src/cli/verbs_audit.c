@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/log.h"
 #include "cli/cli.h"
 #include "train/audit.h"
 

@@ -5,7 +5,6 @@
 
 #include "cli/cli.h"
 #include "config/old_keys.h"
-#include "data/set/dataset.h"
 #include "programs/programs.h"
 #include "train/run_inputs.h"
 #include "translate/translate.h"

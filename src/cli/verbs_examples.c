@@ -12,9 +12,8 @@ static void print_line(const char *name, const char *text) {
     printf("%-22s%.*s\n", name, (int)strcspn(text, "\n"), text);
 }
 
-static drv_status run(arena *a, const cli_args *args) {
+static drv_status run(arena *a DRV_UNUSED, const cli_args *args) {
     str names = {0};
-    (void)a;
     const char *name = args->n_positional ? args->positional[0] : NULL;
     for (int i = 0; example_configs[i][0]; i++) {
         const char *its = example_configs[i][0], *text = example_configs[i][1];

@@ -126,7 +126,7 @@ static drv_status prepare(arena *a, const generator_opts *model, generate_call *
     const str *prompt = call->prompt;
     DRV_TRY(generator_open(a, model, &call->generator));
     DRV_TRY(generator_encode(call->generator, prompt->p, prompt->n, true, &call->ids));
-    const int32_t bos = tokenizer_bos(generator_tokenizer(call->generator));
+    const int32_t bos = tokenizer_role(generator_tokenizer(call->generator), ROLE_BOS);
     if (call->ids.n == 0) id_list_add(&call->ids, bos >= 0 ? bos : 0);
     DRV_TRY(fit_context(call));
     return generator_load(call->generator, call->ids.n + call->opts.max_tokens);

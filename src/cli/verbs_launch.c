@@ -190,8 +190,7 @@ static drv_status run_node(arena *a, const cli_args *args) {
     return job.node == 0 ? launch_head(a, &job) : launch_member(a, &job);
 }
 
-static drv_status run_agent(arena *a, const cli_args *args) {
-    (void)a;
+static drv_status run_agent(arena *a DRV_UNUSED, const cli_args *args) {
     return launch_agent((const char *const *)args->positional, args->n_positional);
 }
 

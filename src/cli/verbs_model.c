@@ -1,8 +1,8 @@
 // drover model: downloads a model, or publishes one.
 #include <stdio.h>
-#include <string.h>
 
 #include "base/log.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "cli/fetch.h"
 #include "cli/generate_args.h"
@@ -12,9 +12,7 @@
 static drv_status model_get(arena *a, const cli_args *args) {
     const char *spec = args->positional[0];
     if (str_starts(spec, "hf:")) spec += 3;
-    const char *slash = strrchr(spec, '/');
-    const char *out =
-            cli_get(args, "--out", arena_printf(a, "models/%s", slash ? slash + 1 : spec));
+    const char *out = cli_get(args, "--out", arena_printf(a, "models/%s", path_name(spec)));
     fetch_opts o;
     download *list;
     int n;

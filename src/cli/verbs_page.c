@@ -7,10 +7,9 @@
 
 enum { LOOK_US = 200000 };
 
-static drv_status run_page(arena *a, const cli_args *args) {
+static drv_status run_page(arena *a DRV_UNUSED, const cli_args *args) {
     const char *password_file = cli_get(args, "--password-file", NULL);
     void *page = NULL;
-    (void)a;
     if (!password_file)
         return drv_fail(DRV_E_USAGE,
                 "page: --password-file is missing: a file with the password, 16 letters or more");

@@ -229,8 +229,7 @@ static void print_plan_json(const plan_report *report) {
         json_object_set_new(all, "mfu", json_real(d->mfu));
     }
     json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
-    json_object_set_new(all, "refused",
-            report->refused ? json_string(report->refused) : json_null());
+    json_object_set_new(all, "refused", json_of_text(report->refused));
     cli_puts_json(all, json_dumps(all, 0));
 }
 

@@ -1,5 +1,4 @@
 // drover top: shows runs while they go on, on a live screen, as text or as JSON.
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/round.h"
 #include "comm/comm_internal.h"
 #include "comm/join.h"
 #include "ir/wire.h"

@@ -181,9 +181,7 @@ static drv_status advance(comm *c, comm_transfer *list, int n, bool wait, bool *
 }
 
 // MPI cannot cancel them reliably; the memory stays until the process ends, which is soon.
-static void cancel(comm *c, comm_transfer *list, int n) {
-    (void)c, (void)list, (void)n;
-}
+static void cancel(comm *c DRV_UNUSED, comm_transfer *list DRV_UNUSED, int n DRV_UNUSED) {}
 
 // After a failure MPI_Finalize would never return, so the process ends without it.
 static void finish(comm *c, bool has_failed_) {

@@ -135,8 +135,7 @@ static void wake(comm *c) {
     wake_all(c->state);
 }
 
-static void leave(comm *c, bool failed) {
-    (void)failed;
+static void leave(comm *c, bool failed DRV_UNUSED) {
     hub *h = c->state;
     const rank_status last = comm_status_now(c);
     pthread_mutex_lock(&h->lock);

@@ -169,8 +169,7 @@ static drv_status apply_given(arena *a, int begin, int end, run_config *cfg) {
 
 // "runs/" and the name of the file without folder and ending.
 static const char *default_run_dir(arena *a, const run_config *cfg) {
-    const char *base = cfg->file ? cfg->file : "run.yaml", *slash = strrchr(base, '/');
-    if (slash) base = slash + 1;
+    const char *base = path_name(cfg->file ? cfg->file : "run.yaml");
     const char *dot = strrchr(base, '.');
     const int n = dot && dot > base ? (int)(dot - base) : (int)strlen(base);
     return arena_printf(a, "runs/%.*s", n, base);

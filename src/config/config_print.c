@@ -9,9 +9,7 @@
 
 enum { HELP_COLUMN = 40 };
 
-// Opens the sections of `path` that `last` is not in, and returns the name of the key itself;
-// *depth is how many sections it is in.
-static const char *open_sections(const char *last, const char *path, str *out, int *depth) {
+const char *key_open_sections(const char *last, const char *path, str *out, int *depth) {
     const char *name = path, *dot;
     bool same = true;
     for (*depth = 0; (dot = strchr(name, '.')); (*depth)++, name = dot + 1) {
@@ -35,7 +33,7 @@ void config_print(const run_config *cfg, bool with_help, str *out) {
         const char *path;
         int depth;
         const key *k = key_of_index(a, i, &table, &path);
-        const char *name = open_sections(last, path, out, &depth);
+        const char *name = key_open_sections(last, path, out, &depth);
         const size_t start = out->n;
         str_printf(out, "%*s%s: ", 2 * depth, "", name);
         k->type->print(k, (const char *)cfg + table->offset, out);
@@ -55,9 +53,7 @@ const char *config_key_text(arena *a, const run_config *cfg, int i, const char *
     const key *k = key_of_index(a, i, &table, path);
     str out = {0};
     k->type->print(k, (const char *)cfg + table->offset, &out);
-    const char *text = arena_strndup(a, out.p, out.n);
-    str_free(&out);
-    return text;
+    return str_keep(a, &out);
 }
 
 // The default as the key's type prints it: "3.0e-4" and 0.0003 are the same.
@@ -93,10 +89,9 @@ static bool load_untouched(arena *a, const run_config *cfg, run_config *out) {
 static bool is_untouched(const char *path, const key *k, const key_table *table,
         const run_config *cfg, const run_config *untouched) {
     // Those that a run has by its tokenizer and its own name.
-    static const char *const own[] = {"model.bos_token_id", "model.eos_token_id",
-            "model.pad_token_id", "run_dir"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(path, own[i]) == 0) return true;
+    if (STR_ONE_OF(path, "model.bos_token_id", "model.eos_token_id", "model.pad_token_id",
+                "run_dir"))
+        return true;
     str now = {0}, then = {0};
     k->type->print(k, (const char *)cfg + table->offset, &now);
     if (untouched) k->type->print(k, (const char *)untouched + table->offset, &then);
@@ -126,12 +121,9 @@ void config_print_changed(const run_config *cfg, str *out) {
 }
 
 static bool is_of_host(const char *path) {
-    static const char *const paths[] = {"model.from", "tokenizer", "data.train", "data.valid",
-            "lora.adapter", "pjrt.plugin", "run_dir", "training.status_dir", "training.threads",
-            "training.http", "training.http_metrics_token_file"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (strcmp(path, paths[i]) == 0) return true;
-    return false;
+    return STR_ONE_OF(path, "model.from", "tokenizer", "data.train", "data.valid", "lora.adapter",
+            "pjrt.plugin", "run_dir", "training.status_dir", "training.threads", "training.http",
+            "training.http_metrics_token_file");
 }
 
 void config_print_shared(const run_config *cfg, str *out) {

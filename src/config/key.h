@@ -79,3 +79,6 @@ int key_count(void); // of all tables together
 // Key `i` of all tables in order; *path (NULL is allowed) gets its path with the prefix, in `a`.
 const key *key_of_index(arena *a, int i, const key_table **table, const char **path);
 int key_find(const char *path); // its index; -1: no key has this path
+// Prints as YAML the sections of `path` that `last`, the path before it, is not in, and returns the
+// name of the key itself; *depth is the number of its sections.
+const char *key_open_sections(const char *last, const char *path, str *out, int *depth);

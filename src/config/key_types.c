@@ -80,8 +80,7 @@ static void describe_choices(const key *k, str *out) {
 }
 
 // --- whole numbers
-static drv_status parse_int(arena *a, const key *k, const value *v, void *base) {
-    (void)a;
+static drv_status parse_int(arena *a DRV_UNUSED, const key *k, const value *v, void *base) {
     int64_t *out = field(k, base), x;
     if (v->kind == VALUE_NULL) {
         if (k->optional) *out = (int64_t)k->none;
@@ -131,8 +130,7 @@ static void expected_int(const key *k, str *out) {
 const key_type type_int = {parse_int, print_int, json_int, expected_int};
 
 // --- real numbers
-static drv_status parse_real(arena *a, const key *k, const value *v, void *base) {
-    (void)a;
+static drv_status parse_real(arena *a DRV_UNUSED, const key *k, const value *v, void *base) {
     double *out = field(k, base), x;
     if (v->kind == VALUE_NULL) {
         if (k->optional) *out = k->none;
@@ -162,8 +160,7 @@ static void expected_real(const key *k, str *out) {
 const key_type type_real = {parse_real, print_real, json_real_of, expected_real};
 
 // --- true or false
-static drv_status parse_bool(arena *a, const key *k, const value *v, void *base) {
-    (void)a;
+static drv_status parse_bool(arena *a DRV_UNUSED, const key *k, const value *v, void *base) {
     if (v->kind == VALUE_NULL) return DRV_OK;
     if (v->kind != VALUE_TEXT || v->string) return key_refuse(k, v);
     const bool yes = strcasecmp(v->text, "true") == 0;
@@ -180,8 +177,7 @@ static json_t *json_bool_of(const key *k, const void *base) {
     return json_boolean(*(const bool *)const_field(k, base));
 }
 
-static void expected_bool(const key *k, str *out) {
-    (void)k;
+static void expected_bool(const key *k DRV_UNUSED, str *out) {
     str_puts(out, "true or false");
 }
 
@@ -238,16 +234,14 @@ static void print_texts(const key *k, const void *base, str *out) {
     str_puts(out, "]");
 }
 
-static void expected_texts(const key *k, str *out) {
-    (void)k;
+static void expected_texts(const key *k DRV_UNUSED, str *out) {
     str_puts(out, "a text or a list of texts");
 }
 
 const key_type type_texts = {parse_texts, print_texts, NULL, expected_texts};
 
 // --- one of several names
-static drv_status parse_choice(arena *a, const key *k, const value *v, void *base) {
-    (void)a;
+static drv_status parse_choice(arena *a DRV_UNUSED, const key *k, const value *v, void *base) {
     int *out = field(k, base); // enums without negative values have the width of int
     if (v->kind == VALUE_NULL) {
         if (k->optional) *out = (int)k->none;
@@ -424,8 +418,7 @@ static void print_sources(const key *k, const void *base, str *out) {
     str_puts(out, "]");
 }
 
-static void expected_sources(const key *k, str *out) {
-    (void)k;
+static void expected_sources(const key *k DRV_UNUSED, str *out) {
     str_puts(out, "the prefix of a data set, or a list of prefixes and {prefix, weight}");
 }
 

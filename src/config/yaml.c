@@ -24,7 +24,6 @@ static const char *where(const yaml_walk *w, const yaml_node_t *node) {
 static drv_status read_node(yaml_walk *w, int id, int depth, value *v);
 
 static drv_status read_scalar(yaml_walk *w, const yaml_node_t *node, value *v) {
-    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
     const char *text = (const char *)node->data.scalar.value;
     const size_t n = node->data.scalar.length;
     if (memchr(text, 0, n))
@@ -32,9 +31,9 @@ static drv_status read_scalar(yaml_walk *w, const yaml_node_t *node, value *v) {
                 v->path);
     v->kind = VALUE_TEXT;
     v->text = arena_strndup(w->a, text, n);
-    if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
-        for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++)
-            if (strcmp(text, nulls[i]) == 0) v->kind = VALUE_NULL;
+    if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+            STR_ONE_OF(text, "", "~", "null", "Null", "NULL"))
+        v->kind = VALUE_NULL;
     return DRV_OK;
 }
 

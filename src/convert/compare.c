@@ -305,6 +305,6 @@ json_t *comparison_json(const comparison *c, const char *a, const char *b) {
     json_object_set_new(o, "same_argmax", json_integer(c->same_top));
     if (c->effect > 0) json_object_set_new(o, "adapter_effect", json_of_f64(c->effect));
     json_object_set_new(o, "good", json_boolean(!c->problem));
-    json_object_set_new(o, "problem", c->problem ? json_string(c->problem) : json_null());
+    json_object_set_new(o, "problem", json_of_text(c->problem));
     return o;
 }

@@ -130,12 +130,8 @@ static drv_status prove_result(void *ctx, out_folder *o, bool *good) {
     DRV_TRY(status);
     p->result->compared = true;
     *good = !c->problem;
-    json_t *json = comparison_json(c, p->from_name, o->path);
-    char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-    status = out_folder_put(o, "verify.json", text, strlen(text));
-    free(text);
-    json_decref(json);
-    return status;
+    return out_folder_put_json(o, "verify.json", comparison_json(c, p->from_name, o->path),
+            JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 }
 
 static drv_status check_proof(const convert_result *result, const char *out) {
@@ -213,13 +209,11 @@ static char *training_figures(arena *a, const char *folder) {
         json_object_set(config, settings[i],
                 json_object_get(json_object_get(all, "config"), settings[i]));
     if (json_object_size(config)) json_object_set(figures, "config", config);
-    char *text = json_print(figures, JSON_INDENT(2)), *kept = NULL;
-    if (json_object_size(figures)) kept = arena_strdup(a, text);
-    free(text);
     json_decref(config);
-    json_decref(figures);
     json_decref(all);
-    return kept;
+    if (json_object_size(figures)) return json_print_in(a, figures, JSON_INDENT(2));
+    json_decref(figures);
+    return NULL;
 }
 
 // Lists the files that go with the weights.

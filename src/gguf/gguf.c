@@ -316,16 +316,11 @@ drv_status gguf_parse(arena *a, const char *path, const void *p, size_t n, gguf_
 
 // --- files
 static drv_status read_at(int fd, const char *path, int64_t offset, int64_t n, void *out) {
-    for (int64_t done = 0; done < n;) {
-        const ssize_t got = pread(fd, (char *)out + done, (size_t)(n - done), offset + done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", path, strerror(errno));
-        if (got == 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\": it ends at byte %lld, expected %lld",
-                    path, (long long)(offset + done), (long long)(offset + n));
-        done += got;
-    }
-    return DRV_OK;
+    const int64_t got = file_read_at(fd, out, n, offset);
+    if (got == n) return DRV_OK;
+    if (errno) return file_fail("read", path);
+    return drv_fail(DRV_E_IO, "could not read \"%s\": it ends at byte %lld, expected %lld", path,
+            (long long)(offset + got), (long long)(offset + n));
 }
 
 // Reads the beginning of the file, and more of it while the header is longer than what was read.

@@ -2,11 +2,9 @@
 // defaults are those of llama.cpp's loader (llama-model.cpp, models/llama.cpp).
 #include "gguf/llama_meta.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "gguf/llama_names.h"
 
 // Returns a key of the architecture: "llama.block_count". Overwritten 4 calls later in this thread.
 static const char *arch_key(const char *arch, const char *name) {

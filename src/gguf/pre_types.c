@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 #define TAIL       " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define TAIL_SLASH " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define WORD       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
@@ -19,59 +21,29 @@ static const char qwen2[] = WORD "\\p{N}|" TAIL;
 static const char tekken[] = CASES("") "\\p{N}|" TAIL_SLASH;
 static const char gpt4o[] = CASES("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "\\p{N}{1,3}|" TAIL_SLASH;
 
-// The known types; of those with the same meaning the first one's name is written.
+// The known types.
 static const pre_type types[] = {
-        {"gpt-2", NULL, false, false, false},
-        {"smollm", NULL, true, false, false},
-        {"llama-bpe", llama3, false, true, true},
-        {"dbrx", llama3, false, false, false},
-        {"qwen2", qwen2, false, false, false},
-        {"tekken", tekken, false, true, true},
-        {"gpt-4o", gpt4o, false, false, false},
-        {"default", NULL, false, false, false},
-        {"phi-2", NULL, false, false, false},
-        {"mpt", NULL, false, false, false},
-        {"olmo", NULL, false, false, false},
-        {"jais", NULL, false, false, false},
-        {"trillion", NULL, false, false, false},
-        {"granite-docling", NULL, false, false, false},
-        {"exaone4", NULL, false, false, false},
-        {"gigachat", NULL, false, false, false},
-        {"a.x-4.0", NULL, false, false, false},
-        {"mellum", NULL, false, false, false},
-        {"starcoder", NULL, true, false, false},
-        {"refact", NULL, true, false, false},
-        {"command-r", NULL, true, false, false},
-        {"codeshell", NULL, true, false, false},
-        {"exaone", NULL, true, false, false},
-        {"minerva-7b", NULL, true, false, false},
-        {"mellum2", NULL, true, false, false},
-        {"llama3", llama3, false, true, true},
-        {"llama-v3", llama3, false, true, true},
-        {"falcon3", llama3, false, true, true},
-        {"falcon-h1", llama3, false, true, true},
-        {"pixtral", llama3, false, true, true},
-        {"midm-2.0", llama3, false, true, true},
-        {"lfm2", llama3, false, true, true},
-        {"smaug-bpe", llama3, false, false, false},
-        {"chatglm-bpe", llama3, false, false, false},
-        {"glm4", llama3, false, false, false},
-        {"stablelm2", qwen2, false, false, false},
-        {"deepseek-r1-qwen", qwen2, false, false, false},
-        {"kormo", qwen2, false, false, false},
-        {"megrez", qwen2, false, false, false},
-        {"hunyuan", qwen2, false, false, false},
-        {"solar-open", qwen2, false, false, false},
-        {"grok-2", qwen2, false, false, false},
-        {"llama4", gpt4o, false, false, false},
-        {"kanana2", gpt4o, false, false, false},
-        {"talkie", gpt4o, false, false, false},
+        {"gpt-2", NULL, false, false, false,
+                {"default", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling",
+                        "exaone4", "gigachat", "a.x-4.0", "mellum"}},
+        {"smollm", NULL, true, false, false,
+                {"starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b",
+                        "mellum2"}},
+        {"llama-bpe", llama3, false, true, true,
+                {"llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"}},
+        {"dbrx", llama3, false, false, false, {"smaug-bpe", "chatglm-bpe", "glm4"}},
+        {"qwen2", qwen2, false, false, false,
+                {"stablelm2", "deepseek-r1-qwen", "kormo", "megrez", "hunyuan", "solar-open",
+                        "grok-2"}},
+        {"tekken", tekken, false, true, true, {NULL}},
+        {"gpt-4o", gpt4o, false, false, false, {"llama4", "kanana2", "talkie"}},
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
 const pre_type *pre_type_of(const char *name) {
     for (int i = 0; i < N_TYPES; i++)
-        if (strcmp(types[i].name, name) == 0) return &types[i];
+        if (strcmp(types[i].name, name) == 0 || str_index(name, types[i].others, N_OTHERS) >= 0)
+            return &types[i];
     return NULL;
 }
 
@@ -80,6 +52,9 @@ const char *pre_type_names(void) {
     size_t n = 0;
     for (int i = 0; i < N_TYPES; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", types[i].name);
+    for (int i = 0; i < N_TYPES; i++)
+        for (int k = 0; k < N_OTHERS && types[i].others[k]; k++)
+            n += (size_t)snprintf(text + n, sizeof text - n, ", %s", types[i].others[k]);
     return text;
 }
 

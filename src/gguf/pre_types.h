@@ -2,12 +2,15 @@
 #pragma once
 #include "base/json.h"
 
+enum { N_OTHERS = 11 };
+
 typedef struct pre_type {
-    const char *name;
-    const char *pattern; // of a Split; NULL: GPT-2's, built into ByteLevel
-    bool digits;         // first, every digit becomes a word of its own
-    bool ignore_merges;  // a word that is in the vocabulary is not merged
-    bool add_bos;        // if tokenizer.ggml.add_bos_token is absent
+    const char *name;             // the one that is written
+    const char *pattern;          // of a Split; NULL: GPT-2's, built into ByteLevel
+    bool digits;                  // first, every digit becomes a word of its own
+    bool ignore_merges;           // a word that is in the vocabulary is not merged
+    bool add_bos;                 // if tokenizer.ggml.add_bos_token is absent
+    const char *others[N_OTHERS]; // names with the same meaning
 } pre_type;
 
 // Returns a type by name; a missing name and "default" mean GPT-2's. NULL: not known.

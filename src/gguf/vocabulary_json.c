@@ -1,11 +1,9 @@
 // Makes tokenizer.json and tokenizer_config.json of a vocabulary. The large lists, vocabulary and
 // merges, are written as text; a tree of them would take ten times their size.
-#include <stdlib.h>
 #include <string.h>
 
 #include "gguf/vocabulary.h"
-
-#define SPACE_MARK "\xE2\x96\x81" // U+2581, which sentencepiece writes for a space
+#include "tok/model_file.h"
 
 // Returns whether a token is the filler of a row of the embedding, named by its number.
 static bool is_filler(const vocabulary *v, int64_t id) {
@@ -24,11 +22,7 @@ static bool is_added(const vocabulary *v, int64_t id) {
 }
 
 static void add_json(str *out, json_t *value) {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_INDENT(2));
-    DRV_ASSERT(text, "a part of tokenizer.json could not be built");
-    str_puts(out, text);
-    free(text);
-    json_decref(value);
+    json_print_to(out, value, JSON_ENCODE_ANY | JSON_INDENT(2));
 }
 
 static json_t *token_text(const vocabulary *v, int64_t id) {
@@ -132,26 +126,14 @@ static void add_model(const vocabulary *v, str *out) {
 // --- the settings
 // Returns Llama 2's normalizer: a space in front of each part between special tokens.
 static json_t *normalizer(const vocabulary *v) {
-    if (!v->sentencepiece) return json_null();
-    json_t *list = json_array();
-    if (v->space_prefix)
-        json_array_append_new(list,
-                json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE_MARK));
-    json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern",
-                                        "String", " ", "content", SPACE_MARK));
-    return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
+    return v->sentencepiece ? model_file_normalizer(v->space_prefix) : json_null();
 }
 
 static json_t *decoder(const vocabulary *v) {
     if (!v->sentencepiece)
         return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1,
                 "trim_offsets", 1, "use_regex", 1);
-    json_t *list = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern",
-            "String", SPACE_MARK, "content", " ", "type", "ByteFallback", "type", "Fuse");
-    if (v->space_prefix)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content",
-                                            " ", "start", 1, "stop", 0));
-    return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list);
+    return model_file_decoder(v->space_prefix);
 }
 
 static json_t *special_part(const vocabulary *v, int64_t id, int type) {

@@ -83,7 +83,7 @@ static void collect_ends(generator *g) {
     const model_config *model = &g->config.model;
     for (int i = 0; i < model->n_eos; i++)
         generator_add_end(g, model->eos_token_id[i]);
-    generator_add_end(g, tokenizer_eos(g->tokenizer));
+    generator_add_end(g, tokenizer_role(g->tokenizer, ROLE_EOS));
     add_ends_of(g, g->opts->folder);
     if (*g->config.lora.adapter) add_ends_of(g, g->config.lora.adapter);
 }

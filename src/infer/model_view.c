@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "ckpt/model_source.h"
 #include "pickle/torch_file.h"
@@ -88,14 +87,10 @@ bool model_view_is_for(arena *a, const char *path) {
 drv_status model_view_make(arena *a, const char *path, const char **folder) {
     model_source source;
     const char *temporary = getenv("TMPDIR");
-    char *name = arena_strdup(a, path);
-    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
-        name[n - 1] = 0;
-    const char *slash = strrchr(name, '/');
     DRV_TRY(model_source_open(a, path, &source));
     char *own = arena_printf(a, "%s/drover-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     drv_status status = mkdtemp(own) ? remove_later(own) : file_fail("make folder", own);
-    *folder = path_join(a, own, slash ? slash + 1 : name); // so that messages name the model
+    *folder = path_join(a, own, path_folder_name(a, path)); // so that messages name the model
     if (status == DRV_OK) status = dir_make(*folder);
     if (status == DRV_OK) status = write_files(a, &source, *folder);
     if (status == DRV_OK) status = link_files(a, path, *folder);

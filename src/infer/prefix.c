@@ -2,7 +2,8 @@
 #include "infer/prefix.h"
 
 drv_status prefix_token(const tokenizer *t, int32_t *out) {
-    *out = tokenizer_bos(t) >= 0 ? tokenizer_bos(t) : tokenizer_eos(t);
+    *out = tokenizer_role(t, ROLE_BOS) >= 0 ? tokenizer_role(t, ROLE_BOS)
+                                            : tokenizer_role(t, ROLE_EOS);
     if (*out >= 0) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s names no token that begins or ends a text, expected bos_token or eos_token in tokenizer_config.json",

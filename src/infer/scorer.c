@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/round.h"
 #include "ir/program_inputs.h"

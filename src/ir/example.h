@@ -79,14 +79,3 @@ typedef struct example_case {
 // i32[n]; the values must live as long as the example.
 #define IN_INTEGERS(text, n, its)                                                                  \
     { .name = (text), .cls = TENSOR_INPUT, .type = EXAMPLE_I32, .dim = {(n)}, .values = (its) }
-
-// Adds an input to an example. Its values follow from its name.
-tensor *example_add(example *e, const example_input *in);
-
-int n_examples(op_kind op);
-// Adds the inputs and nodes of an example of `op` to e->g.
-void example_make(example *e, op_kind op, int which);
-
-// Element k of a real input: a function of its name and k, and a number that bf16 holds, so that an
-// example has the same inputs in every type.
-double example_value(const example_input *input, int64_t k);

@@ -1,6 +1,5 @@
 // One attempt: mpirun and its ranks on some of the nodes, from its start to its end.
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

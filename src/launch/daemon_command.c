@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "launch/nodes.h"
 
@@ -92,7 +93,7 @@ static bool take_path(arena *a, const statement *s, daemon_command *out) {
 }
 
 drv_status daemon_command_check(const char *program) {
-    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
+    const char *base = path_name(program);
     if (strcmp(base, "orted") == 0 || strcmp(base, "prted") == 0) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "mpirun's launch agent was asked to run \"%s\", expected orted or prted", base);
@@ -133,8 +134,7 @@ drv_status daemon_command_parse(arena *a, const char *const *words, int n_words,
     *out = (daemon_command){.variables = ARENA_ARRAY(a, const char *, MAX_VARIABLES)};
     for (int i = 0; i < n_words && joined.n <= MAX_BYTES; i++)
         str_printf(&joined, "%s%s", i ? " " : "", words[i]);
-    const char *all = arena_strdup(a, joined.p ? joined.p : "");
-    str_free(&joined);
+    const char *all = str_keep(a, &joined);
     while (is_blank(*all))
         all++;
     size_t n = strlen(all);

@@ -2,7 +2,6 @@
 // is told to, one for each attempt that it takes part in.
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -1,9 +1,7 @@
 // Measures nodes before an attempt with new ones: runs `drover doctor --node` on all connected
 // nodes, one rank each, as an attempt of its own, and judges the figures.
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/log.h"

@@ -120,10 +120,7 @@ static drv_status read_pet_nodes(const reading *self) {
 }
 
 static drv_status read_pet_ranks(const reading *self) {
-    static const char *const any[] = {"auto", "gpu", "cpu"};
-    const char *text = get(self, "PET_NPROC_PER_NODE");
-    for (int i = 0; i < 3 && text; i++)
-        if (strcmp(text, any[i]) == 0) return DRV_OK;
+    if (STR_ONE_OF(get(self, "PET_NPROC_PER_NODE"), "auto", "gpu", "cpu")) return DRV_OK;
     return take_variable(self, &self->found->ranks_per_node, "PET_NPROC_PER_NODE", 1,
             MAX_RANKS_PER_NODE);
 }

@@ -108,7 +108,7 @@ static json_t *result_json(const node_result *result, int node, const char *said
             result->sees_lock < 0 ? json_null() : json_boolean(result->sees_lock));
     json_object_set_new(o, "sees_rename", json_boolean(result->sees_rename));
     json_object_set_new(o, "sees_directory", json_boolean(result->sees_directory));
-    json_object_set_new(o, "named", *said ? json_string(said) : json_null());
+    json_object_set_new(o, "named", json_of_words(said));
     return o;
 }
 

@@ -1,6 +1,5 @@
 // Reads what node 0 needs to know of a run, and appends to its journal. The run directory belongs
 // to the ranks, so node 0 writes only where one of its own attempts has run.
-#include <string.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -35,42 +34,26 @@ static void add(const run_journal *self, run_event_kind kind, json_t *fields) {
     run_events_close(events);
 }
 
-static json_t *host_of(const char *host) {
-    json_t *text = *host ? json_string(host) : NULL;
-    return text ? text : json_null();
-}
-
-static json_t *node_or_null(int node) {
-    return node >= 0 ? json_integer(node) : json_null();
-}
-
 void journal_restart(const run_journal *self, const attempt_end *end, const decision *made) {
-    json_t *fields = json_object();
-    json_object_set_new(fields, "cause", json_string(end_cause_name(end->cause)));
-    json_object_set_new(fields, "node", node_or_null(end->node));
-    json_object_set_new(fields, "host", host_of(end->host));
-    json_object_set_new(fields, "step", end->step >= 0 ? json_integer(end->step) : json_null());
-    json_object_set_new(fields, "wait_s", json_real(made->wait_s));
-    add(self, EVENT_RESTART, fields);
+    add(self, EVENT_RESTART,
+            json_pack("{s:s, s:o, s:o, s:o, s:f}", "cause", end_cause_name(end->cause), "node",
+                    json_of_count(end->node), "host", json_of_words(end->host), "step",
+                    json_of_count(end->step), "wait_s", made->wait_s));
 }
 
 void journal_exclusion(const run_journal *self, const attempt_end *end) {
-    json_t *fields = json_object();
-    json_object_set_new(fields, "node", json_integer(end->node));
-    json_object_set_new(fields, "host", host_of(end->host));
-    json_object_set_new(fields, "cause", json_string(end_cause_name(end->cause)));
-    add(self, EVENT_EXCLUSION, fields);
+    add(self, EVENT_EXCLUSION,
+            json_pack("{s:i, s:o, s:s}", "node", end->node, "host", json_of_words(end->host),
+                    "cause", end_cause_name(end->cause)));
 }
 
 void journal_layout(const run_journal *self, const attempt_layout *layout, int ranks) {
     str sets = {0};
-    json_t *fields = json_object();
     for (int i = 0; i < layout->n_sets; i++)
         str_printf(&sets, "%s%s", i ? " " : "", layout->sets[i]);
-    json_object_set_new(fields, "nodes", json_integer(layout->n_nodes));
-    json_object_set_new(fields, "ranks", json_integer(layout->n_nodes * ranks));
-    json_object_set_new(fields, "settings", json_string(sets.p ? sets.p : ""));
-    json_object_set_new(fields, "same_bits", json_boolean(layout->same_bits));
+    add(self, EVENT_LAYOUT,
+            json_pack("{s:i, s:i, s:s, s:b}", "nodes", layout->n_nodes, "ranks",
+                    layout->n_nodes * ranks, "settings", sets.p ? sets.p : "", "same_bits",
+                    (int)layout->same_bits));
     str_free(&sets);
-    add(self, EVENT_LAYOUT, fields);
 }

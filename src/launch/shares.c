@@ -47,8 +47,7 @@ drv_status devices_share(arena *a, const char *variable, const char *list, int l
     str share = {0};
     for (int i = 0; i < count / n_ranks; i++)
         str_printf(&share, "%s%s", i ? "," : "", device[local * (count / n_ranks) + i]);
-    *out = arena_strdup(a, share.p);
-    str_free(&share);
+    *out = str_keep(a, &share);
     return DRV_OK;
 }
 

@@ -3,9 +3,6 @@
 #include "launch/supervisor.h"
 
 #include <math.h>
-#include <string.h>
-
-#include "base/exit_status.h"
 
 enum { SAME_STEP = 3, SAME_HOST = 2 };
 

@@ -1,7 +1,6 @@
 // Measures one node alone.
 #include "measure/node_check.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -58,9 +57,8 @@ typedef struct copy {
     const char *from;
 } copy;
 
-static void copy_piece(void *arg, int64_t i, int thread) {
+static void copy_piece(void *arg, int64_t i, int thread DRV_UNUSED) {
     const copy *work = arg;
-    (void)thread;
     memcpy(work->to + i * COPY_PIECE_MIB * MIB, work->from + i * COPY_PIECE_MIB * MIB,
             (size_t)(COPY_PIECE_MIB * MIB));
 }

@@ -1,5 +1,4 @@
 // The programs of accumulation groups: they move every gradient to a slot, or add the slot to it.
-#include "ir/op.h"
 #include "passes/passes.h"
 
 graph *pass_accum_group(arena *a, tensor *const *weights, int n, int slot, int row_blocks,

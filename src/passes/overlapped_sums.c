@@ -1,6 +1,5 @@
 // Sums gradients over the data ranks during the backward pass (docs/adr/0027): the sum of a weight
 // starts right after the last op of the last micro-batch that adds to it.
-#include "ir/op.h"
 #include "passes/accumulators.h"
 #include "passes/passes.h"
 

@@ -1,6 +1,5 @@
 // Keeps sums of gradients in bf16 (docs/adr/0019): adds the gradient of a micro-batch with
 // stochastic rounding.
-#include "ir/op.h"
 #include "passes/accumulators.h"
 #include "passes/passes.h"
 

@@ -1,7 +1,6 @@
 // Shards the sums of gradients over ranks (ZeRO-2, docs/adr/0021): the gradient of a micro-batch is
 // sent to the owners of its shards as soon as it is complete, weight by weight in the order in
 // which the backward pass finishes them.
-#include <string.h>
 
 #include "ir/op.h"
 #include "ir/weight_shard.h"

@@ -1,5 +1,4 @@
 // Builds the update program: norm of all gradients, then AdamW's or Muon's nodes for each weight.
-#include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/program_inputs.h"
 #include "ir/rounding.h"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 
@@ -14,16 +13,9 @@ drv_status file_part_read(const file_part *part, int64_t at, int64_t n, void *ou
         if (n) memcpy(out, part->memory + part->base + at, (size_t)n);
         return DRV_OK;
     }
-    for (int64_t done = 0; done < n;) {
-        const int64_t place = part->base + at + done;
-        const ssize_t got = pread(part->fd, (char *)out + done, (size_t)(n - done), place);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return file_fail("read", part->path);
-        if (got == 0)
-            return drv_fail(DRV_E_IO,
-                    "\"%s\" ends at byte %lld: it was shortened while it was read", part->path,
-                    (long long)place);
-        done += got;
-    }
-    return DRV_OK;
+    const int64_t got = file_read_at(part->fd, out, n, part->base + at);
+    if (got == n) return DRV_OK;
+    if (errno) return file_fail("read", part->path);
+    return drv_fail(DRV_E_IO, "\"%s\" ends at byte %lld: it was shortened while it was read",
+            part->path, (long long)(part->base + at + got));
 }

@@ -202,10 +202,9 @@ static drv_status op_digits(machine *m, int arg) {
     return str_to_i64(digits, &v->integer) ? DRV_OK : bad(m, "has no integer of 64 bits");
 }
 
-static drv_status op_real(machine *m, int arg) {
+static drv_status op_real(machine *m, int arg DRV_UNUSED) {
     uint64_t bits;
     pickle_value *v;
-    (void)arg;
     DRV_TRY(take_number(m, 8, &bits));
     bits = __builtin_bswap64(bits); // the one big-endian number of the format
     DRV_TRY(push_new(m, PICKLE_REAL, &v));
@@ -235,8 +234,7 @@ static drv_status op_bytes(machine *m, int arg) {
 }
 
 // --- lists, tuples, dicts
-static drv_status op_mark(machine *m, int arg) {
-    (void)arg;
+static drv_status op_mark(machine *m, int arg DRV_UNUSED) {
     return push(m, NULL);
 }
 
@@ -291,17 +289,15 @@ static drv_status add_items(machine *m, pickle_value **items, int n) {
     return DRV_OK;
 }
 
-static drv_status op_append(machine *m, int arg) {
+static drv_status op_append(machine *m, int arg DRV_UNUSED) {
     pickle_value *v;
-    (void)arg;
     DRV_TRY(pop(m, &v));
     return add_items(m, &v, 1);
 }
 
-static drv_status op_appends(machine *m, int arg) {
+static drv_status op_appends(machine *m, int arg DRV_UNUSED) {
     pickle_value **items;
     int n;
-    (void)arg;
     DRV_TRY(pop_mark(m, &items, &n));
     return add_items(m, items, n);
 }
@@ -320,18 +316,16 @@ static drv_status set_items(machine *m, pickle_value **items, int n) {
     return DRV_OK;
 }
 
-static drv_status op_set_item(machine *m, int arg) {
+static drv_status op_set_item(machine *m, int arg DRV_UNUSED) {
     pickle_value *pair[2];
-    (void)arg;
     DRV_TRY(pop(m, &pair[1]));
     DRV_TRY(pop(m, &pair[0]));
     return set_items(m, pair, 2);
 }
 
-static drv_status op_set_items(machine *m, int arg) {
+static drv_status op_set_items(machine *m, int arg DRV_UNUSED) {
     pickle_value **items;
     int n;
-    (void)arg;
     DRV_TRY(pop_mark(m, &items, &n));
     return set_items(m, items, n);
 }
@@ -357,18 +351,16 @@ static drv_status push_name(machine *m, const char *module, size_t n_module, con
             (int)(n_name < MAX_NAME ? n_name : MAX_NAME), name);
 }
 
-static drv_status op_global(machine *m, int arg) {
+static drv_status op_global(machine *m, int arg DRV_UNUSED) {
     const char *module, *name;
     size_t n_module, n_name;
-    (void)arg;
     DRV_TRY(take_line(m, &module, &n_module));
     DRV_TRY(take_line(m, &name, &n_name));
     return push_name(m, module, n_module, name, n_name);
 }
 
-static drv_status op_stack_global(machine *m, int arg) {
+static drv_status op_stack_global(machine *m, int arg DRV_UNUSED) {
     pickle_value *module, *name;
-    (void)arg;
     DRV_TRY(pop(m, &name));
     DRV_TRY(pop(m, &module));
     if (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT)
@@ -399,9 +391,8 @@ static drv_status op_call(machine *m, int arg) {
     return DRV_OK;
 }
 
-static drv_status op_build(machine *m, int arg) {
+static drv_status op_build(machine *m, int arg DRV_UNUSED) {
     pickle_value *state;
-    (void)arg;
     DRV_TRY(pop(m, &state));
     if (!top(m) || top(m)->kind != PICKLE_CALL)
         return bad(m, "sets the state of what is no object");
@@ -410,9 +401,8 @@ static drv_status op_build(machine *m, int arg) {
     return DRV_OK;
 }
 
-static drv_status op_persistent(machine *m, int arg) {
+static drv_status op_persistent(machine *m, int arg DRV_UNUSED) {
     pickle_value *id, *v;
-    (void)arg;
     DRV_TRY(pop(m, &id));
     DRV_TRY(push_new(m, PICKLE_PERSISTENT, &v));
     v->id = id;
@@ -422,18 +412,16 @@ static drv_status op_persistent(machine *m, int arg) {
 }
 
 // --- the machine's own
-static drv_status op_proto(machine *m, int arg) {
+static drv_status op_proto(machine *m, int arg DRV_UNUSED) {
     uint64_t version;
-    (void)arg;
     DRV_TRY(take_number(m, 1, &version));
     return version <= 5 ? DRV_OK : bad(m, "has a protocol above 5");
 }
 
 // A frame says how many bytes follow. They are here anyway, so it only has to be true.
-static drv_status op_frame(machine *m, int arg) {
+static drv_status op_frame(machine *m, int arg DRV_UNUSED) {
     uint64_t n;
     const unsigned char *p;
-    (void)arg;
     DRV_TRY(take_number(m, 8, &n));
     const size_t at = m->at;
     DRV_TRY(take(m, n, &p));
@@ -441,8 +429,7 @@ static drv_status op_frame(machine *m, int arg) {
     return DRV_OK;
 }
 
-static drv_status op_stop(machine *m, int arg) {
-    (void)arg;
+static drv_status op_stop(machine *m, int arg DRV_UNUSED) {
     if (m->n_stack != 1 || !top(m)) return bad(m, "ends a pickle that has not one value");
     m->stopped = true;
     return DRV_OK;
@@ -455,8 +442,7 @@ static drv_status op_pop(machine *m, int arg) {
     return pop(m, &v);
 }
 
-static drv_status op_dup(machine *m, int arg) {
-    (void)arg;
+static drv_status op_dup(machine *m, int arg DRV_UNUSED) {
     return top(m) ? push(m, top(m)) : bad(m, "takes a value where the stack has none");
 }
 

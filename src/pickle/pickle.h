@@ -104,7 +104,6 @@ bool pickle_ended_early(void);
 const char *pickle_kind_name(pickle_kind kind); // "a list", for messages
 bool pickle_is_text(const pickle_value *v, const char *text);
 bool pickle_is_call(const pickle_value *v, const char *module, const char *name);
-bool pickle_is_name(const pickle_value *v, const char *module, const char *name);
 // The entries of a dict or of an object that is one: OrderedDict, defaultdict, argparse.Namespace
 // (its attributes). NULL: it is something else.
 const pickle_dict *pickle_entries(const pickle_value *v);

@@ -27,11 +27,6 @@ bool pickle_is_text(const pickle_value *v, const char *text) {
            memcmp(v->text.p, text, v->text.n) == 0;
 }
 
-bool pickle_is_name(const pickle_value *v, const char *module, const char *name) {
-    return v && v->kind == PICKLE_NAME && strcmp(v->name->module, module) == 0 &&
-           strcmp(v->name->name, name) == 0;
-}
-
 bool pickle_is_call(const pickle_value *v, const char *module, const char *name) {
     return v && v->kind == PICKLE_CALL && strcmp(v->call->name->module, module) == 0 &&
            strcmp(v->call->name->name, name) == 0;

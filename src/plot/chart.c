@@ -3,10 +3,10 @@
 
 #include <string.h>
 
+#include "base/str.h"
+
 int plot_key(const plot *p, const char *key) {
-    for (int i = 0; i < p->n_keys; i++)
-        if (strcmp(p->keys[i], key) == 0) return i;
-    return -1;
+    return str_index(key, p->keys, p->n_keys);
 }
 
 const char *plot_title(const char *key) {

@@ -1,8 +1,6 @@
 // Plans a run and its cheaper variants, and compares them with the memory there is.
 #include "programs/fit.h"
 
-#include <string.h>
-
 #include "setup/process_bytes.h"
 
 drv_status fit_plan(const run_config *cfg, memory_plan *out) {

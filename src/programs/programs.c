@@ -1,11 +1,7 @@
 // Makes running programs of a config.
 #include "programs/programs.h"
 
-#include <string.h>
-
 #include "ir/program_inputs.h"
-#include "ir/rounding.h"
-#include "ir/shard.h"
 #include "programs/stages.h"
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
@@ -19,22 +15,6 @@ static drv_status build_step(arena *a, programs *p) {
     DRV_TRY(stages_differentiate(p, p->step_graph, "loss", INPUT_ALONE, 1));
     stages_shard_weights(p, p->step_graph);
     return graph_verify(p->step_graph, STAGE_DIFFERENTIATED);
-}
-
-static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
-    const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = p->layout.row_tokens,
-            .row_blocks = p->layout.zigzag.blocks_here,
-            .partial_sum_rows = config_partial_sum_rows(cfg),
-            .dt = p->held.dt,
-            .fp8 = cfg->precision == PRECISION_F8,
-            .preference = stages_preference(cfg),
-            .logit_bytes = stages_logit_bytes(cfg)};
-    p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
-    p->eval_graph->name = "eval";
-    stages_shard_weights(p, p->eval_graph);
-    held_add(a, &p->held, p->eval_graph, &p->eval, false);
-    return graph_verify(p->eval_graph, STAGE_BUILT);
 }
 
 static dtype kept_dtype(precision p) {
@@ -160,17 +140,15 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
 static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * layout->row_tokens;
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
-                "micro-batch%s, or parallel.sequence: false",
-                config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
+        return config_refuse(cfg, "parallel.tensor",
+                "is %lld, expected a divisor of the %lld tokens of a micro-batch%s, or parallel.sequence: false",
+                (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
     if (!config_backend(cfg)->orders_sums && layout->zigzag.blocks_here > 1)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_blocks\" is %lld, expected %lld, a reduction block of the row for "
-                "each context rank: backend %s joins no reduction blocks of one rank",
-                config_where(cfg, "parallel.context_blocks"), (long long)cfg->n_context_blocks,
-                (long long)cfg->context_parallel, cfg->backend);
+        return config_refuse(cfg, "parallel.context_blocks",
+                "is %lld, expected %lld, a reduction block of the row for each context rank: backend %s joins no "
+                "reduction blocks of one rank",
+                (long long)cfg->n_context_blocks, (long long)cfg->context_parallel, cfg->backend);
     return DRV_OK;
 }
 
@@ -198,7 +176,7 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
         DRV_TRY(stages_build(a, cfg, p));
     } else {
         DRV_TRY(build_step(a, p));
-        DRV_TRY(build_eval(a, cfg, p));
+        DRV_TRY(stages_build_eval(a, p, 0, 0, "eval", &p->eval_graph, &p->eval));
     }
     return build_update(a, cfg, p);
 }

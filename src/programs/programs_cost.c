@@ -1,14 +1,11 @@
 // Counts the cost of programs: arithmetic, bytes sent to other ranks, memory; and compares the
 // memory of the back end with the plan.
-#include <string.h>
 
 #include "base/log.h"
-#include "base/str.h"
 #include "ir/op.h"
 #include "ir/shard.h"
 #include "backend/cublas_memory.h"
 #include "backend/cudnn_attention.h"
-#include "backend/devices.h"
 #include "programs/batch_feed.h"
 #include "programs/pipeline_run.h"
 #include "programs/programs.h"

@@ -136,9 +136,9 @@ static int64_t bytes_between(const run_config *cfg, const programs *p) {
            dtype_bytes(p->held.dt);
 }
 
-static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int chunk,
-        const char *prefix) {
-    stage_programs *stage = &p->stage[chunk];
+drv_status stages_build_eval(arena *a, programs *p, int chunk, int n_slots, const char *name,
+        graph **out, executable **run) {
+    const run_config *cfg = p->held.config;
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
             .row_blocks = p->layout.zigzag.blocks_here,
@@ -146,14 +146,14 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
             .dt = p->held.dt,
             .fp8 = cfg->precision == PRECISION_F8,
             .chunk = chunk,
-            .n_slots = stage->n_slots,
+            .n_slots = n_slots,
             .preference = stages_preference(cfg),
             .logit_bytes = stages_logit_bytes(cfg)};
-    stage->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
-    stage->eval_graph->name = arena_printf(a, "%seval", prefix);
-    stages_shard_weights(p, stage->eval_graph);
-    held_add(a, &p->held, stage->eval_graph, &stage->eval, false);
-    return graph_verify(stage->eval_graph, STAGE_BUILT);
+    graph *g = *out = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
+    g->name = name;
+    stages_shard_weights(p, g);
+    held_add(a, &p->held, g, run, false);
+    return graph_verify(g, STAGE_BUILT);
 }
 
 // Returns whether weight gradients are a program of their own, which reads again what was received.
@@ -206,15 +206,16 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
         held_add(a, &p->held, stage->graph[part], &stage->run[part], true);
         DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
     }
-    return build_eval(a, cfg, p, chunk, prefix);
+    return stages_build_eval(a, p, chunk, stage->n_slots, arena_printf(a, "%seval", prefix),
+            &stage->eval_graph, &stage->eval);
 }
 
 drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
     if (cfg->offload == OFFLOAD_ACTIVATIONS)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"training.offload\" is activations and parallel.pipeline is %lld, expected 1, or offload none "
-                "(training.recompute full needs less memory)",
-                config_where(cfg, "training.offload"), (long long)cfg->pipeline_parallel);
+        return config_refuse(cfg, "training.offload",
+                "is activations and parallel.pipeline is %lld, expected 1, or offload none (training.recompute full needs "
+                "less memory)",
+                (long long)cfg->pipeline_parallel);
     p->n_stages = p->held.params.layout.n_chunks;
     p->stage = ARENA_ARRAY(a, stage_programs, p->n_stages);
     p->message_bytes = bytes_between(cfg, p);

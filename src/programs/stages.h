@@ -10,6 +10,9 @@ bool stages_on_cuda(const run_config *cfg);
 int64_t stages_logit_bytes(const run_config *cfg);
 // Returns the options of a graph that trains.
 llama_opts stages_step_opts(const programs *p);
+// Builds the evaluation of a chunk, whose inputs have `n_slots`; 0, 0: of the whole model.
+DRV_CHECKED drv_status stages_build_eval(arena *a, programs *p, int chunk, int n_slots,
+        const char *name, graph **out, executable **run);
 // Differentiates a built graph from its output `name`, with the recomputation that the config asks
 // for.
 DRV_CHECKED drv_status stages_differentiate(const programs *p, graph *g, const char *name,

@@ -1,7 +1,6 @@
 // Requests by libcurl: their bodies, their answers, their tries.
 #include "push/hub_call.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,36 +75,19 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
     return n;
 }
 
-// Copies the value of a header line if it has this name.
-static bool header_is(const char *line, size_t n, const char *name, char *to, size_t cap) {
-    const size_t k = strlen(name);
-    if (n <= k || strncasecmp(line, name, k) != 0 || line[k] != ':') return false;
-    const char *p = line + k + 1, *end = line + n;
-    while (p < end && isspace((unsigned char)*p))
-        p++;
-    while (end > p && isspace((unsigned char)end[-1]))
-        end--;
-    const size_t length = (size_t)(end - p);
-    snprintf(to, cap, "%.*s", (int)(length < cap ? length : cap - 1), p);
-    return true;
-}
-
 static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
     hub_call *call = ctx;
     const size_t n = size * count;
     char value[64];
-    if (header_is(line, n, "Retry-After", value, sizeof value)) {
-        call->retry_after = strtod(value, NULL);
-        if (isdigit((unsigned char)*value) && call->retry_after <= 0) call->retry_after = 0.01;
-    }
-    if (header_is(line, n, "RateLimit", value, sizeof value)) { // "api";r=0;t=55
+    http_retry_after(line, n, &call->retry_after);
+    if (http_header(line, n, "RateLimit", value, sizeof value)) { // "api";r=0;t=55
         const char *reset = strstr(value, ";t=");
         call->rate_reset = reset ? strtod(reset + 3, NULL) : 0;
     }
-    header_is(line, n, "ETag", call->etag, sizeof call->etag);
-    header_is(line, n, "Location", call->location, sizeof call->location);
-    header_is(line, n, "X-Error-Code", call->error_code, sizeof call->error_code);
-    header_is(line, n, "X-Error-Message", call->error, sizeof call->error);
+    http_header(line, n, "ETag", call->etag, sizeof call->etag);
+    http_header(line, n, "Location", call->location, sizeof call->location);
+    http_header(line, n, "X-Error-Code", call->error_code, sizeof call->error_code);
+    http_header(line, n, "X-Error-Message", call->error, sizeof call->error);
     return n;
 }
 

@@ -305,10 +305,8 @@ static drv_status add_file(const push_file *file, str *out) {
     if (status == DRV_OK && file->lfs) {
         json_t *line = json_pack("{s:s, s:{s:s, s:s, s:s, s:I}}", "key", "lfsFile", "value", "path",
                 file->name, "algo", "sha256", "oid", file->sha256, "size", (json_int_t)file->size);
-        char *dumped = json_dumps(line, JSON_COMPACT);
-        str_printf(out, "%s\n", dumped);
-        free(dumped);
-        json_decref(line);
+        json_print_to(out, line, JSON_COMPACT);
+        str_puts(out, "\n");
     } else if (status == DRV_OK) {
         status = read_part(file, file->size, &bytes);
         base64_encode(bytes.p, bytes.n, &text);

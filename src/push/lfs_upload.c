@@ -151,17 +151,15 @@ static void enqueue(crowd *all, hub_call *call) {
 }
 
 static void enqueue_last(crowd *all, upload *job, const char *url, json_t *body) {
-    char *text = json_dumps(body, JSON_COMPACT);
-    json_decref(body);
+    const char *text = json_print_in(all->a, body, JSON_COMPACT);
     hub_call_free(&job->last);
     job->last = (hub_call){.method = "POST",
             .url = url,
             .content_type = LFS_TYPE,
-            .bytes = arena_strdup(all->a, text ? text : ""),
-            .n_bytes = text ? (int64_t)strlen(text) : 0,
+            .bytes = text,
+            .n_bytes = (int64_t)strlen(text),
             .owner = job,
             .number = -1};
-    free(text);
     enqueue(all, &job->last);
 }
 
@@ -294,8 +292,7 @@ static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) 
     json_t *body = json_pack("{s:s, s:[s, s], s:o, s:s}", "operation", "upload", "transfers",
             "basic", "multipart", "objects", objects, "hash_algo", "sha256");
     if (all->branch) json_object_set_new(body, "ref", json_pack("{s:s}", "name", all->branch));
-    char *text = json_dumps(body, JSON_COMPACT);
-    json_decref(body);
+    const char *text = json_print_in(all->a, body, JSON_COMPACT);
     hub_call call = {.method = "POST",
             .url = arena_printf(all->a, "%s/%s.git/info/lfs/objects/batch", all->link->endpoint,
                     all->repo),
@@ -307,7 +304,6 @@ static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) 
     if (status == DRV_OK)
         status = json_read_bytes(call.url, call.body.p ? call.body.p : "", call.body.n, out);
     hub_call_free(&call);
-    free(text);
     return status;
 }
 

@@ -37,14 +37,6 @@ static bool is_hub_name(const char *name) {
 }
 
 // The last part of a path: what leads to it on this machine is nobody's business.
-static const char *last_part(arena *a, const char *path) {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    const char *copy = arena_strndup(a, path, n), *slash = strrchr(copy, '/');
-    return slash && slash[1] ? slash + 1 : copy;
-}
-
 // A text in a table or a sentence, in which no character has a meaning of Markdown's.
 static const char *plain(arena *a, const char *text) {
     str out = {0};
@@ -52,9 +44,7 @@ static const char *plain(arena *a, const char *text) {
         if (strchr("\\`*_{}[]<>#|&~", *p)) str_puts(&out, "\\");
         str_add(&out, (unsigned char)*p < ' ' ? " " : p, 1);
     }
-    const char *kept = arena_strdup(a, out.p ? out.p : "");
-    str_free(&out);
-    return kept;
+    return str_keep(a, &out);
 }
 
 // --- the header
@@ -113,7 +103,7 @@ static void add_base(card *self) {
     if (is_hub_name(base))
         row(self, "base", arena_printf(self->a, "[%s](https://huggingface.co/%s)", base, base));
     else if (*base)
-        row(self, "base", plain(self->a, last_part(self->a, base)));
+        row(self, "base", plain(self->a, path_folder_name(self->a, base)));
 }
 
 static void add_data(card *self) {
@@ -130,7 +120,7 @@ static void add_data(card *self) {
         if (prefix && json_is_integer(tokens) && json_is_integer(documents))
             row(self, "data set",
                     arena_printf(self->a, "%s: %lld documents, %lld tokens",
-                            plain(self->a, last_part(self->a, prefix)),
+                            plain(self->a, path_folder_name(self->a, prefix)),
                             (long long)json_integer_value(documents),
                             (long long)json_integer_value(tokens)));
     }
@@ -227,7 +217,7 @@ static bool add_manifest(card *self) {
 
 static void add_body(card *self) {
     const card_facts *facts = self->facts;
-    const char *name = plain(self->a, last_part(self->a, facts->repo));
+    const char *name = plain(self->a, path_folder_name(self->a, facts->repo));
     str_printf(self->out, "# %s\n\n%s, published by drover, a Llama trainer.\n\n", name,
             facts->is_adapter ? "A LoRA adapter" : "A model");
     add_table(self);
@@ -259,7 +249,5 @@ const char *model_card_text(arena *a, const card_facts *facts) {
     json_decref(trainer);
     json_decref(manifest);
     json_decref(verify);
-    const char *text = arena_strdup(a, out.p);
-    str_free(&out);
-    return text;
+    return str_keep(a, &out);
 }

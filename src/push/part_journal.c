@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -56,32 +55,29 @@ void part_journal_read(arena *a, const hub_link *link, const char *repo, const l
     }
 }
 
+// Takes over (decrefs) the value.
 static void add_line(part_journal *self, json_t *value) {
-    char *line = json_dumps(value, JSON_COMPACT);
     str text = {0};
-    str_printf(&text, "%s\n", line);
+    json_print_to(&text, value, JSON_COMPACT);
+    str_puts(&text, "\n");
     if (self->fd >= 0 && file_write_all(self->fd, self->path, text.p, text.n) != DRV_OK) {
         log_file_only("%s", drv_message());
         part_journal_close(self);
     }
     str_free(&text);
-    free(line);
 }
 
 void part_journal_begin(part_journal *self, const json_t *action) {
     if (!self->path) return;
     const int fresh = action ? O_TRUNC : O_APPEND;
     self->fd = open(self->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | fresh, 0600);
-    json_t *copy = json_copy((json_t *)(uintptr_t)action);
-    if (action) add_line(self, copy);
-    json_decref(copy);
+    if (action) add_line(self, json_copy((json_t *)(uintptr_t)action));
 }
 
 void part_journal_add(part_journal *self, int number, const char *etag) {
     if (self->fd < 0) return;
     json_t *line = json_pack("{s:i, s:s}", "part", number, "etag", etag);
     if (line) add_line(self, line);
-    json_decref(line);
 }
 
 void part_journal_close(part_journal *self) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "ckpt/adapter.h"
 #include "ckpt/model_source.h"
 #include "model/family/model_files.h"
@@ -34,9 +35,8 @@ static bool is_state(const char *name) {
 }
 
 static bool is_text(const char *name, bool has_safetensors) {
-    for (int i = 0; i < n_ckpt_carried_names; i++)
-        if (strcmp(name, ckpt_carried_names[i]) == 0) return true;
-    return MATCHES(name, "config.json", "adapter_config.json", "verify.json", "README.md",
+    return str_index(name, ckpt_carried_names, n_ckpt_carried_names) >= 0 ||
+           MATCHES(name, "config.json", "adapter_config.json", "verify.json", "README.md",
                    "LICENSE*", "NOTICE*", "USE_POLICY*", "*model.safetensors.index.json") ||
            (!has_safetensors && MATCHES(name, "pytorch_model.bin.index.json"));
 }

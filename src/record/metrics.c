@@ -238,11 +238,9 @@ static json_t *time_now(void) {
 }
 
 static drv_status write_line(append_file *f, json_t *o) {
-    char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     str line = {0};
-    json_decref(o);
-    str_printf(&line, "%s\n", text);
-    free(text);
+    json_print_to(&line, o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    str_puts(&line, "\n");
     const drv_status status = append_file_add(f, line.p, line.n);
     str_free(&line);
     return status;

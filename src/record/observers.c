@@ -2,9 +2,8 @@
 #include "record/observers.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "programs/stages.h"
@@ -57,11 +56,9 @@ observers *observers_begin(arena *a, const run_config *cfg) {
 }
 
 void observers_end(observers *self) {
-    struct timespec until;
     bool all_ended = true;
     if (!self) return;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_S;
+    const struct timespec until = clock_after(END_S);
     if (pthread_mutex_timedlock(&self->lock, &until) != 0) return;
     if (!self->ended) {
         for (int i = 0; i < N_OBSERVERS; i++)

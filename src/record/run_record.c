@@ -206,12 +206,9 @@ void record_close(run_record *self) {
 // --- what happens
 void record_resume(run_record *self, int64_t step, const char *from, const lost_metrics *lost) {
     if (!self) return;
-    json_t *fields = json_object(), *folder = from ? json_string(from) : NULL;
-    json_object_set_new(fields, "step", json_integer(step));
-    json_object_set_new(fields, "from", folder ? folder : json_null());
-    json_object_set_new(fields, "lost_steps", json_integer(lost->steps));
-    json_object_set_new(fields, "lost_s", json_real(lost->seconds));
-    add_event(self, EVENT_RESUME, fields);
+    add_event(self, EVENT_RESUME,
+            json_pack("{s:I, s:o, s:I, s:o}", "step", (json_int_t)step, "from", json_of_text(from),
+                    "lost_steps", (json_int_t)lost->steps, "lost_s", json_of_f64(lost->seconds)));
     pthread_mutex_lock(&self->lock);
     self->status.step = step;
     if (from) self->status.saved_step = step;
@@ -220,11 +217,9 @@ void record_resume(run_record *self, int64_t step, const char *from, const lost_
 }
 
 void record_running(run_record *self, int64_t step, const char *energy, json_t *planned) {
-    json_t *fields = json_object(), *words = json_string(energy);
-    json_object_set_new(fields, "step", json_integer(step));
-    json_object_set_new(fields, "energy", words ? words : json_null());
-    json_object_set_new(fields, "plan", planned ? planned : json_null());
-    add_event(self, EVENT_RUNNING, fields);
+    add_event(self, EVENT_RUNNING,
+            json_pack("{s:I, s:o, s:o}", "step", (json_int_t)step, "energy", json_of_text(energy),
+                    "plan", planned ? planned : json_null()));
     if (self) self->begun = true;
     set_state(self, RUN_RUNNING);
 }
@@ -247,12 +242,10 @@ void record_saving(run_record *self) {
 
 void record_saved(run_record *self, int64_t step, double seconds, double blocked_s, int64_t bytes) {
     if (!self) return;
-    json_t *fields = json_object();
-    json_object_set_new(fields, "step", json_integer(step));
-    json_object_set_new(fields, "seconds", json_of_f64(seconds));
-    json_object_set_new(fields, "blocked_s", json_of_f64(blocked_s));
-    json_object_set_new(fields, "bytes", json_integer(bytes));
-    add_event(self, EVENT_SAVE, fields);
+    add_event(self, EVENT_SAVE,
+            json_pack("{s:I, s:o, s:o, s:I}", "step", (json_int_t)step, "seconds",
+                    json_of_f64(seconds), "blocked_s", json_of_f64(blocked_s), "bytes",
+                    (json_int_t)bytes));
     pthread_mutex_lock(&self->lock);
     self->status.saved_step = step;
     pthread_mutex_unlock(&self->lock);
@@ -260,11 +253,9 @@ void record_saved(run_record *self, int64_t step, double seconds, double blocked
 }
 
 void record_evaluation(run_record *self, int64_t step, double seconds, double val_loss) {
-    json_t *fields = json_object();
-    json_object_set_new(fields, "step", json_integer(step));
-    json_object_set_new(fields, "seconds", json_of_f64(seconds));
-    json_object_set_new(fields, "val_loss", json_of_f64(val_loss));
-    add_event(self, EVENT_EVALUATION, fields);
+    add_event(self, EVENT_EVALUATION,
+            json_pack("{s:I, s:o, s:o}", "step", (json_int_t)step, "seconds", json_of_f64(seconds),
+                    "val_loss", json_of_f64(val_loss)));
 }
 
 void record_straggler(run_record *self, const straggler *told, const char *host) {
@@ -339,8 +330,7 @@ static void add_failure(run_record *self) {
     const run_status *s = &self->status;
     json_t *fields = json_object(), *message = json_string(s->message);
     json_object_set_new(fields, "rank", json_of_count(s->failed_rank));
-    json_object_set_new(fields, "host",
-            *s->failed_host ? json_string(s->failed_host) : json_null());
+    json_object_set_new(fields, "host", json_of_words(s->failed_host));
     json_object_set_new(fields, "cause", json_string(s->cause));
     json_object_set_new(fields, "message",
             message ? message : json_string("")); // not UTF-8
@@ -350,13 +340,10 @@ static void add_failure(run_record *self) {
 
 static void add_end(run_record *self) {
     const run_status *s = &self->status;
-    json_t *fields = json_object();
-    json_object_set_new(fields, "state", json_string(run_end_name(s->end)));
-    json_object_set_new(fields, "status", json_integer(s->exit_status));
-    json_object_set_new(fields, "cause", json_string(s->cause));
-    json_object_set_new(fields, "step", json_integer(s->step));
-    json_object_set_new(fields, "saved_step", json_of_count(s->saved_step));
-    add_event(self, EVENT_END, fields);
+    add_event(self, EVENT_END,
+            json_pack("{s:s, s:I, s:s, s:I, s:o}", "state", run_end_name(s->end), "status",
+                    (json_int_t)s->exit_status, "cause", s->cause, "step", (json_int_t)s->step,
+                    "saved_step", json_of_count(s->saved_step)));
 }
 
 // Call it with the lock held.
@@ -386,12 +373,10 @@ static bool leaves_status(const run_record *self, drv_status status) {
 
 void record_end(run_record *self, drv_status status, const char *cause, const char *message,
         bool alone) {
-    struct timespec until;
     if (!self) return;
     comm_blame blame = comm_blamed(self->comm);
     if (blame.rank < 0 && alone) blame.rank = comm_rank(self->comm);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1; // a disk that hangs must not keep a failed job
+    const struct timespec until = clock_after(1); // a disk that hangs must not keep a failed job
     if (!may_write(self, &blame) || pthread_mutex_timedlock(&self->lock, &until) != 0) return;
     if (!self->ended && open_in_its_place(self)) {
         fill_end(self, status, cause, message, &blame);

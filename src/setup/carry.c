@@ -2,7 +2,6 @@
 #include "setup/carry.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -27,10 +26,10 @@ drv_status carry_token_ids(arena *a, run_config *cfg) {
     if (!*cfg->tokenizer) return DRV_OK;
     const char *key = config_gives(cfg, "tokenizer") ? "tokenizer" : "model.from";
     DRV_TRY_CTX(tokenizer_open(a, cfg->tokenizer, &t), "%s: %s", config_where(cfg, key), key);
-    const int32_t n_vocab = tokenizer_n_vocab(t), eos = tokenizer_eos(t);
+    const int32_t n_vocab = tokenizer_n_vocab(t), eos = tokenizer_role(t, ROLE_EOS);
     if (m->n_eos == 0 && eos >= 0) m->eos_token_id[m->n_eos++] = eos;
-    if (m->bos_token_id < 0) m->bos_token_id = tokenizer_bos(t);
-    if (m->pad_token_id < 0) m->pad_token_id = tokenizer_pad(t);
+    if (m->bos_token_id < 0) m->bos_token_id = tokenizer_role(t, ROLE_BOS);
+    if (m->pad_token_id < 0) m->pad_token_id = tokenizer_role(t, ROLE_PAD);
     tokenizer_close(t);
     if (n_vocab > m->vocab_size)
         return drv_fail(DRV_E_USAGE,
@@ -138,21 +137,12 @@ int64_t carry_bytes(const run_config *cfg) {
     return bytes;
 }
 
-static bool is_carried_name(const char *name) {
-    int i = 0;
-    while (i < n_ckpt_carried_names && strcmp(ckpt_carried_names[i], name) != 0)
-        i++;
-    return i < n_ckpt_carried_names;
-}
-
 // Carries a tokenizer file that has another name than the usual ones.
 static drv_status carry_own_name(arena *a, const run_config *cfg, ckpt_carried *list, int *n_list) {
-    const char *path = tokenizer_file_of(a, cfg->tokenizer),
-               *slash = path ? strrchr(path, '/') : "";
-    const char *name = slash ? slash + 1 : path;
+    const char *path = tokenizer_file_of(a, cfg->tokenizer), *name = path ? path_name(path) : "";
     char *bytes;
     size_t n;
-    if (!path || is_carried_name(name) ||
+    if (!path || str_index(name, ckpt_carried_names, n_ckpt_carried_names) >= 0 ||
             (!str_ends(name, ".model") && !str_ends(name, ".tiktoken")))
         return DRV_OK;
     DRV_TRY(file_read(a, path, &bytes, &n));
@@ -258,10 +248,8 @@ static drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *s
     fill_ids(&cfg->model, generation);
     if (add_turn_ends(cfg, stream, say, generation)) {
         json_object_del(generation, "_from_model_config"); // else transformers uses config.json
-        char *text = json_print(generation, JSON_INDENT(2));
-        put_file(list, n,
-                &(ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)});
-        free(text);
+        const char *text = json_print_in(a, json_incref(generation), JSON_INDENT(2));
+        put_file(list, n, &(ckpt_carried){.name = name, .bytes = text, .n = strlen(text)});
     }
     json_decref(generation);
     return DRV_OK;

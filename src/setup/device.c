@@ -1,8 +1,6 @@
 // Makes the options of a back end from keys of the config.
 #include "setup/device.h"
 
-#include <string.h>
-
 #define GIB ((double)(1 << 30))
 
 backend_opts device_opts(const run_config *cfg) {

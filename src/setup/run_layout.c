@@ -1,8 +1,6 @@
 // Computes from a config what each rank does in a step.
 #include "setup/run_layout.h"
 
-#include <string.h>
-
 mesh run_mesh(const run_config *cfg) {
     return (mesh){.size = {(int)cfg->pipeline_parallel, (int)cfg->data_ranks,
                           (int)cfg->context_parallel, (int)cfg->tensor_parallel},
@@ -77,17 +75,16 @@ drv_status run_layout_check(const run_config *cfg) {
     const int zero = run_layout_of(cfg).zero;
     if (zero < 2) return DRV_OK;
     if (!config_backend(cfg)->orders_sums && cfg->n_accum_groups > cfg->zero_groups)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.accumulation_groups\" is %lld, but with parallel.zero %d backend %s adds up in one "
-                "accumulation group%s; expected auto or %lld",
-                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
-                zero, cfg->backend, cfg->zero_groups > 1 ? " for each of parallel.zero_group" : "",
+        return config_refuse(cfg, "parallel.accumulation_groups",
+                "is %lld, but with parallel.zero %d backend %s adds up in one accumulation group%s; expected auto or %lld",
+                (long long)cfg->n_accum_groups, zero, cfg->backend,
+                cfg->zero_groups > 1 ? " for each of parallel.zero_group" : "",
                 (long long)cfg->zero_groups);
     if (cfg->grad_dtype == PRECISION_BF16)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.zero\" is %d, which keeps sums of gradients in fp32, but "
-                "training.grad_dtype is bf16; expected zero 0 or 1, or grad_dtype fp32",
-                config_where(cfg, "parallel.zero"), zero);
+        return config_refuse(cfg, "parallel.zero",
+                "is %d, which keeps sums of gradients in fp32, but training.grad_dtype is bf16; expected zero 0 or 1, or "
+                "grad_dtype fp32",
+                zero);
     return DRV_OK;
 }
 

@@ -63,9 +63,7 @@ static json_t *template_part(const char *kind, const char *id, int type) {
 static json_t *post_processor(const bpe_trainer_opts *o) {
     const char *bos = o->role[ROLE_BOS];
     if (!bos || !o->begin_with_bos) return json_null();
-    int id = 0;
-    while (strcmp(o->specials[id], bos) != 0)
-        id++;
+    const int id = str_index(bos, o->specials, o->n_specials);
     json_t *template = json_pack("{s:s, s:[o, o], s:[o, o, o, o], s:{s:{s:s, s:[i], s:[s]}}}",
             "type", "TemplateProcessing", "single", template_part("SpecialToken", bos, 0),
             template_part("Sequence", "A", 0), "pair", template_part("SpecialToken", bos, 0),

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/str.h"
 #include "tok/unicode.h"
 
 enum { N_WORDS = N_CODE_POINTS / 64, MAX_NAME = 32 };
@@ -105,22 +106,8 @@ static const struct {
         {"cn", "unassigned", CAT_CN, CAT_CN},
 };
 
-static const struct {
-    const char *name;
-    uint8_t set;
-} scripts[] = {
-        {"han", SET_HAN},
-        {"hiragana", SET_HIRAGANA},
-        {"katakana", SET_KATAKANA},
-        {"hangul", SET_HANGUL},
-        {"latin", SET_LATIN},
-        {"greek", SET_GREEK},
-        {"cyrillic", SET_CYRILLIC},
-        {"arabic", SET_ARABIC},
-        {"hebrew", SET_HEBREW},
-        {"thai", SET_THAI},
-        {"devanagari", SET_DEVANAGARI},
-};
+static const char *const scripts[] = {NULL, "han", "hiragana", "katakana", "hangul", "latin",
+        "greek", "cyrillic", "arabic", "hebrew", "thai", "devanagari"}; // by their sets
 
 static void add_categories(code_set *s, int first, int last) {
     const uint8_t *of = cp_categories();
@@ -148,12 +135,9 @@ bool code_set_add_property(code_set *into, const char *name, size_t n_name) {
             add_categories(into, categories[i].first, categories[i].last);
             return true;
         }
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        if (strcmp(plain, scripts[i].name) == 0) {
-            add_members(into, scripts[i].set);
-            return true;
-        }
-    return false;
+    const int set = str_index(plain, scripts, sizeof scripts / sizeof *scripts);
+    if (set >= 0) add_members(into, set);
+    return set >= 0;
 }
 
 void code_set_add_word(code_set *s, bool brackets) {

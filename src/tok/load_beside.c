@@ -117,13 +117,6 @@ static void find_more(beside *self) {
     json_array_extend(self->more, (json_t *)(uintptr_t)extra_map);
 }
 
-static bool is_role(const char *key) {
-    int i = 0;
-    while (i < N_ROLES && strcmp(roles[i], key) != 0)
-        i++;
-    return i < N_ROLES;
-}
-
 static bool is_typed(const json_t *value) {
     return json_is_string(value) || json_object_get(value, "__type");
 }
@@ -134,17 +127,18 @@ static void each_named(beside *b, void (*take)(beside *b, const json_t *value, b
     json_t *value;
     for (int i = 0; i < N_ROLES; i++)
         take(b, own_key(b, roles[i]), true);
-    json_object_foreach(b->load->config, key, value) if (str_ends(key, "_token") && !is_role(key) &&
+    json_object_foreach(b->load->config, key, value) if (str_ends(key, "_token") &&
+                                                         str_index(key, roles, N_ROLES) < 0 &&
                                                          is_typed(value)) take(b, value, false);
     if (!b->load->has_decoder)
-        json_object_foreach(b->load->map, key, value) if (str_ends(key, "_token") && !is_role(key))
+        json_object_foreach(b->load->map, key,
+                value) if (str_ends(key, "_token") && str_index(key, roles, N_ROLES) < 0)
                 take(b, value, false);
     for (int i = 0; i < 2; i++)
         json_object_foreach((json_t *)(uintptr_t)b->own_names[i], key, value) take(b, value, false);
 }
 
-static void note_named(beside *b, const json_t *value, bool standard) {
-    (void)standard;
+static void note_named(beside *b, const json_t *value, bool standard DRV_UNUSED) {
     const char *text = loader_token_text(value);
     if (text) json_object_set_new(b->named, text, json_true());
 }
@@ -259,10 +253,7 @@ static drv_status find_tokens(beside *b, const json_t *own) {
 
 // --- the files
 const char *loader_beside(const loader *l, const char *name) {
-    const char *slash = strrchr(l->path, '/'), *folder = ".";
-    if (slash)
-        folder = arena_strndup(l->a, l->path, slash > l->path ? (size_t)(slash - l->path) : 1);
-    return path_join(l->a, folder, name);
+    return path_join(l->a, path_parent(l->a, l->path), name);
 }
 
 drv_status loader_read_beside(const loader *l, const char *name, json_t **out) {

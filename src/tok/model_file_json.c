@@ -104,9 +104,9 @@ static json_t *pieces_vocab(const piece_model *m) {
     return vocab;
 }
 
-static json_t *normalizer(const piece_model *m) {
+json_t *model_file_normalizer(bool prefixed) {
     json_t *list = json_array();
-    if (m->dummy_prefix)
+    if (prefixed)
         json_array_append_new(list,
                 json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE_MARK));
     json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern",
@@ -114,10 +114,10 @@ static json_t *normalizer(const piece_model *m) {
     return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
 }
 
-static json_t *decoder(const piece_model *m) {
+json_t *model_file_decoder(bool prefixed) {
     json_t *list = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern",
             "String", SPACE_MARK, "content", " ", "type", "ByteFallback", "type", "Fuse");
-    if (m->dummy_prefix)
+    if (prefixed)
         json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content",
                                             " ", "start", 1, "stop", 0));
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list);
@@ -130,9 +130,10 @@ static json_t *pieces_tokenizer(arena *a, const piece_model *m) {
             "ignore_merges", 0, "vocab", pieces_vocab(m), "merges", merges);
     json_t *bos = m->bos >= 0 ? piece_text(m, m->bos) : NULL;
     return json_pack("{s:s, s:n, s:n, s:o, s:o, s:n, s:o, s:o, s:o}", "version", "1.0",
-            "truncation", "padding", "added_tokens", added_tokens(m), "normalizer", normalizer(m),
-            "pre_tokenizer", "post_processor", post_processor(bos, m->bos), "decoder", decoder(m),
-            "model", model);
+            "truncation", "padding", "added_tokens", added_tokens(m), "normalizer",
+            model_file_normalizer(m->dummy_prefix), "pre_tokenizer", "post_processor",
+            post_processor(bos, m->bos), "decoder", model_file_decoder(m->dummy_prefix), "model",
+            model);
 }
 
 static json_t *role_text(const piece_model *m, int32_t id) { // NULL: none

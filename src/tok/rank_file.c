@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/file.h"
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
@@ -139,20 +140,15 @@ bool rank_file_is(const void *bytes, size_t n) {
     return is;
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 // Finds the family by the number of ranks; of a smaller file, by its name.
 static drv_status find_family(const char *path, rank_file *file) {
     for (int i = 0; i < N_FAMILIES && !file->family; i++)
         if (file->n_ids == families[i].n_ranks) file->family = &families[i];
     for (int i = 0; i < N_FAMILIES && !file->family; i++)
-        if (file->n_ids < families[i].n_ranks && strstr(base_name(path), families[i].in_name))
+        if (file->n_ids < families[i].n_ranks && strstr(path_name(path), families[i].in_name))
             file->family = &families[i];
     if (!file->family && file->n_ids < families[0].n_ranks &&
-            strcmp(base_name(path), "tokenizer.model") == 0)
+            strcmp(path_name(path), "tokenizer.model") == 0)
         file->family = &families[0];
     if (file->family) return DRV_OK;
     return drv_fail(DRV_E_DATA,

@@ -1,5 +1,5 @@
-// Scanners for the split patterns of the model families. They read ASCII eight bytes at a time, and
-// look up other characters in the table of classes.
+// Scanners for the split patterns of the model families. They read the letters of ASCII eight bytes
+// at a time, and look up other characters in the table of classes.
 #include <string.h>
 
 #include "tok/split.h"
@@ -8,56 +8,12 @@
 typedef const unsigned char *bytes;
 
 #define EVERY(b) (0x0101010101010101ull * (b))
-static const uint8_t ascii_class[128] = {['\t'] = CP_SPACE,
-        ['\n'] = CP_SPACE,
-        ['\v'] = CP_SPACE,
-        ['\f'] = CP_SPACE,
-        ['\r'] = CP_SPACE,
-        [' '] = CP_SPACE,
-#define LETTER(c) [c] = CP_LETTER, [(c) + 32] = CP_LETTER
-        LETTER('A'),
-        LETTER('B'),
-        LETTER('C'),
-        LETTER('D'),
-        LETTER('E'),
-        LETTER('F'),
-        LETTER('G'),
-        LETTER('H'),
-        LETTER('I'),
-        LETTER('J'),
-        LETTER('K'),
-        LETTER('L'),
-        LETTER('M'),
-        LETTER('N'),
-        LETTER('O'),
-        LETTER('P'),
-        LETTER('Q'),
-        LETTER('R'),
-        LETTER('S'),
-        LETTER('T'),
-        LETTER('U'),
-        LETTER('V'),
-        LETTER('W'),
-        LETTER('X'),
-        LETTER('Y'),
-        LETTER('Z'),
-#undef LETTER
-        ['0'] = CP_NUMBER,
-        ['1'] = CP_NUMBER,
-        ['2'] = CP_NUMBER,
-        ['3'] = CP_NUMBER,
-        ['4'] = CP_NUMBER,
-        ['5'] = CP_NUMBER,
-        ['6'] = CP_NUMBER,
-        ['7'] = CP_NUMBER,
-        ['8'] = CP_NUMBER,
-        ['9'] = CP_NUMBER};
 
 // Returns the class of the character at p, and in *next its end.
 static inline int class_at(bytes p, bytes *next, const uint8_t *cp) {
     if (*p < 0x80) {
         *next = p + 1;
-        return ascii_class[*p];
+        return cp[*p];
     }
     *next = p;
     return cp[utf8_next(next)];
@@ -186,8 +142,7 @@ static bytes scan_digits(bytes s, bytes end, const uint8_t *cp) {
     return p;
 }
 
-static bytes scan_spaces(bytes s, bytes end, const uint8_t *cp) {
-    (void)cp;
+static bytes scan_spaces(bytes s, bytes end, const uint8_t *cp DRV_UNUSED) {
     const bytes p = memchr(s + 1, ' ', (size_t)(end - s - 1));
     return p ? p : end;
 }

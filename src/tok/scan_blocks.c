@@ -226,8 +226,7 @@ scan_blocks scan_blocks_for(split_kind kind, cpu_level level) {
     }
 }
 #else
-scan_blocks scan_blocks_for(split_kind kind, cpu_level level) {
-    (void)kind, (void)level;
+scan_blocks scan_blocks_for(split_kind kind DRV_UNUSED, cpu_level level DRV_UNUSED) {
     return NULL;
 }
 #endif

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "tok/token_role.h"
 
 typedef struct tokenizer tokenizer; // immutable after opening, except for the cache of words
 
@@ -17,13 +18,10 @@ void tokenizer_close(tokenizer *t);
 
 const char *tokenizer_path(const tokenizer *t); // of tokenizer.json
 int32_t tokenizer_n_vocab(const tokenizer *t);  // largest id + 1
-// Return the id of the special token with a role; -1: none. tokenizer_config.json and
+// Returns the id of the special token with a role; -1: none. tokenizer_config.json and
 // special_tokens_map.json decide if they lie beside tokenizer.json (null: no such token), else its
 // template and unk_token, else the usual names.
-int32_t tokenizer_bos(const tokenizer *t);
-int32_t tokenizer_eos(const tokenizer *t);
-int32_t tokenizer_pad(const tokenizer *t);
-int32_t tokenizer_unk(const tokenizer *t);
+int32_t tokenizer_role(const tokenizer *t, token_role role);
 // Returns the text of a token for messages: the whole name of an added token, at most 63 bytes of
 // any other; bytes that are not text as \xNN, "?" for an id that does not exist. Belongs to the
 // tokenizer, or is overwritten 8 calls later in this thread.

@@ -495,20 +495,8 @@ int32_t tokenizer_n_vocab(const tokenizer *t) {
     return t->n_vocab;
 }
 
-int32_t tokenizer_bos(const tokenizer *t) {
-    return t->role[ROLE_BOS];
-}
-
-int32_t tokenizer_eos(const tokenizer *t) {
-    return t->role[ROLE_EOS];
-}
-
-int32_t tokenizer_pad(const tokenizer *t) {
-    return t->role[ROLE_PAD];
-}
-
-int32_t tokenizer_unk(const tokenizer *t) {
-    return t->role[ROLE_UNK];
+int32_t tokenizer_role(const tokenizer *t, token_role role) {
+    return t->role[role];
 }
 
 bool tokenizer_can_cut(const tokenizer *t) {

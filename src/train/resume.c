@@ -66,11 +66,8 @@ drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
 // --- the model
 // Returns whether a field may change: it affects only fresh weights, or is a limit or an id.
 static bool may_change(const char *field) {
-    static const char *const free_fields[] = {"initializer_range", "max_position_embeddings",
-            "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype"};
-    for (size_t i = 0; i < sizeof free_fields / sizeof *free_fields; i++)
-        if (strcmp(field, free_fields[i]) == 0) return true;
-    return false;
+    return STR_ONE_OF(field, "initializer_range", "max_position_embeddings", "bos_token_id",
+            "eos_token_id", "pad_token_id", "torch_dtype", "dtype");
 }
 
 static char *value_text(arena *a, const json_t *value) {
@@ -251,11 +248,9 @@ drv_status resume_check_optimizer(const char *folder, const json_t *before, cons
 
 // --- files of earlier parts
 static bool belongs_to_run(const char *name) {
-    static const char *const names[] = {"checkpoints", "metrics.jsonl", "hashes.jsonl",
-            "tensorboard", "log.txt", "saved.json", "config.yaml", "ranks"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return str_starts(name, "config.until-");
+    return str_starts(name, "config.until-") ||
+           STR_ONE_OF(name, "checkpoints", "metrics.jsonl", "hashes.jsonl", "tensorboard",
+                   "log.txt", "saved.json", "config.yaml", "ranks");
 }
 
 static drv_status move_file(const char *from, const char *to) {

@@ -398,10 +398,7 @@ static drv_status open_programs(run *r) {
             &r->saving.content));
     json_t *model = model_config_json(&cfg->model);
     set_save_dtype(r, model);
-    char *text = json_print(model, JSON_INDENT(2));
-    r->saving.content.config_json = arena_strdup(r->rank.a, text);
-    free(text);
-    json_decref(model);
+    r->saving.content.config_json = json_print_in(r->rank.a, model, JSON_INDENT(2));
     const mesh ranks = run_mesh(cfg);
     backend_join(r->rank.b, r->rank.comm, &ranks);
     // Measured before there are weights, so that its buffers do not add to them.

@@ -106,10 +106,8 @@ char *trainer_json_text(const run_state *state, const json_t *about) {
     json_t *o = json_object();
     for (int i = 0; i < N_COUNTERS; i++)
         json_object_set_new(o, counters[i].name, json_integer(*counter_of(&copy, &counters[i])));
-    for (int i = 0; i < N_LOSSES; i++) {
-        const double x = *loss_of(&copy, &losses[i]);
-        json_object_set_new(o, losses[i].name, isfinite(x) ? json_real(x) : json_null());
-    }
+    for (int i = 0; i < N_LOSSES; i++)
+        json_object_set_new(o, losses[i].name, json_of_f64(*loss_of(&copy, &losses[i])));
     json_object_update(o, (json_t *)(uintptr_t)about);
     char *text = json_print(o, JSON_INDENT(2));
     json_decref(o);

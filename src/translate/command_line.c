@@ -39,7 +39,7 @@ static const launcher *launcher_of(const char *word) {
             {"mpirun", FOREIGN_MPIRUN}, {"mpiexec", FOREIGN_MPIRUN},
             {"mpiexec.hydra", FOREIGN_MPIRUN}, {"srun", FOREIGN_SRUN}};
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        if (strcmp(word_base(word), launchers[i].name) == 0) return &launchers[i];
+        if (strcmp(path_name(word), launchers[i].name) == 0) return &launchers[i];
     return NULL;
 }
 
@@ -71,7 +71,7 @@ static drv_status read_launcher(translation *self, const shell_command *command,
 static drv_status read_command(translation *self, const shell_command *c,
         const shell_script *script) {
     const int index = program_at(c, true);
-    self->program = word_base(c->words[index].text);
+    self->program = path_name(c->words[index].text);
     if (strcmp(self->program, "trl") == 0 && index + 1 < c->n && !is_flag(&c->words[index + 1]))
         self->program = arena_printf(self->a, "trl %s", c->words[index + 1].text);
     script_translate_variables(self, script, false);
@@ -96,7 +96,7 @@ static drv_status read_command(translation *self, const shell_command *c,
 static bool trains(const translation *self, const shell_command *c) {
     const int index = program_at(c, true);
     if (index < 0) return false;
-    const char *program = word_base(c->words[index].text);
+    const char *program = path_name(c->words[index].text);
     if (str_ends(program, ".sh") || str_starts(program, "run_llama") ||
             str_starts(program, "ray_train") || str_starts(program, "tp_"))
         return true;

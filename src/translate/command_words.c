@@ -3,12 +3,8 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/status_line.h"
-
-const char *word_base(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 const value *word_value(translation *self, const char *name, const char *where, const char *text) {
     value *v = ARENA_NEW(self->a, value);
@@ -18,7 +14,7 @@ const value *word_value(translation *self, const char *name, const char *where, 
 }
 
 static bool is_program(const char *word) {
-    return str_ends(word, ".py") || strcmp(word_base(word), "trl") == 0;
+    return str_ends(word, ".py") || strcmp(path_name(word), "trl") == 0;
 }
 
 // Returns "--a-b" as "a_b", as Python's argparse does.
@@ -89,8 +85,7 @@ static shell_word joined(arena *a, const shell_word *words, int n) {
         str_printf(&text, "%s%s", i ? " " : "", words[i].text);
         if (!all.unknown) all.unknown = words[i].unknown;
     }
-    all.text = arena_strndup(a, text.p, text.n);
-    str_free(&text);
+    all.text = str_keep(a, &text);
     return all;
 }
 
@@ -133,11 +128,8 @@ drv_status flags_translate(translation *self, const shell_command *command, int 
 
 // Returns whether a command names a program without running it.
 static bool only_names(const char *verb) {
-    static const char *const verbs[] = {"echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
-            "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch", NULL};
-    for (const char *const *word = verbs; *word; word++)
-        if (strcmp(word_base(verb), *word) == 0) return true;
-    return false;
+    return STR_ONE_OF(path_name(verb), "echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
+            "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch");
 }
 
 // Returns the index of the word that names the program; -1: there is none. `scripts`: a shell

@@ -4,7 +4,6 @@
 #include "translate/shell.h"
 #include "translate/translation.h"
 
-const char *word_base(const char *path); // the name without its folder
 // Makes a value from a word; "None" and "null" are null.
 const value *word_value(translation *self, const char *name, const char *where, const char *text);
 // Translates the word as the value of `name`. A word that is not known is refused only if its value

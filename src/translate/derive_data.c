@@ -119,16 +119,11 @@ static const char *entry_path(const value *entry) {
 // Reports what else an entry has: the part of the set that is taken, for which we have no key, and
 // how text is made from it, which happens when the set is built.
 static void report_entry(translation *self, const value *entry, bool by_data) {
-    static const char *const parts[] = {"split", "shards", "shards_idx", "preprocess_shards",
-            "name", "revision", NULL};
-    static const char *const known[] = {"path", "data_files", "type", "ds_type", NULL};
     for (int k = 0; entry->kind == VALUE_MAP && k < entry->n; k++) {
         const value *v = &entry->items[k];
-        bool is_part = false, is_known = false;
-        for (const char *const *name = parts; *name; name++)
-            is_part |= strcmp(v->name, *name) == 0;
-        for (const char *const *name = known; *name; name++)
-            is_known |= strcmp(v->name, *name) == 0;
+        const bool is_part = STR_ONE_OF(v->name, "split", "shards", "shards_idx",
+                           "preprocess_shards", "name", "revision"),
+                   is_known = STR_ONE_OF(v->name, "path", "data_files", "type", "ds_type");
         const bool whole = v->kind == VALUE_NULL || says(v, "train") || says(v, "main") ||
                            (says(v, "1") && strcmp(v->name, "shards") == 0);
         if (is_part && whole)

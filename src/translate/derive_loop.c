@@ -14,10 +14,8 @@ static bool minutes_of(const value *time, double *out) {
     *out = 0;
     if (time->kind == VALUE_MAP) {
         for (int i = 0; i < time->n; i++) {
-            int k = 0;
-            while (k < 4 && strcmp(time->items[i].name, names[k]) != 0)
-                k++;
-            if (k == 4 || time->items[i].kind != VALUE_TEXT ||
+            const int k = str_index(time->items[i].name, names, 4);
+            if (k < 0 || time->items[i].kind != VALUE_TEXT ||
                     !str_to_f64(time->items[i].text, &number))
                 return false;
             *out += number * factors[k];

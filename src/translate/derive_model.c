@@ -26,8 +26,7 @@ static drv_status add_config_json(translation *self, const value *path) {
         if (translation_get(self, name)) continue;
         str text = {0};
         k->type->print(k, &shape, &text);
-        translation_set(self, name, arena_strdup(self->a, text.p), path, NULL);
-        str_free(&text);
+        translation_set(self, name, str_keep(self->a, &text), path, NULL);
     }
     return DRV_OK;
 }

@@ -1,6 +1,5 @@
 // Derives ranks, batches and steps from several foreign keys together.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "translate/translation.h"

@@ -90,11 +90,6 @@ static int64_t keys_of(const value *v) {
 static drv_status read_with_defaults(arena *a, budget *left, const char *file, int depth,
         value *out);
 
-static const char *folder_of(arena *a, const char *file) {
-    const char *slash = strrchr(file, '/');
-    return slash ? arena_strndup(a, file, (size_t)(slash - file)) : ".";
-}
-
 static drv_status add_default(arena *a, budget *left, const char *file, const value *entry,
         int depth, value *out) {
     const char *name = entry->text;
@@ -103,7 +98,7 @@ static drv_status add_default(arena *a, budget *left, const char *file, const va
         return drv_fail(DRV_E_USAGE,
                 "%s: a default is %s, expected the name of a file in the same folder", entry->where,
                 value_shown(a, entry));
-    const char *path = path_join(a, folder_of(a, file),
+    const char *path = path_join(a, path_parent(a, file),
             str_ends(name, ".yaml") ? name : arena_printf(a, "%s.yaml", name));
     value part;
     DRV_TRY_CTX(read_with_defaults(a, left, path, depth + 1, &part), "%s: default \"%s\"",
@@ -297,8 +292,7 @@ static drv_status replace_text(resolver *self, const value *from, const char *te
         text = close + 1;
     }
     if (status == DRV_OK) status = budget_bytes(self->left, from->where, all.n);
-    out->text = arena_strndup(self->a, all.p ? all.p : "", all.n);
-    str_free(&all);
+    out->text = str_keep(self->a, &all);
     return status;
 }
 

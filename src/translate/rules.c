@@ -69,9 +69,7 @@ const char *value_yaml(arena *a, const value *v, bool text) {
     } else {
         yaml_quote(v->kind == VALUE_TEXT ? v->text : "", &out);
     }
-    const char *yaml = arena_strdup(a, out.p);
-    str_free(&out);
-    return yaml;
+    return str_keep(a, &out);
 }
 
 // --- the lists
@@ -166,11 +164,8 @@ static const char *origin_of(const translation *self, const value *from) {
 
 // Returns whether model.from decides a key.
 static bool is_shape(const char *path) {
-    static const char *const keys[] = {"model.num_hidden_layers", "model.hidden_size",
-            "model.intermediate_size", "model.num_attention_heads", "model.num_key_value_heads"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(path, keys[i]) == 0) return true;
-    return false;
+    return STR_ONE_OF(path, "model.num_hidden_layers", "model.hidden_size",
+            "model.intermediate_size", "model.num_attention_heads", "model.num_key_value_heads");
 }
 
 void translation_set(translation *self, const char *path, const char *yaml, const value *from,

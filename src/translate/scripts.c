@@ -16,9 +16,7 @@ static bool is_ambient(const translation *self, const char *name) {
     for (int i = 0; i < self->opts->n_variables; i++)
         if (strncmp(self->opts->variables[i], name, n) == 0 && self->opts->variables[i][n] == '=')
             return false;
-    for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++)
-        if (strcmp(ambient[i], name) == 0) return true;
-    return false;
+    return str_index(name, ambient, sizeof ambient / sizeof *ambient) >= 0;
 }
 
 // Translates the variables of a script; returns how many of them are keys of the list, whether
@@ -46,7 +44,7 @@ int script_translate_variables(translation *self, const shell_script *script, bo
 
 int script_take_environment(translation *self, shell_script *script, const shell_word *words,
         int n_words) {
-    int begin = n_words > 0 && strcmp(word_base(words[0].text), "env") == 0;
+    int begin = n_words > 0 && strcmp(path_name(words[0].text), "env") == 0;
     for (; begin < n_words; begin++) {
         const char *word = words[begin].text, *equal = strchr(word, '=');
         const size_t n =
@@ -90,12 +88,10 @@ static drv_status follow_command(void *arg, shell_script *script, const shell_co
     const int at = sources || by_shell;
     const char *other = command->words[at].text;
     if (program_at(command, false) >= 0) return DRV_OK;
-    const char *slash = strrchr(path, '/');
-    const char *beside = path_join(self->a,
-            slash ? arena_strndup(self->a, path, (size_t)(slash - path)) : ".", word_base(other));
+    const char *beside = path_join(self->a, path_parent(self->a, path), path_name(other));
     const value *named =
             word_value(self, verb, arena_printf(self->a, "%s:%d", path, command->line), "");
-    const bool calls = str_ends(other, ".sh") && strcmp(word_base(other), word_base(path)) != 0;
+    const bool calls = str_ends(other, ".sh") && strcmp(path_name(other), path_name(path)) != 0;
     if (calls && file_exists(beside)) {
         const shell_arguments outer = script->arguments;
         report_printf(self, NO_EFFECT, named, "%s is read", beside);
@@ -108,9 +104,7 @@ static drv_status follow_command(void *arg, shell_script *script, const shell_co
         return status;
     }
     if (program_at(command, true) >= 0) return DRV_OK;
-    static const char *const tests[] = {":", "[", "[[", "test", "echo", "set", NULL};
-    for (const char *const *word = tests; *word; word++)
-        if (strcmp(verb, *word) == 0) return DRV_OK;
+    if (STR_ONE_OF(verb, ":", "[", "[[", "test", "echo", "set")) return DRV_OK;
     report_add(self, NO_EFFECT, named,
             calls ? "that script is not here and was not read" : "a command, which is not run");
     return DRV_OK;

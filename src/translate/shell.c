@@ -134,12 +134,6 @@ static drv_status read_words(reader *self, word_list *list) {
     }
 }
 
-static bool is_one_of(const char *word, const char *const *list) {
-    for (; *list; list++)
-        if (strcmp(word, *list) == 0) return true;
-    return false;
-}
-
 // Reads the assignments of export NAME=VALUE..., declare NAME=VALUE...
 static drv_status read_export(reader *self) {
     for (;;) {
@@ -217,19 +211,14 @@ static verdict opposite(verdict v) {
 }
 
 static drv_status read_plain_command(reader *self, int depth, ending *end) {
-    static const char *const openers[] = {"for", "while", "{", NULL};
-    static const char *const closers[] = {"fi", "done", "esac", "}", NULL};
-    static const char *const between[] = {"then", "do", "else", "elif", NULL};
-    static const char *const exports[] = {"export", "declare", NULL};
-    static const char *const refused[] = {"until", "select", "function", "time", "local",
-            "readonly", "typeset", "eval", NULL};
     const char *word = keyword_here(self);
-    if (is_one_of(word, refused)) return shell_refuse_form(self, self->line, word);
-    const bool blocks =
-            strcmp(word, "if") == 0 || strcmp(word, "case") == 0 || is_one_of(word, openers);
-    end->closes = is_one_of(word, closers);
-    if (is_one_of(word, between)) end->word = word;
-    if (!blocks && !end->closes && !end->word && !is_one_of(word, exports))
+    if (STR_ONE_OF(word, "until", "select", "function", "time", "local", "readonly", "typeset",
+                "eval"))
+        return shell_refuse_form(self, self->line, word);
+    const bool blocks = STR_ONE_OF(word, "if", "case", "for", "while", "{");
+    end->closes = STR_ONE_OF(word, "fi", "done", "esac", "}");
+    if (STR_ONE_OF(word, "then", "do", "else", "elif")) end->word = word;
+    if (!blocks && !end->closes && !end->word && !STR_ONE_OF(word, "export", "declare"))
         return read_simple(self, end);
     shell_advance(self, (int)strlen(word));
     if (end->closes || end->word) return DRV_OK;

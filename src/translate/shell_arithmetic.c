@@ -1,6 +1,5 @@
 // Computes $((...)) on whole numbers (POSIX, Shell Command Language, 2.6.4): + - * / and brackets.
 #include <ctype.h>
-#include <string.h>
 
 #include "translate/shell_internal.h"
 

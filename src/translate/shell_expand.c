@@ -1,7 +1,6 @@
 // Reads words: quotes, variables, arithmetic (POSIX, Shell Command Language, 2.2 and 2.6), as far
 // as docs/translate.md lists them.
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "translate/shell_internal.h"

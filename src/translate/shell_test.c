@@ -24,16 +24,14 @@ static verdict unary(const shell_script *script, const char *operation, const sh
 static verdict compare(const char *left, const char *operation, const char *right, bool patterns) {
     static const char *const names[] = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"};
     int64_t a, b;
-    if (strcmp(operation, "=") == 0 || strcmp(operation, "==") == 0 ||
-            strcmp(operation, "!=") == 0) {
+    if (STR_ONE_OF(operation, "=", "==", "!=")) {
         if (patterns && strpbrk(right, "*?[")) return TEST_UNKNOWN;
         return of((strcmp(left, right) == 0) == (*operation == '='));
     }
     if (!str_to_i64(left, &a) || !str_to_i64(right, &b)) return TEST_UNKNOWN;
     const bool results[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
-    for (int i = 0; i < 6; i++)
-        if (strcmp(operation, names[i]) == 0) return of(results[i]);
-    return TEST_UNKNOWN;
+    const int i = str_index(operation, names, 6);
+    return i >= 0 ? of(results[i]) : TEST_UNKNOWN;
 }
 
 verdict shell_test(const shell_script *script, const shell_word *words, int n_words,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "config/config.h"
 #include "translate/hydra.h"
 #include "translate/scripts.h"
 #include "translate/command_words.h"
@@ -96,14 +95,9 @@ static drv_status read_overrides(translation *self, const shell_command *command
     }
     *root = (value){.kind = VALUE_MAP, .path = "", .where = command->file};
     if (name && command->file) {
-        const char *slash = strrchr(command->file, '/');
         const char *path = path_join(self->a, folder,
                 str_ends(name, ".yaml") ? name : arena_printf(self->a, "%s.yaml", name));
-        if (folder[0] != '/')
-            path = path_join(self->a,
-                    slash ? arena_strndup(self->a, command->file, (size_t)(slash - command->file))
-                          : ".",
-                    path);
+        if (folder[0] != '/') path = path_join(self->a, path_parent(self->a, command->file), path);
         if (file_exists(path))
             DRV_TRY(hydra_read(self->a, &self->left, path, root));
         else if (self->kinds & FOREIGN_NXDT)

@@ -15,20 +15,6 @@ static const char *set_value(const translation *self, const char *path) {
     return translation_given(self, path) ? translation_get(self, path) : NULL;
 }
 
-// Prints the sections of `path` that `last` is not in; *name is the last part of the path, *depth
-// the number of sections.
-static void open_sections(const char *last, const char *path, str *out, const char **name,
-        int *depth) {
-    const char *dot;
-    bool same = true;
-    *name = path;
-    for (*depth = 0; (dot = strchr(*name, '.')); (*depth)++, *name = dot + 1) {
-        const size_t n = (size_t)(dot + 1 - path);
-        same = same && strncmp(last, path, n) == 0;
-        if (!same) str_printf(out, "%*s%.*s:\n", 2 * *depth, "", (int)(dot - *name), *name);
-    }
-}
-
 void translation_print(const translation *self, str *out) {
     enum { COMMENT_COLUMN = 44 };
     const char *last = "";
@@ -40,13 +26,13 @@ void translation_print(const translation *self, str *out) {
     str_puts(out, "\n");
     for (int i = 0; i < key_count(); i++) {
         const key_table *table;
-        const char *path, *name;
+        const char *path;
         int depth;
         key_of_index(self->a, i, &table, &path);
         const setting *s = setting_of(self, path);
         const char *given = set_value(self, path);
         if (!s && !given) continue;
-        open_sections(last, path, out, &name, &depth);
+        const char *name = key_open_sections(last, path, out, &depth);
         const size_t start = out->n;
         str_printf(out, "%*s%s: %s", 2 * depth, "", name, given ? given : s->value);
         const int width = (int)(out->n - start);

@@ -47,11 +47,10 @@ static drv_status check_rows(const choosing *c, const param *w, const param_part
     if (w->all_columns != w->dim[1])
         split = arena_printf(c->a, " on each of %lld tensor ranks (%lld in all)",
                 (long long)(w->all_columns / w->dim[1]), (long long)w->all_columns);
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"model.base_dtype\" is %s, but \"%s\" has rows of %lld numbers%s, expected a "
-            "multiple of %d, the numbers of a block of %s",
-            config_where(c->cfg, "model.base_dtype"), base_dtype_name(c->cfg->base_dtype),
-            part->hf_name, (long long)w->dim[1], split, type->block, type->name);
+    return config_refuse(c->cfg, "model.base_dtype",
+            "is %s, but \"%s\" has rows of %lld numbers%s, expected a multiple of %d, the numbers of a block of %s",
+            base_dtype_name(c->cfg->base_dtype), part->hf_name, (long long)w->dim[1], split,
+            type->block, type->name);
 }
 
 // Chooses the types of a matrix: one for all rows, unless its parts have several in a GGUF file.
@@ -82,10 +81,10 @@ static drv_status open_file(arena *a, const run_config *cfg, const char *folder,
         if (out->tensors[i].quant) return DRV_OK;
     const char *format = out->reader->format;
     model_source_close(out);
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"model.base_dtype\" is gguf, but model.from \"%s\" is %s, expected a folder that "
-            "drover ckpt import --keep-blocks has made of a GGUF file",
-            config_where(cfg, "model.base_dtype"), folder, format);
+    return config_refuse(cfg, "model.base_dtype",
+            "is gguf, but model.from \"%s\" is %s, expected a folder that drover ckpt import --keep-blocks has made of "
+            "a GGUF file",
+            folder, format);
 }
 
 drv_status base_blocks_choose(arena *mem, const run_config *cfg, dtype compute,

@@ -15,9 +15,9 @@
 // --- which branches
 static drv_status refuse_key(const run_config *cfg, const char *key, const char *mine,
         const char *theirs) {
-    return drv_fail(DRV_E_USAGE,
-            "%s: key \"%s\" is %s, but the adapter \"%s\" has %s; leave it out to continue with the adapter",
-            config_where(cfg, key), key, mine, cfg->lora.adapter, theirs);
+    return config_refuse(cfg, key,
+            "is %s, but the adapter \"%s\" has %s; leave it out to continue with the adapter", mine,
+            cfg->lora.adapter, theirs);
 }
 
 static const char *module_of_weight(arena *a, const char *weight) {
@@ -267,21 +267,12 @@ static void list_targets(arena *a, const lora_set *set, const model_config *mode
     for (int i = 0; i < set->n; i++) {
         const char *name = strrchr(set->branches[i].module, '.') + 1;
         int same = 0;
-        bool listed = false;
         for (int k = 0; k < set->n; k++)
             same += strcmp(strrchr(set->branches[k].module, '.') + 1, name) == 0;
         if (same < model->num_hidden_layers) name = set->branches[i].module;
-        for (int k = 0; k < out->n_targets; k++)
-            listed |= strcmp(out->targets[k], name) == 0;
-        if (!listed) out->targets[out->n_targets++] = name;
+        if (str_index(name, out->targets, out->n_targets) < 0)
+            out->targets[out->n_targets++] = name;
     }
-}
-
-static char *text_of(arena *a, json_t *o) {
-    char *text = json_print(o, JSON_INDENT(2)), *copy = arena_strdup(a, text);
-    free(text);
-    json_decref(o);
-    return copy;
 }
 
 drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
@@ -302,8 +293,9 @@ drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
     c.n_targets = 0;
     list_targets(a, &set, &cfg->model, &c);
     free(folder);
-    *adapter_text = text_of(a, adapter_config_json(&c));
-    *base = text_of(a,
-            json_pack("{s:s, s:O}", "folder", c.base, "tensors", (json_t *)(uintptr_t)hashes));
+    *adapter_text = json_print_in(a, adapter_config_json(&c), JSON_INDENT(2));
+    json_t *about =
+            json_pack("{s:s, s:O}", "folder", c.base, "tensors", (json_t *)(uintptr_t)hashes);
+    *base = json_print_in(a, about, JSON_INDENT(2));
     return DRV_OK;
 }

@@ -13,16 +13,13 @@ const ckpt_ranks *state_ranks(const held_model *model, ckpt_ranks *out) {
 }
 
 typedef bool wanted_fn(const held_model *model, const param *w);
-static bool is_model(const held_model *model, const param *w) {
-    (void)model;
+static bool is_model(const held_model *model DRV_UNUSED, const param *w) {
     return !w->is_adapter;
 }
-static bool is_adapter(const held_model *model, const param *w) {
-    (void)model;
+static bool is_adapter(const held_model *model DRV_UNUSED, const param *w) {
     return w->is_adapter;
 }
-static bool is_trained(const held_model *model, const param *w) {
-    (void)model;
+static bool is_trained(const held_model *model DRV_UNUSED, const param *w) {
     return w->trainable;
 }
 static bool is_of_adamw(const held_model *model, const param *w) {
@@ -199,20 +196,23 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *
             values);
 }
 
+static drv_status put_values(const held_model *model, const char *state, dtype type,
+        int64_t element, int64_t n, const float *values) {
+    if (type != DT_BF16) return backend_write(model->b, state, 4 * element, 4 * n, values);
+    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        rounded[i] = f32_to_bf16(values[i]);
+    const drv_status status = backend_write(model->b, state, 2 * element, 2 * n, rounded);
+    free(rounded);
+    return status;
+}
+
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     const param *w = param_of_part(&model->params, t->entry.name);
     if (w->blocks) return DRV_OK; // base_blocks_load reads it
-    const bool bf16 = param_dtype(w, model->dt) == DT_BF16;
-    const int64_t element = piece->first + first;
-    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
-    for (int64_t i = 0; i < n && bf16; i++)
-        rounded[i] = f32_to_bf16(values[i]);
-    drv_status s = bf16 ? backend_write(model->b, w->name, 2 * element, 2 * n, rounded)
-                        : backend_write(model->b, w->name, 4 * element, 4 * n, values);
-    free(rounded);
-    return s;
+    return put_values(model, w->name, param_dtype(w, model->dt), piece->first + first, n, values);
 }
 
 static drv_status check_squares(const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
@@ -231,16 +231,8 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     DRV_TRY(check_squares(t, piece, first, n, values));
-    const bool bf16 = held_state_type(model, piece->source) == DT_BF16;
-    const int64_t element = piece->first + first;
-    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
-    for (int64_t i = 0; i < n && bf16; i++)
-        rounded[i] = f32_to_bf16(values[i]);
-    const drv_status status =
-            bf16 ? backend_write(model->b, piece->source, 2 * element, 2 * n, rounded)
-                 : backend_write(model->b, piece->source, 4 * element, 4 * n, values);
-    free(rounded);
-    return status;
+    return put_values(model, piece->source, held_state_type(model, piece->source),
+            piece->first + first, n, values);
 }
 
 drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t n, float *values) {

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/json_cursor.h"
 #include "base/log.h"
-#include "data/read/arrow.h"
+#include "data/read/record_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -13,7 +13,8 @@ enum { MAX_ROWS = 10000, MAX_BYTES = 1 << 24 };
 
 static void read_rows(const char *path, const reader_opts *opts) {
     record_source source;
-    if (arrow_open(&(source_job){.path = path, .o = opts}, &source) != DRV_OK) return;
+    const input_file file = {.kind = INPUT_ARROW};
+    if (record_source_open(&file, path, opts, &source) != DRV_OK) return;
     str value = {0};
     bool done;
     int64_t bytes = 0;

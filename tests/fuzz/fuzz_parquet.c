@@ -4,8 +4,7 @@
 
 #include "base/file.h"
 #include "base/json_cursor.h"
-#include "data/read/parquet.h"
-#include "data/read/parquet_rows.h"
+#include "data/read/record_source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -13,10 +12,9 @@ enum { MAX_ROWS = 10000 };
 
 // Whatever the columns hold, a row is an object.
 static void read_rows(const char *path, const reader_opts *opts) {
-    const source_job job = {.path = path, .o = opts};
+    const input_file file = {.kind = INPUT_PARQUET};
     record_source source;
-    if ((opts->fields ? parquet_rows_open(&job, &source) : parquet_open(&job, &source)) != DRV_OK)
-        return;
+    if (record_source_open(&file, path, opts, &source) != DRV_OK) return;
     str value = {0};
     bool done;
     for (int i = 0; i < MAX_ROWS; i++) {

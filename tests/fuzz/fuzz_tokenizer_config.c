@@ -34,8 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     tokenizer *t;
     if (file_write_atomic(path_join(a, dir, "tokenizer_config.json"), p, n) == DRV_OK &&
             tokenizer_open(a, dir, &t) == DRV_OK) {
-        const int32_t ids[] = {tokenizer_bos(t), tokenizer_eos(t), tokenizer_pad(t),
-                tokenizer_unk(t)};
+        const int32_t ids[] = {tokenizer_role(t, ROLE_BOS), tokenizer_role(t, ROLE_EOS),
+                tokenizer_role(t, ROLE_PAD), tokenizer_role(t, ROLE_UNK)};
         for (int i = 0; i < 4; i++)
             if (ids[i] < -1 || ids[i] >= tokenizer_n_vocab(t)) abort();
         tokenizer_close(t);

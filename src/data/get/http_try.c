@@ -2,7 +2,10 @@
 #include "data/get/http_try.h"
 
 #include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/str.h"
 
@@ -36,6 +39,26 @@ double http_wait_s(int failures, double retry_after) {
     return wait > MAX_WAIT_S ? MAX_WAIT_S : wait;
 }
 
+bool http_header(const char *line, size_t n, const char *name, char *to, size_t cap) {
+    const size_t k = strlen(name);
+    if (n <= k || strncasecmp(line, name, k) != 0 || line[k] != ':') return false;
+    const char *p = line + k + 1, *end = line + n;
+    while (p < end && isspace((unsigned char)*p))
+        p++;
+    while (end > p && isspace((unsigned char)end[-1]))
+        end--;
+    const size_t length = (size_t)(end - p);
+    snprintf(to, cap, "%.*s", (int)(length < cap ? length : cap - 1), p);
+    return true;
+}
+
+void http_retry_after(const char *line, size_t n, double *seconds) {
+    char value[64];
+    if (!http_header(line, n, "Retry-After", value, sizeof value)) return;
+    *seconds = strtod(value, NULL);
+    if (isdigit((unsigned char)*value) && *seconds <= 0) *seconds = 0.01;
+}
+
 const char *http_escape(arena *a, const char *text, const char *kept) {
     str out = {0};
     for (; *text; text++) {
@@ -43,7 +66,5 @@ const char *http_escape(arena *a, const char *text, const char *kept) {
                            strchr("-._~", *text) || strchr(kept, *text);
         str_printf(&out, plain ? "%c" : "%%%02X", (unsigned char)*text);
     }
-    const char *escaped = arena_strndup(a, out.p ? out.p : "", out.n);
-    str_free(&out);
-    return escaped;
+    return str_keep(a, &out);
 }

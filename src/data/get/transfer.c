@@ -17,14 +17,6 @@
 #include "data/get/http_try.h"
 
 // --- a try
-static void copy_value(char *to, size_t cap, const char *p, size_t n) {
-    while (n && isspace((unsigned char)*p))
-        p++, n--;
-    while (n && isspace((unsigned char)p[n - 1]))
-        n--;
-    snprintf(to, cap, "%.*s", (int)n, p);
-}
-
 // <URL>; rel="next"
 static void take_next(transfer *job, const char *value) {
     const char *rel = strstr(value, "rel=\"next\""), *end = rel;
@@ -42,27 +34,19 @@ static void take_next(transfer *job, const char *value) {
 static size_t on_header(char *text, size_t size, size_t count, void *ctx) {
     transfer *job = ctx;
     const size_t n_bytes = size * count;
-    const char *colon = memchr(text, ':', n_bytes);
     char value[2048];
     if (n_bytes > 5 && memcmp(text, "HTTP/", 5) == 0) { // the answer of a redirect has been passed
         job->total = -1;
         job->retry_after = 0;
         job->error_code[0] = 0;
     }
-    if (!colon) return n_bytes;
-    const size_t n_name = (size_t)(colon - text);
-    copy_value(value, sizeof value, colon + 1, n_bytes - n_name - 1);
-    if (n_name == 13 && strncasecmp(text, "Content-Range", 13) == 0) {
+    if (http_header(text, n_bytes, "Content-Range", value, sizeof value)) {
         const char *slash = strchr(value, '/');
         if (slash && isdigit((unsigned char)slash[1])) job->total = atoll(slash + 1);
-    } else if (n_name == 11 && strncasecmp(text, "Retry-After", 11) == 0) {
-        job->retry_after = strtod(value, NULL);
-        if (isdigit((unsigned char)*value) && job->retry_after == 0) job->retry_after = 0.01;
-    } else if (n_name == 12 && strncasecmp(text, "X-Error-Code", 12) == 0) {
-        snprintf(job->error_code, sizeof job->error_code, "%.63s", value);
-    } else if (n_name == 4 && strncasecmp(text, "Link", 4) == 0) {
-        take_next(job, value);
     }
+    http_retry_after(text, n_bytes, &job->retry_after);
+    http_header(text, n_bytes, "X-Error-Code", job->error_code, sizeof job->error_code);
+    if (http_header(text, n_bytes, "Link", value, sizeof value)) take_next(job, value);
     return n_bytes;
 }
 
@@ -111,11 +95,7 @@ void transfer_open(transfer *job, const char *url) {
 
 drv_status transfer_begin(transfer *job, CURLM *multi) {
     const download *file = job->file;
-    char *slash = strrchr(file->path, '/'), dir[4096];
-    if (slash) {
-        snprintf(dir, sizeof dir, "%.*s", (int)(slash - file->path), file->path);
-        DRV_TRY(dir_make(dir));
-    }
+    DRV_TRY(dir_make_parent(file->path));
     snprintf(job->part, sizeof job->part, "%s.part", file->path);
     job->fd = open(job->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (job->fd < 0)

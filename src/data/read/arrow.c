@@ -346,17 +346,11 @@ drv_status arrow_open(const source_job *job, record_source *out) {
             .ids = -1,
             .labels = -1,
             .mask = -1};
-    drv_status status = arrow_stream_open(a, job->path, &arrow->stream);
-    if (status == DRV_OK) {
-        arrow->schema = arrow_stream_schema(arrow->stream);
-        arrow_columns_init(a, arrow->path, arrow->stream, &arrow->columns);
-        status = opts->fields ? choose_rows(arrow, opts) : choose_text(arrow, opts);
-    }
-    if (status == DRV_OK)
-        *out = (record_source){&ops, arrow};
-    else
-        close_reader(arrow);
-    return status;
+    *out = (record_source){&ops, arrow};
+    DRV_TRY(arrow_stream_open(a, job->path, &arrow->stream));
+    arrow->schema = arrow_stream_schema(arrow->stream);
+    arrow_columns_init(a, arrow->path, arrow->stream, &arrow->columns);
+    return opts->fields ? choose_rows(arrow, opts) : choose_text(arrow, opts);
 }
 
 bool arrow_has_labels(const record_source *source) {

@@ -40,19 +40,11 @@ struct arrow_stream {
 };
 
 static drv_status read_at(const arrow_stream *stream, void *to, size_t n, int64_t at) {
-    char *p = to;
-    while (n > 0) {
-        const ssize_t got = pread(stream->fd, p, n, at);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\": %s", stream->path, strerror(errno));
-        if (got == 0)
-            return drv_fail(DRV_E_DATA,
-                    "%s: it ends at byte %lld, in the middle of an Arrow message", stream->path,
-                    (long long)at);
-        p += got, at += got, n -= (size_t)got;
-    }
-    return DRV_OK;
+    const int64_t got = file_read_at(stream->fd, to, (int64_t)n, at);
+    if (got == (int64_t)n) return DRV_OK;
+    if (errno) return file_fail("read", stream->path);
+    return drv_fail(DRV_E_DATA, "%s: it ends at byte %lld, in the middle of an Arrow message",
+            stream->path, (long long)(at + got));
 }
 
 static drv_status broken(const arrow_stream *stream, const char *what) {

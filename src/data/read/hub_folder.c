@@ -6,20 +6,16 @@
 #include <strings.h>
 
 #include "data/read/data_split.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-
-static const char *name_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 // Returns the split that a file's name says. Documentation and source code have such words in their
 // names, too.
 static data_split split_of(const char *folder, const input_file *file) {
     const char *path = file->path + strlen(folder);
     path += strspn(path, "/");
-    if (file->kind == INPUT_TEXT && !strcasestr(name_of(path), ".txt")) return SET_UNSPLIT;
+    if (file->kind == INPUT_TEXT && !strcasestr(path_name(path), ".txt")) return SET_UNSPLIT;
     return data_split_of_path(path);
 }
 
@@ -29,7 +25,7 @@ static bool is_about(const char *path) {
     static const char *const names[] = {"readme.md", "readme.txt", "config.json",
             "dataset_info.json", "dataset_infos.json", "dataset_dict.json"};
     static const char *const stems[] = {"license", "licence", "copying"};
-    const char *name = name_of(path);
+    const char *name = path_name(path);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcasecmp(name, names[i]) == 0) return true;
     for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
@@ -42,7 +38,7 @@ static bool is_about(const char *path) {
 // A card begins with a block of YAML, which no other text does.
 static bool is_card(const char *path) {
     char begin[4] = "";
-    FILE *f = strcasecmp(name_of(path), "readme.md") == 0 ? fopen(path, "re") : NULL;
+    FILE *f = strcasecmp(path_name(path), "readme.md") == 0 ? fopen(path, "re") : NULL;
     if (!f) return false;
     const bool is =
             fread(begin, 1, sizeof begin, f) == sizeof begin && memcmp(begin, "---\n", 4) == 0;
@@ -52,7 +48,7 @@ static bool is_card(const char *path) {
 
 static bool has_shard_number(const char *path) {
     int at = 0;
-    const char *dash = strchr(name_of(path), '-');
+    const char *dash = strchr(path_name(path), '-');
     return dash && sscanf(dash, "-%*5[0-9]-of-%*5[0-9]%n", &at) == 0 && at == 15;
 }
 
@@ -81,7 +77,7 @@ static survey look(const char *folder, const input_file *files, int n) {
 
 static void name_file(str *list, int count, const char *path) {
     enum { NAMED = 4 };
-    if (count <= NAMED) str_printf(list, "%s%s", list->n ? ", " : "", name_of(path));
+    if (count <= NAMED) str_printf(list, "%s%s", list->n ? ", " : "", path_name(path));
     if (count == NAMED + 1) str_puts(list, ", ...");
 }
 

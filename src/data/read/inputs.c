@@ -98,7 +98,7 @@ static bool classify(const inputs_opts *opts, const char *path, bool named, inpu
 
 // ".html", ".tar.gz", or "without an ending".
 static const char *ending_of(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = path_name(path);
     const char *dot = strrchr(name, '.');
     if (!dot || dot == name) return "without an ending";
     if (!has_ending(dot, ".gz") && !has_ending(dot, ".zst") && !has_ending(dot, ".zstd"))

@@ -260,13 +260,9 @@ drv_status mds_shard_open(const source_job *job, record_source *out) {
     arena *a = arena_new("mds");
     mds_shard *shard = ARENA_NEW(a, mds_shard);
     *shard = (mds_shard){.a = a, .file = job->file};
-    drv_status status = byte_stream_open(job->file, false, &shard->stream);
-    if (status == DRV_OK) status = read_offsets(shard);
-    if (status == DRV_OK) status = read_columns(shard);
-    if (status == DRV_OK) status = choose(shard, job->o);
-    if (status == DRV_OK)
-        *out = (record_source){&ops, shard};
-    else
-        close_shard(shard);
-    return status;
+    *out = (record_source){&ops, shard};
+    DRV_TRY(byte_stream_open(job->file, false, &shard->stream));
+    DRV_TRY(read_offsets(shard));
+    DRV_TRY(read_columns(shard));
+    return choose(shard, job->o);
 }

@@ -51,16 +51,10 @@ static void close_reader(void *state) {
 
 drv_status parquet_open(const source_job *job, record_source *out) {
     static const record_source_ops ops = {.next = next, .where = where, .close = close_reader};
-    int fd;
-    int64_t size;
-    DRV_TRY(file_open_regular(job->path, &fd, &size));
     arena *a = arena_new("parquet");
     parquet_reader *self = ARENA_NEW(a, parquet_reader);
-    *self = (parquet_reader){.a = a, .file = {job->path, fd, size}};
-    const drv_status status = find_column(self, job->o->key);
-    if (status == DRV_OK)
-        *out = (record_source){&ops, self};
-    else
-        close_reader(self);
-    return status;
+    *self = (parquet_reader){.a = a, .file.path = job->path};
+    *out = (record_source){&ops, self};
+    DRV_TRY(file_open_regular(job->path, &self->file.fd, &self->file.size));
+    return find_column(self, job->o->key);
 }

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "data/read/parquet_schema.h"
 
 // Field numbers and values of parquet.thrift.
@@ -25,15 +25,9 @@ drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why)
 }
 
 drv_status parquet_read_at(const parquet_file *file, int64_t at, void *p, size_t n) {
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = pread(file->fd, (char *)p + done, n - done, at + (int64_t)done);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\" at byte %lld: %s", file->path,
-                    (long long)at, k < 0 ? strerror(errno) : "the file has become shorter");
-        done += (size_t)k;
-    }
-    return DRV_OK;
+    if (file_read_at(file->fd, p, (int64_t)n, at) == (int64_t)n) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not read \"%s\" at byte %lld: %s", file->path, (long long)at,
+            errno ? strerror(errno) : "the file has become shorter");
 }
 
 static void read_column_data(thrift *in, parquet_chunk *chunk, int64_t *type) {

@@ -294,16 +294,10 @@ static void close_rows(void *state) {
 
 drv_status parquet_rows_open(const source_job *job, record_source *out) {
     static const record_source_ops ops = {next, where, notes, close_rows};
-    int fd;
-    int64_t size;
-    DRV_TRY(file_open_regular(job->path, &fd, &size));
     arena *a = arena_new("parquet rows");
     parquet_rows *rows = ARENA_NEW(a, parquet_rows);
-    *rows = (parquet_rows){.a = a, .file = {job->path, fd, size}};
-    const drv_status status = open_all(rows, job->o->fields);
-    if (status == DRV_OK)
-        *out = (record_source){&ops, rows};
-    else
-        close_rows(rows);
-    return status;
+    *rows = (parquet_rows){.a = a, .file.path = job->path};
+    *out = (record_source){&ops, rows};
+    DRV_TRY(file_open_regular(job->path, &rows->file.fd, &rows->file.size));
+    return open_all(rows, job->o->fields);
 }

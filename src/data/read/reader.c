@@ -162,7 +162,7 @@ drv_status reader_starts_with_labels(const reader *in, bool *labelled) {
     record_source source;
     *labelled = false;
     if (in->files[0].kind != INPUT_ARROW) return DRV_OK;
-    DRV_TRY(arrow_open(&(source_job){&in->files[0], in->files[0].path, &in->o}, &source));
+    DRV_TRY(record_source_open(&in->files[0], in->files[0].path, &in->o, &source));
     *labelled = arrow_has_labels(&source);
     record_source_close(&source);
     return DRV_OK;

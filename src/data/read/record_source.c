@@ -33,7 +33,10 @@ bool record_source_seeks(input_kind kind) {
 
 drv_status record_source_open(const input_file *file, const char *path, const reader_opts *opts,
         record_source *out) {
-    return formats[file->kind].open(&(source_job){file, path, opts}, out);
+    *out = (record_source){0};
+    const drv_status status = formats[file->kind].open(&(source_job){file, path, opts}, out);
+    if (status != DRV_OK) record_source_close(out);
+    return status;
 }
 
 drv_status record_source_next(record_source *source, str *bytes, record *out, bool *done) {

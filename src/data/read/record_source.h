@@ -17,7 +17,8 @@ typedef struct record_source { // single owner; zero: none is open
     void *state;
 } record_source;
 
-// A request to open a file: the path to read it by, and the options, which outlive the source.
+// A request to open a file: the path to read it by, and the options, which outlive the source. An
+// opener sets *out before it can fail with something to close; record_source_open closes it then.
 typedef struct source_job {
     const input_file *file;
     const char *path;

@@ -232,13 +232,8 @@ drv_status token_shard_open(const source_job *job, record_source *out) {
             .type = is_said ? ids->type : by_size,
             .is_guessed = !is_said,
             .n_tokens = -1};
-    drv_status status = byte_stream_open(file, false, &shard->stream);
-    if (status == DRV_OK)
-        status = file->kind == INPUT_BIN ? read_bin_header(shard) : read_npy_header(shard);
-    if (status == DRV_OK) status = check_length(shard);
-    if (status == DRV_OK)
-        *out = (record_source){&ops, shard};
-    else
-        close_shard(shard);
-    return status;
+    *out = (record_source){&ops, shard};
+    DRV_TRY(byte_stream_open(file, false, &shard->stream));
+    DRV_TRY(file->kind == INPUT_BIN ? read_bin_header(shard) : read_npy_header(shard));
+    return check_length(shard);
 }

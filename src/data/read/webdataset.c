@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <zlib.h>
 
+#include "base/file.h"
 #include "base/json_cursor.h"
 #include "base/tar_members.h"
 #include "data/read/byte_stream.h"
@@ -48,8 +49,7 @@ static drv_status skip_stream(void *ctx, int64_t n, int64_t *got) {
 // Returns where the ending begins, after the first dot of the last part; NULL: the member has none,
 // or its first part is __NAME__, by which WebDataset marks metadata.
 static const char *ending_of(const char *name) {
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name,
-               *dot = strchr(last, '.');
+    const char *last = path_name(name), *dot = strchr(last, '.');
     const size_t n = strcspn(name, "/");
     const bool is_meta = n >= 4 && str_starts(name, "__") && memcmp(name + n - 2, "__", 2) == 0;
     if (!dot || dot == last || is_meta) return NULL;
@@ -195,12 +195,9 @@ drv_status webdataset_open(const source_job *job, record_source *out) {
     static const record_source_ops ops = {.next = next, .where = where, .close = close_set};
     webdataset *set = mem_alloc(sizeof *set);
     *set = (webdataset){.file = job->file, .o = job->o};
-    const drv_status status = byte_stream_open(job->file, false, &set->stream);
+    *out = (record_source){&ops, set};
+    DRV_TRY(byte_stream_open(job->file, false, &set->stream));
     set->tar =
             tar_members_open(&(tar_input){job->file->name, read_stream, skip_stream, set->stream});
-    if (status == DRV_OK)
-        *out = (record_source){&ops, set};
-    else
-        close_set(set);
-    return status;
+    return DRV_OK;
 }

@@ -363,7 +363,7 @@ static drv_status find_eod(builder *build) {
     if (opts->eod)
         DRV_TRY(find_token(build, "--eod", opts->eod, &build->eod));
     else
-        build->eod = tokenizer_eos(build->tokenizer);
+        build->eod = tokenizer_role(build->tokenizer, ROLE_EOS);
     if (build->eod < 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: the tokenizer names no end-of-text token (eos_token in "
@@ -378,7 +378,8 @@ static drv_status find_eod(builder *build) {
 static drv_status find_cuts(const builder *build, id_opts *ids) {
     const build_opts *opts = build->opts;
     const char *before = opts->cut_before, *named = before ? before : opts->cut_after;
-    const int32_t bos = tokenizer_bos(build->tokenizer), eos = tokenizer_eos(build->tokenizer);
+    const int32_t bos = tokenizer_role(build->tokenizer, ROLE_BOS),
+                  eos = tokenizer_role(build->tokenizer, ROLE_EOS);
     if (named) {
         id_cut cut = {.where = before ? CUT_BEFORE : CUT_AFTER};
         DRV_TRY(find_token(build, before ? "--cut-before" : "--cut-after", named, &cut.token));

@@ -235,18 +235,12 @@ drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int6
 }
 
 drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out) {
-    const size_t want = (size_t)(n * set->token_bytes);
-    for (size_t done = 0; done < want;) {
-        const ssize_t got = pread(set->fd, (char *)out + done, want - done,
-                first * set->token_bytes + (int64_t)done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", set->prefix,
-                    (long long)(first + (int64_t)done / set->token_bytes),
-                    got < 0 ? strerror(errno) : "the file has become shorter");
-        done += (size_t)got;
-    }
-    return DRV_OK;
+    const int64_t width = set->token_bytes,
+                  got = file_read_at(set->fd, out, n * width, first * width);
+    if (got == n * width) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", set->prefix,
+            (long long)(first + got / width),
+            errno ? strerror(errno) : "the file has become shorter");
 }
 
 drv_status dataset_read(const dataset *set, int64_t first, int64_t n, int64_t n_vocab,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "data/sft/sft.h"
 #include "data/set/dataset_internal.h"
@@ -15,16 +16,10 @@
 enum { PIECE_BYTES = 1 << 20 };
 
 static drv_status read_at(const dataset *set, int64_t first, int64_t n, unsigned char *out) {
-    for (int64_t done = 0; done < n;) {
-        const ssize_t got = pread(set->roles_fd, out + done, (size_t)(n - done), first + done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s.roles\" at token %lld: %s", set->prefix,
-                    (long long)(first + done),
-                    got < 0 ? strerror(errno) : "the file has become shorter");
-        done += got;
-    }
-    return DRV_OK;
+    const int64_t got = file_read_at(set->roles_fd, out, n, first);
+    if (got == n) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not read \"%s.roles\" at token %lld: %s", set->prefix,
+            (long long)(first + got), errno ? strerror(errno) : "the file has become shorter");
 }
 
 static drv_status check_bytes(const dataset *set, int64_t first, int64_t n,

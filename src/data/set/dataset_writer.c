@@ -88,9 +88,7 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
             .roles.fd = -1,
             .n_tokens = n_tokens,
             .n_documents = n_documents};
-    const char *slash = strrchr(prefix, '/');
-    if (slash && slash > prefix)
-        DRV_TRY(dir_make(arena_strndup(a, prefix, (size_t)(slash - prefix))));
+    DRV_TRY(dir_make_parent(prefix));
     drv_status status =
             sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
     if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);

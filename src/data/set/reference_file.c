@@ -116,11 +116,8 @@ static char *key_of(arena *a, const rows *of, int source, const char *model,
         json_object_set(key, "split", split);
         json_object_set(key, "part", json_object_get(print, "part"));
     }
-    char *text = json_print(key, JSON_COMPACT), *copy = arena_strdup(a, text);
-    free(text);
-    json_decref(key);
     json_decref(print);
-    return copy;
+    return json_print_in(a, key, JSON_COMPACT);
 }
 
 // Counts the pairs of a set that rows have; the others are NaN.

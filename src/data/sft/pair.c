@@ -8,7 +8,8 @@
 drv_status pair_texts_open(arena *a, const tokenizer *tok, const char *folder,
         const sft_format **out) {
     sft_format *format = ARENA_NEW(a, sft_format);
-    *format = (sft_format){.tokenizer = tok, .eos = tokenizer_eos(tok), .built_in = true};
+    *format =
+            (sft_format){.tokenizer = tok, .eos = tokenizer_role(tok, ROLE_EOS), .built_in = true};
     if (format->eos < 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: the tokenizer names no end-of-text token (eos_token in tokenizer_config.json), which ends a "

@@ -15,7 +15,7 @@
 // --- opening
 // The end of a text, by the tokenizer's folder or the tokenizer itself.
 static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat_model *m) {
-    const int32_t eos = tokenizer_eos(t);
+    const int32_t eos = tokenizer_role(t, ROLE_EOS);
     for (int i = 0; i < m->n_specials; i++)
         if (strcmp(m->specials[i].role, "eos_token") == 0) return DRV_OK;
     if (eos < 0)
@@ -24,9 +24,7 @@ static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat
                 folder);
     str text = {0};
     tokenizer_decode(t, &eos, 1, false, &text);
-    m->specials[m->n_specials++] =
-            (special_text){"eos_token", arena_strdup(a, text.p ? text.p : "")};
-    str_free(&text);
+    m->specials[m->n_specials++] = (special_text){"eos_token", str_keep(a, &text)};
     return DRV_OK;
 }
 
@@ -90,17 +88,15 @@ static const char *given_source(arena *a, const tokenizer *tok, const char *name
     if (strcmp(name, "chat") == 0) return NULL;
     encoder *e = encoder_new(tok);
     encoder_run(e, "", 0, true, &ids);
-    const bool begins = model->built_in && ids.n > 0 && ids.p[0] == tokenizer_bos(tok);
+    const bool begins = model->built_in && ids.n > 0 && ids.p[0] == tokenizer_role(tok, ROLE_BOS);
     if (begins) str_puts(&source, tokenizer_token_text(tok, ids.p[0]));
     for (int i = 0; i < model->n_specials && model->built_in && !names_eos; i++)
         if (strcmp(model->specials[i].role, "eos_token") == 0)
             str_printf(&source, "{%%- set eos_token = '%s' -%%}", model->specials[i].text);
     str_add(&source, model->source, model->n_source);
-    const char *out = arena_strndup(a, source.p, source.n);
     encoder_free(e);
     id_list_free(&ids);
-    str_free(&source);
-    return out;
+    return str_keep(a, &source);
 }
 
 drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, const char *name,

@@ -16,8 +16,7 @@ const op_row op_row_to_host = {
         .examples = to_host_examples,
 };
 
-static void from_host_example(example *e, int n_in, tensor *const *in, op_attrs attrs) {
-    (void)n_in;
+static void from_host_example(example *e, int n_in DRV_UNUSED, tensor *const *in, op_attrs attrs) {
     tensor *both[] = {graph_add(e->g, OP_to_host, 1, in, &attrs)->out[0], in[1]};
     graph_add(e->g, OP_from_host, 2, both, &attrs);
 }

@@ -25,8 +25,7 @@ static tensor *table(example *e, tensor *position, op_attrs attrs) {
     return graph_add(e->g, OP_rope_table, 1, &position, &attrs)->out[0];
 }
 
-static void make_table(example *e, int n_in, tensor *const *in, op_attrs attrs) {
-    (void)n_in;
+static void make_table(example *e, int n_in DRV_UNUSED, tensor *const *in, op_attrs attrs) {
     table(e, in[0], attrs);
 }
 

@@ -168,8 +168,7 @@ static const char *await_shape(const node *n, tensor_spec *out) {
     return NULL;
 }
 
-static double await_touched(const node *n) {
-    (void)n;
+static double await_touched(const node *n DRV_UNUSED) {
     return 0;
 }
 

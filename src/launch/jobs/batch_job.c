@@ -25,8 +25,6 @@ drv_status batch_job_write(arena *a, const job_spec *spec, job_files *files) {
                 "{containerName: drover, operator: In, values: [1, 2]}}]}");
     yaml_map(w, "template");
     pod_template(w, a, spec, &only);
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;
 }

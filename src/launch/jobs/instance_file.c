@@ -1,6 +1,5 @@
 // Reads an instance type from a YAML file.
 #include <math.h>
-#include <string.h>
 
 #include "base/str.h"
 #include "config/value.h"
@@ -42,12 +41,10 @@ static drv_status take_name(arena *a, const value *v, bool is_key, const char **
 
 static drv_status take_family(arena *a, const value *v, device_family *out) {
     static const char *const names[] = {"none", "neuron", "gpu"};
-    for (int i = 0; v->kind == VALUE_TEXT && i < 3; i++)
-        if (strcmp(v->text, names[i]) == 0) {
-            *out = (device_family)i;
-            return DRV_OK;
-        }
-    return refuse(a, v, "none, neuron or gpu");
+    const int index = v->kind == VALUE_TEXT ? str_index(v->text, names, 3) : -1;
+    if (index < 0) return refuse(a, v, "none, neuron or gpu");
+    *out = (device_family)index;
+    return DRV_OK;
 }
 
 static drv_status take_device(arena *a, const value *v, const char **out) {
@@ -61,11 +58,8 @@ static drv_status take_key(arena *a, const value *given, instance_type *out) {
     static const char *const keys[] = {"name", "family", "devices", "cores_per_device",
             "device_memory_gib", "cpus", "memory_gib", "efa", "huge_pages_gib", "resource", "label",
             "label_value", "device"};
-    int key = 0;
     const int n = sizeof keys / sizeof *keys;
-    while (key < n && strcmp(keys[key], given->name) != 0)
-        key++;
-    switch (key) {
+    switch (str_index(given->name, keys, n)) {
     case 0:
         return take_name(a, given, false, &out->name);
     case 1:

@@ -23,8 +23,7 @@ static void say_all(program_words *c, const char *const *words, int n) {
     say_all(c, (const char *const[]){__VA_ARGS__},                                                 \
             (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
 
-program_words job_kubectl(arena *a, const job_record *record) {
-    (void)a;
+program_words job_kubectl(arena *a DRV_UNUSED, const job_record *record) {
     program_words c = {0};
     SAY(&c, "kubectl");
     if (record->name_space) SAY(&c, "--namespace", record->name_space);

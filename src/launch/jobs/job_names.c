@@ -4,6 +4,7 @@
 #include <regex.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -100,8 +101,7 @@ bool name_is_text(const char *text) {
 }
 
 const char *name_of_file(arena *a, const char *path) {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    char *name = arena_strdup(a, base);
+    char *name = arena_strdup(a, path_name(path));
     if (str_ends(name, ".yaml")) name[strlen(name) - 5] = 0;
     if (str_ends(name, ".yml")) name[strlen(name) - 4] = 0;
     size_t n = 0;

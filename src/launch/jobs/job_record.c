@@ -3,7 +3,6 @@
 #include "launch/jobs/job_record.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -59,11 +58,8 @@ static json_t *object_of(const job_record *r) {
 }
 
 void job_record_text(const job_record *record, str *out) {
-    json_t *object = object_of(record);
-    char *text = json_print(object, JSON_INDENT(1));
-    str_printf(out, "%s\n", text);
-    free(text);
-    json_decref(object);
+    json_print_to(out, object_of(record), JSON_INDENT(1));
+    str_puts(out, "\n");
 }
 
 drv_status job_record_write(arena *a, const char *dir, const job_record *record) {
@@ -114,15 +110,14 @@ static drv_status take_bool(const reader *r, const char *key, bool *out) {
 
 static drv_status take_kind(const reader *r, job_record *out) {
     const char *kind = NULL, *work = NULL;
-    int i = 0, k = 0;
+    int i = 0;
     DRV_TRY(take_text(r, "kind", &kind));
     DRV_TRY(take_text(r, "job", &work));
     while (i < n_job_kinds && (!kind || strcmp(job_kinds[i].name, kind) != 0))
         i++;
-    while (k < 3 && (!work || strcmp(works[k], work) != 0))
-        k++;
+    const int k = str_index(work, works, 3);
     if (i == n_job_kinds) return refuse(r, "kind", "one of drover launch's");
-    if (k == 3) return refuse(r, "job", "train, compile or data");
+    if (k < 0) return refuse(r, "job", "train, compile or data");
     out->kind = &job_kinds[i];
     out->work = (job_work)k;
     return DRV_OK;
@@ -232,9 +227,7 @@ drv_status job_record_read(arena *a, const char *dir, job_record *out) {
 }
 
 bool job_record_has_page(const job_record *record) {
-    for (int i = 0; i < record->n_files; i++)
-        if (strcmp(record->files[i], PAGE_FILE) == 0) return true;
-    return false;
+    return str_index(PAGE_FILE, record->files, record->n_files) >= 0;
 }
 
 const char *job_record_path(arena *a, const char *dir, const job_record *record) {

@@ -29,14 +29,12 @@ job_state job_state_new(void) {
 
 // --- Slurm
 static job_phase slurm_phase(const char *state) {
-    static const char *const queued[] = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
-            "SPECIAL_EXIT", "RESV_DEL_HOLD"};
-    static const char *const over[] = {"BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL",
-            "OUT_OF_MEMORY", "REVOKED", "TIMEOUT"};
-    for (size_t i = 0; i < sizeof queued / sizeof *queued; i++)
-        if (strcmp(state, queued[i]) == 0) return JOB_QUEUED;
-    for (size_t i = 0; i < sizeof over / sizeof *over; i++)
-        if (strcmp(state, over[i]) == 0) return JOB_FAILED;
+    if (STR_ONE_OF(state, "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT",
+                "RESV_DEL_HOLD"))
+        return JOB_QUEUED;
+    if (STR_ONE_OF(state, "BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL",
+                "OUT_OF_MEMORY", "REVOKED", "TIMEOUT"))
+        return JOB_FAILED;
     return strcmp(state, "COMPLETED") == 0 ? JOB_DONE : JOB_RUNNING;
 }
 

@@ -38,8 +38,6 @@ drv_status mpi_operator_write(arena *a, const job_spec *spec, job_files *files) 
     yaml_map(w, "mpiReplicaSpecs");
     manifest_role(w, a, spec, "Launcher", 1, "Never", &launcher);
     manifest_role(w, a, spec, "Worker", spec->nodes, "Never", &worker);
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;
 }

@@ -2,9 +2,7 @@
 // programs: command lines name keys, port and files. The arguments of the remote shell are set
 // under both names, for Open MPI 4 (plm_rsh) and PRRTE of Open MPI 5 (plm_ssh). The host file is
 // named too, since an mpirun without one starts all ranks in its own pod.
-#include <string.h>
 
-#include "base/str.h"
 #include "launch/jobs/pod.h"
 
 #define SSH_OPTIONS                                                                                \

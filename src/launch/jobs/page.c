@@ -22,15 +22,12 @@ static void put_deployment(yaml_writer *w, arena *a, const job_spec *spec, const
     yaml_put(w, "replicas: 1\nselector: {matchLabels: " SELECTOR "}", spec->name);
     yaml_map(w, "template");
     pod_template(w, a, spec, &page);
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_document_end(w);
 }
 
 static void put_service(yaml_writer *w, const job_spec *spec, const char *name) {
     manifest_begin(w, spec, "v1", "Service", name, false);
     yaml_put(w, "spec: {selector: " SELECTOR ", ports: [{name: http, port: %d, targetPort: http}]}",
             spec->name, PAGE_PORT);
-    yaml_document_end(w);
 }
 
 void page_write(arena *a, const job_spec *spec, job_files *files) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "launch/jobs/job_names.h"
 
 enum { USER = 1000, SMALL_CPUS = 2, HEAD_CPUS = 4 };
@@ -62,7 +63,7 @@ void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, c
 
 // The file keeps its name, which is also the run directory's if the config sets none.
 static const char *config_key(arena *a, const job_spec *spec) {
-    const char *slash = strrchr(spec->config, '/'), *base = slash ? slash + 1 : spec->config;
+    const char *base = path_name(spec->config);
     return name_is_label(base) ? base : arena_printf(a, "%s.yaml", spec->name);
 }
 
@@ -77,17 +78,13 @@ void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
     yaml_lines(w, config_key(a, spec), spec->config_text);
     for (int i = 0; i < n_more; i++)
         yaml_lines(w, more[i].name, more[i].text);
-    yaml_map_end(w);
-    yaml_document_end(w);
 }
 
 // --- containers
 const char *pod_word(arena *a, const char *text) {
     str doubled = {0};
     str_replace(&doubled, text, strlen(text), "$", "$$");
-    const char *word = doubled.n ? arena_strdup(a, doubled.p) : "";
-    str_free(&doubled);
-    return word;
+    return str_keep(a, &doubled);
 }
 
 void pod_words(yaml_writer *w, arena *a, const char *key, const char *const *words, int n) {

@@ -53,8 +53,8 @@ yaml_writer *manifest_open(const job_spec *spec, str *out);
 // does, or rank 0 may be in another pod.
 int pod_health_port(const job_spec *spec);
 enum { RUN_UNHEALTHY_S = 1200, RUN_START_S = 3600 };
-// Begins a document with apiVersion, kind and metadata; yaml_document_end ends it. is_job: adds the
-// labels by which a scheduler accepts the job.
+// Begins a document with apiVersion, kind and metadata. is_job: adds the labels by which a
+// scheduler accepts the job.
 void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, const char *kind,
         const char *name, bool is_job);
 // The ConfigMap with the config, and with a script and a JSON text unless those are NULL.

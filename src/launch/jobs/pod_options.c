@@ -29,8 +29,7 @@ static bool is_variable(const char *name) {
 }
 
 static bool is_effect(const char *text) {
-    return strcmp(text, "NoSchedule") == 0 || strcmp(text, "PreferNoSchedule") == 0 ||
-           strcmp(text, "NoExecute") == 0;
+    return STR_ONE_OF(text, "NoSchedule", "PreferNoSchedule", "NoExecute");
 }
 
 // Cuts a text at the first `by` and returns the rest; NULL: it has none.

@@ -29,8 +29,6 @@ drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files) {
     const char *restart = spec->is_hyperpod ? "OnFailure" : "ExitCode";
     manifest_role(w, a, spec, "Master", 1, restart, &first);
     if (spec->nodes > 1) manifest_role(w, a, spec, "Worker", spec->nodes - 1, restart, &node);
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;
 }

@@ -3,7 +3,6 @@
 // RayCluster; or (--cluster) it is submitted to a standing one, whose pods do not mount its
 // ConfigMap: the submitter does, and Ray copies that folder to all nodes. Text from a user goes
 // into a JSON file of the ConfigMap, since a shell reads the entrypoint.
-#include <stdlib.h>
 
 #include "base/json.h"
 #include "launch/jobs/kinds.h"
@@ -42,11 +41,7 @@ static const char *job_json(arena *a, const job_spec *spec) {
         json_object_set_new(job, "sent", json_string(pod_config(a, spec)));
         json_object_set_new(job, "folder", json_string(spec->mount));
     }
-    char *text = json_print(job, JSON_INDENT(1));
-    const char *kept = arena_printf(a, "%s\n", text);
-    free(text);
-    json_decref(job);
-    return kept;
+    return arena_printf(a, "%s\n", json_print_in(a, job, JSON_INDENT(1)));
 }
 
 static void put_head(yaml_writer *w, arena *a, const job_spec *spec) {
@@ -130,11 +125,7 @@ static const char *runtime_env(arena *a, const job_spec *spec) {
         json_object_set_new(variables, spec->pods.items[POD_ENV][i].name,
                 json_string(spec->pods.items[POD_ENV][i].value));
     json_t *object = json_pack("{s:s,s:o}", "working_dir", CONFIG_DIR, "env_vars", variables);
-    char *text = json_print(object, JSON_INDENT(1));
-    const char *kept = arena_printf(a, "%s\n", text);
-    free(text);
-    json_decref(object);
-    return kept;
+    return arena_printf(a, "%s\n", json_print_in(a, object, JSON_INDENT(1)));
 }
 
 // With another's cluster KubeRay accepts neither a backoffLimit nor a time to live.
@@ -162,8 +153,6 @@ static void write_job(arena *a, const job_spec *spec, str *out) {
         put_standing_cluster(w, a, spec);
     else
         put_own_cluster(w, a, spec);
-    yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
 }
 
@@ -174,8 +163,6 @@ static void write_cluster(arena *a, const job_spec *spec, str *out) {
     yaml_map(w, "spec");
     if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     put_cluster(w, a, spec);
-    yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
 }
 

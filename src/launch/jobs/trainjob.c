@@ -120,8 +120,6 @@ static void put_runtime(yaml_writer *w, arena *a, const job_spec *spec) {
             spec->is_node_launch ? "node" : "launcher");
     put_failure_policy(w, spec);
     put_jobs(w, a, spec);
-    yaml_map_end(w), yaml_map_end(w), yaml_map_end(w);
-    yaml_document_end(w);
 }
 
 drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
@@ -140,8 +138,6 @@ drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
     yaml_text(w, "image", spec->image);
     yaml_put(w, "numNodes: %d\nnumProcPerNode: %d", spec->nodes, spec->ranks);
     pod_words(w, a, "command", words, n);
-    yaml_map_end(w), yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;
 }

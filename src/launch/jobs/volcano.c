@@ -68,9 +68,6 @@ drv_status volcano_write(arena *a, const job_spec *spec, job_files *files) {
     yaml_list(w, "tasks");
     put_task(w, a, spec, "mpimaster", 1, true, &master);
     put_task(w, a, spec, "mpiworker", spec->nodes, false, &worker);
-    yaml_list_end(w);
-    yaml_map_end(w);
-    yaml_document_end(w);
     yaml_writer_close(w);
     return DRV_OK;
 }

@@ -13,6 +13,8 @@
 
 struct yaml_writer {
     yaml_emitter_t emitter;
+    bool is_list[32]; // of the collections that are open, from the document's map inwards
+    int depth;
 };
 
 static int append(void *out, unsigned char *bytes, size_t n) {
@@ -38,8 +40,17 @@ yaml_writer *yaml_writer_open(str *out) {
     return w;
 }
 
+static void end_document(yaml_writer *w) {
+    yaml_event_t event;
+    while (w->depth)
+        (w->is_list[w->depth - 1] ? yaml_list_end : yaml_map_end)(w);
+    emit(w, &event, yaml_document_end_event_initialize(&event, 1));
+    DRV_ASSERT(yaml_emitter_flush(&w->emitter), "yaml_writer: %s", w->emitter.problem);
+}
+
 void yaml_writer_close(yaml_writer *w) {
     yaml_event_t event;
+    if (w->depth) end_document(w);
     emit(w, &event, yaml_stream_end_event_initialize(&event));
     yaml_emitter_delete(&w->emitter);
     free(w);
@@ -79,40 +90,42 @@ static void begin_value(yaml_writer *w, const char *key) {
     if (key) text_scalar(w, key);
 }
 
+static void begin_collection(yaml_writer *w, const char *key, bool is_list) {
+    begin_value(w, key);
+    DRV_ASSERT(w->depth < (int)sizeof w->is_list, "yaml_writer: deeper");
+    w->is_list[w->depth++] = is_list;
+}
+
 void yaml_document(yaml_writer *w) {
     yaml_event_t event;
+    if (w->depth) end_document(w);
     emit(w, &event, yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 0));
     yaml_map(w, NULL);
 }
 
-void yaml_document_end(yaml_writer *w) {
-    yaml_event_t event;
-    yaml_map_end(w);
-    emit(w, &event, yaml_document_end_event_initialize(&event, 1));
-    DRV_ASSERT(yaml_emitter_flush(&w->emitter), "yaml_writer: %s", w->emitter.problem);
-}
-
 void yaml_map(yaml_writer *w, const char *key) {
     yaml_event_t event;
-    begin_value(w, key);
+    begin_collection(w, key, false);
     emit(w, &event,
             yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE));
 }
 
 void yaml_map_end(yaml_writer *w) {
     yaml_event_t event;
+    w->depth--;
     emit(w, &event, yaml_mapping_end_event_initialize(&event));
 }
 
 void yaml_list(yaml_writer *w, const char *key) {
     yaml_event_t event;
-    begin_value(w, key);
+    begin_collection(w, key, true);
     emit(w, &event,
             yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE));
 }
 
 void yaml_list_end(yaml_writer *w) {
     yaml_event_t event;
+    w->depth--;
     emit(w, &event, yaml_sequence_end_event_initialize(&event));
 }
 

@@ -11,11 +11,10 @@ typedef struct yaml_writer yaml_writer;
 
 // Appends to `out`, which must outlive the writer. Texts and keys are valid UTF-8 without NUL.
 yaml_writer *yaml_writer_open(str *out);
-void yaml_writer_close(yaml_writer *w); // all documents have ended
+void yaml_writer_close(yaml_writer *w); // and its last document
 
-// A document is one map, from yaml_document to yaml_document_end.
+// Begins a document, which is one map, and ends the one before with all that is open in it.
 void yaml_document(yaml_writer *w);
-void yaml_document_end(yaml_writer *w);
 
 // `key` NULL: an item of the open list.
 void yaml_map(yaml_writer *w, const char *key);

@@ -1,7 +1,6 @@
 // Bisects a file whose lines are in the order of their steps.
 #include "watch/files/metrics_part.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -124,14 +123,12 @@ static json_t *last_with(const char *text, size_t n, const char *key) {
 }
 
 json_t *metrics_newest(const char *path, const char *key) {
-    int fd;
-    int64_t size;
-    if (file_open_regular(path, &fd, &size) != DRV_OK) return NULL;
-    char *text = mem_alloc(TAIL_BYTES);
-    const ssize_t got = pread(fd, text, TAIL_BYTES, size > TAIL_BYTES ? size - TAIL_BYTES : 0);
-    close(fd);
-    const char *end = got > 0 ? memrchr(text, '\n', (size_t)got) : NULL;
+    arena *a = arena_new("the end of a file");
+    char *text;
+    size_t n;
+    const bool there = file_read_tail(a, path, TAIL_BYTES, &text, &n) == DRV_OK;
+    const char *end = there ? memrchr(text, '\n', n) : NULL;
     json_t *record = end ? last_with(text, (size_t)(end + 1 - text), key) : NULL;
-    free(text);
+    arena_free(a);
     return record;
 }

@@ -112,14 +112,7 @@ static void put_number(char *line, int column, double value, int decimals) {
 }
 
 static void put_count(char *line, int column, int64_t value) {
-    char text[32];
-    const int width = columns[column].width;
-    const int n = snprintf(text, sizeof text, "%lld", (long long)value);
-    if (value < 0) return;
-    if (n > width)
-        memset(line + column_offset(column), '9', (size_t)width);
-    else
-        memcpy(line + column_offset(column) + width - n, text, (size_t)n);
+    put_number(line, column, (double)value, 0);
 }
 
 static void put_word(char *line, int column, const char *text) {

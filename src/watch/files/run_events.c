@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/append_file.h"
@@ -82,12 +81,12 @@ struct run_events {
     pthread_mutex_t lock;
 };
 
-static drv_status count_attempts(const char *run_dir, int64_t *attempt) {
+drv_status run_events_count_starts(const char *run_dir, int64_t *out) {
     run_event_list list;
     DRV_TRY(run_events_read(run_dir, &list));
-    *attempt = 1;
+    *out = 0;
     for (int64_t i = 0; i < list.n; i++)
-        *attempt += list.events[i].kind == EVENT_START;
+        *out += list.events[i].kind == EVENT_START;
     run_events_free(&list);
     return DRV_OK;
 }
@@ -103,9 +102,10 @@ static drv_status look_at_end(const char *path, bool *torn) {
 }
 
 drv_status run_events_open(arena *a, const char *run_dir, int64_t attempt, run_events **out) {
-    if (attempt == 0) DRV_TRY(count_attempts(run_dir, &attempt));
+    int64_t n_starts = attempt - 1;
+    if (attempt == 0) DRV_TRY(run_events_count_starts(run_dir, &n_starts));
     run_events *self = ARENA_NEW(a, run_events);
-    *self = (run_events){.attempt = attempt, .path = path_join(a, run_dir, "events.jsonl")};
+    *self = (run_events){.attempt = n_starts + 1, .path = path_join(a, run_dir, "events.jsonl")};
     DRV_TRY(append_file_open(a, self->path, &self->file));
     const drv_status looked = look_at_end(self->path, &self->torn);
     if (looked != DRV_OK) {
@@ -139,11 +139,9 @@ static char *line_of(const run_events *self, run_event_kind kind, json_t *fields
 }
 
 drv_status run_events_add(run_events *self, run_event_kind kind, json_t *fields) {
-    struct timespec until;
     str text = {0};
     char *line = line_of(self, kind, fields);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LOCK_WAIT_S;
+    const struct timespec until = clock_after(LOCK_WAIT_S);
     if (pthread_mutex_timedlock(&self->lock, &until) != 0) {
         free(line);
         return drv_fail(DRV_E_BUSY,

@@ -69,6 +69,8 @@ void run_events_parse(const char *text, size_t n, run_event_list *out);
 // Reads RUN_DIR/events.jsonl; an empty list if the file does not exist. DRV_E_IO: it cannot be read.
 DRV_CHECKED drv_status run_events_read(const char *run_dir, run_event_list *out);
 void run_events_free(run_event_list *list);
+// Counts the attempts in the journal of a run.
+DRV_CHECKED drv_status run_events_count_starts(const char *run_dir, int64_t *out);
 
 // Returns whether event i is the first of an attempt.
 bool run_events_begin_attempt(const run_event_list *list, int64_t i);

@@ -127,11 +127,9 @@ static const char *name_owner(const owner_text *who, char *out, size_t size) {
 static const char beat_key[] = "\"heartbeat\": ";
 
 static void add_text(str *out, const char *key, const char *value) {
-    json_t *text = json_string(value);
-    char *quoted = json_dumps(text ? text : json_null(), JSON_ENCODE_ANY); // NULL: no UTF-8
-    str_printf(out, "\"%s\": %s, ", key, quoted);
-    free(quoted);
-    json_decref(text);
+    str_printf(out, "\"%s\": ", key);
+    json_print_to(out, json_of_text(value), JSON_ENCODE_ANY);
+    str_puts(out, ", ");
 }
 
 // The heartbeat is the last field.
@@ -195,11 +193,7 @@ static void *beat_main(void *arg) {
     run_owner *self = arg;
     pthread_mutex_lock(&self->lock);
     while (!self->ends) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        const double beat_end = (double)until.tv_nsec * 1e-9 + self->opts.beat_s;
-        until.tv_sec += (time_t)beat_end;
-        until.tv_nsec = (long)((beat_end - floor(beat_end)) * 1e9);
+        const struct timespec until = clock_after(self->opts.beat_s);
         pthread_cond_timedwait(&self->changed, &self->lock, &until);
         if (!self->ends) write_beat(self);
     }
@@ -276,23 +270,12 @@ static drv_status settle(const run_owner *self) {
     return held_by_another(self, &now);
 }
 
-// Counts the attempts in the journal.
-static drv_status count_starts(const char *run_dir, int64_t *out) {
-    run_event_list list;
-    DRV_TRY(run_events_read(run_dir, &list));
-    *out = 0;
-    for (int64_t i = 0; i < list.n; i++)
-        *out += list.events[i].kind == EVENT_START;
-    run_events_free(&list);
-    return DRV_OK;
-}
-
 static drv_status take(run_owner *self) {
     int64_t n_starts;
     self->dir_fd = open(self->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (self->dir_fd < 0) return file_fail("open folder", self->run_dir);
     DRV_TRY(take_lock(self));
-    DRV_TRY(count_starts(self->run_dir, &n_starts));
+    DRV_TRY(run_events_count_starts(self->run_dir, &n_starts));
     self->mine = describe_self(n_starts + 1);
     DRV_TRY(watch_owner(self));
     DRV_TRY(write_owner(self));
@@ -355,7 +338,7 @@ static drv_status check_place(const run_owner *self) {
 // An attempt that has ended has removed its owner.json, but its start is still in the journal.
 static bool has_follower(const run_owner *self, const char *run_dir) {
     int64_t n_starts;
-    return count_starts(run_dir, &n_starts) == DRV_OK && n_starts > self->mine.attempt;
+    return run_events_count_starts(run_dir, &n_starts) == DRV_OK && n_starts > self->mine.attempt;
 }
 
 drv_status run_owner_check(run_owner *self) {

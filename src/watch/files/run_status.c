@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "watch/files/run_events.h"
 
 enum { VERSION = 1, MAX_BYTES = 1 << 16 };
 
@@ -43,10 +42,6 @@ run_status run_status_new(void) {
 }
 
 // --- writing
-static json_t *text_or_null(const char *s) {
-    return json_of_text(*s ? s : NULL);
-}
-
 static json_t *object_of(const run_status *status) {
     json_t *object = json_object();
     json_object_set_new(object, "version", json_integer(VERSION));
@@ -60,16 +55,15 @@ static json_t *object_of(const run_status *status) {
     json_object_set_new(object, "attempt", json_of_count(status->attempt));
     json_object_set_new(object, "ranks", json_of_count(status->ranks));
     json_object_set_new(object, "nodes", json_of_count(status->nodes));
-    json_object_set_new(object, "host", text_or_null(status->host));
+    json_object_set_new(object, "host", json_of_words(status->host));
     json_object_set_new(object, "pid", json_of_count(status->pid));
     json_object_set_new(object, "saved_step", json_of_count(status->saved_step));
-    json_object_set_new(object, "end",
-            status->end ? json_string(end_names[status->end]) : json_null());
+    json_object_set_new(object, "end", json_of_text(end_names[status->end]));
     json_object_set_new(object, "status", json_of_count(status->exit_status));
-    json_object_set_new(object, "cause", text_or_null(status->cause));
-    json_object_set_new(object, "message", text_or_null(status->message));
+    json_object_set_new(object, "cause", json_of_words(status->cause));
+    json_object_set_new(object, "message", json_of_words(status->message));
     json_object_set_new(object, "failed_rank", json_of_count(status->failed_rank));
-    json_object_set_new(object, "failed_host", text_or_null(status->failed_host));
+    json_object_set_new(object, "failed_host", json_of_words(status->failed_host));
     return object;
 }
 
@@ -139,13 +133,12 @@ static drv_status read_name(const reader *r, const char *key, const char *const 
     const char *value = NULL;
     DRV_TRY(json_get_str(r->path, r->object, key, &value));
     if (!value && !names[0]) return DRV_OK;
-    for (int i = 0; i < n && value; i++)
-        if (names[i] && strcmp(names[i], value) == 0) {
-            *out = i;
-            return DRV_OK;
-        }
-    return drv_fail(DRV_E_DATA, "%s: key \"%s\" is \"%.40s\", expected one of \"%s\" to \"%s\"",
-            r->path, key, value ? value : "", names[0] ? names[0] : names[1], names[n - 1]);
+    const int index = str_index(value, names, n);
+    if (index < 0)
+        return drv_fail(DRV_E_DATA, "%s: key \"%s\" is \"%.40s\", expected one of \"%s\" to \"%s\"",
+                r->path, key, value ? value : "", names[0] ? names[0] : names[1], names[n - 1]);
+    *out = index;
+    return DRV_OK;
 }
 
 static drv_status read_progress(const reader *r, run_status *out) {

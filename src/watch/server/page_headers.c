@@ -44,9 +44,8 @@ bool page_headers_end(page_headers *self, const char *body) {
     return self->broken || (body && has_more(self->end, body, 4));
 }
 
-static enum MHD_Result take(void *ctx, enum MHD_ValueKind kind, const char *name,
+static enum MHD_Result take(void *ctx, enum MHD_ValueKind kind DRV_UNUSED, const char *name,
         const char *value) {
-    (void)kind;
     page_headers_take(ctx, name, value);
     return MHD_YES;
 }

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -46,10 +45,8 @@ drv_status page_secrets_write(const char *run_dir, const char *address, const pa
     json_object_set_new(object, "token", json_string(keys->token));
     json_object_set_new(object, "open", json_string(opens));
     json_object_set_new(object, "pid", json_integer(getpid()));
-    char *text = json_print(object, JSON_INDENT(2));
-    const drv_status status = write_private(path_join(a, run_dir, "http.json"), text);
-    free(text);
-    json_decref(object);
+    const drv_status status = write_private(path_join(a, run_dir, "http.json"),
+            json_print_in(a, object, JSON_INDENT(2)));
     arena_free(a);
     return status;
 }

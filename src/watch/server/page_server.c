@@ -99,8 +99,8 @@ static void reject_connection(page_server *self) {
 }
 
 // Keeps the target as it was received, before libmicrohttpd decodes it.
-static void *on_target(void *ctx, const char *target, struct MHD_Connection *connection) {
-    (void)ctx;
+static void *on_target(void *ctx DRV_UNUSED, const char *target,
+        struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
             http->get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     guest *from = info ? info->socket_context : NULL;
@@ -112,9 +112,8 @@ static void *on_target(void *ctx, const char *target, struct MHD_Connection *con
 }
 
 // Keeps libmicrohttpd from decoding a request.
-static size_t leave_escaped(void *ctx, struct MHD_Connection *connection, char *text) {
-    (void)ctx;
-    (void)connection;
+static size_t leave_escaped(void *ctx DRV_UNUSED, struct MHD_Connection *connection DRV_UNUSED,
+        char *text) {
     return strlen(text);
 }
 
@@ -148,13 +147,11 @@ static bool has_body(struct MHD_Connection *connection) {
            http->lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding");
 }
 
-static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *url,
-        const char *method, const char *version, const char *upload, size_t *upload_bytes,
-        void **request_context) {
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection,
+        const char *url DRV_UNUSED, const char *method, const char *version,
+        const char *upload DRV_UNUSED, size_t *upload_bytes, void **request_context) {
     page_server *self = ctx;
     guest *from = *request_context;
-    (void)url;
-    (void)upload;
     if (!from || from == &self->nobody || *upload_bytes) return MHD_NO;
     from->asked = true;
     const page_request request = {.method = method,
@@ -279,11 +276,9 @@ drv_status page_server_start(int listen_fd, const page_server_calls *calls, void
 
 bool page_server_stop(page_server *self) {
     const uint64_t one = 1;
-    struct timespec until;
     if (!self) return true;
     if (write(self->stop_fd, &one, sizeof one) != sizeof one) return false;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_S;
+    const struct timespec until = clock_after(END_S);
     if (pthread_timedjoin_np(self->thread, NULL, &until) != 0) return false;
     close(self->stop_fd);
     free(self);

@@ -2,7 +2,6 @@
 #include "watch/server/progress_body.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <time.h>
 
 static void add_metric(json_t *list, const char *name, double x) {
@@ -52,9 +51,5 @@ void progress_body(const watched_run *run, double time, str *out) {
     }
     json_object_set_new(status, "metrics", metrics_of(run));
     json_object_set_new(status, "lastUpdatedTime", json_string(text));
-    json_t *all = json_pack("{s:o}", "trainerStatus", status);
-    char *body = json_print(all, JSON_COMPACT);
-    json_decref(all);
-    str_puts(out, body);
-    free(body);
+    json_print_to(out, json_pack("{s:o}", "trainerStatus", status), JSON_COMPACT);
 }

@@ -37,16 +37,13 @@ typedef struct progress_post {
 } progress_post;
 
 // --- a post
-static size_t ignore_body(char *bytes, size_t size, size_t count, void *ctx) {
-    (void)bytes;
-    (void)ctx;
+static size_t ignore_body(char *bytes DRV_UNUSED, size_t size, size_t count, void *ctx DRV_UNUSED) {
     return size * count;
 }
 
-static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total,
-        curl_off_t up_now) {
+static int on_progress(void *ctx, curl_off_t total DRV_UNUSED, curl_off_t now DRV_UNUSED,
+        curl_off_t up_total DRV_UNUSED, curl_off_t up_now DRV_UNUSED) {
     const progress_post *self = ctx;
-    (void)total, (void)now, (void)up_total, (void)up_now;
     return self->hurries;
 }
 
@@ -198,14 +195,12 @@ static drv_status begin(const run_observed *run, void **out) {
 
 static bool end(void *ctx) {
     progress_post *self = ctx;
-    struct timespec until;
     self->hurries = true;
     pthread_mutex_lock(&self->lock);
     self->ending = true;
     pthread_cond_signal(&self->changed);
     pthread_mutex_unlock(&self->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += last_s() + END_S;
+    const struct timespec until = clock_after((double)(last_s() + END_S));
     if (pthread_timedjoin_np(self->thread, NULL, &until) != 0) return false;
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->lock);

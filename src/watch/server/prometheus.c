@@ -3,7 +3,6 @@
 #include "watch/server/prometheus.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/status_line.h"
 

@@ -1,14 +1,9 @@
 // The page of a run: answers each path from the files of the run.
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
 #include "base/log.h"
-#include "plot/chart.h"
 #include "watch/files/metrics_part.h"
 #include "watch/server/page_listen.h"
 #include "watch/server/page_secrets.h"
@@ -90,12 +85,8 @@ static void make_page(const run_page *self, watched_run *run, str *out) {
 }
 
 static void make_status(const watched_run *run, str *out) {
-    json_t *object = watched_run_json(run);
-    char *text = json_print(object, JSON_COMPACT);
-    json_decref(object);
-    str_puts(out, text);
+    json_print_to(out, watched_run_json(run), JSON_COMPACT);
     str_puts(out, "\n");
-    free(text);
 }
 
 // Makes the answer once for each reading of the files, however many clients ask for it.

@@ -1,12 +1,10 @@
 // Shows the grid of cells by ncurses and reads keys.
 #include "watch/views/live_screen.h"
 
-#include <errno.h>
 #include <locale.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"

@@ -2,7 +2,6 @@
 #include "watch/views/report_tables.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { MAX_STRAGGLERS = 40 };

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
 
 enum { BAR = 24, MAX_EVENTS = 5, TAIL_BYTES = 1 << 16 };
@@ -309,17 +307,13 @@ static void draw_run(screen *grid, const watched_run *run, top_view *view) {
 }
 
 // Draws the last lines of a file, as many as fit.
-static void draw_tail(screen *grid, int row, const char *path) {
-    int fd;
-    int64_t size;
-    if (file_open_regular(path, &fd, &size) != DRV_OK) {
+static void draw_tail(screen *grid, int row, arena *a, const char *path) {
+    char *text;
+    size_t count;
+    if (file_read_tail(a, path, TAIL_BYTES, &text, &count) != DRV_OK) {
         screen_put(grid, row, 0, STYLE_BAD, drv_message());
         return;
     }
-    char *text = mem_zeroed(TAIL_BYTES + 1);
-    const ssize_t got = pread(fd, text, TAIL_BYTES, size > TAIL_BYTES ? size - TAIL_BYTES : 0);
-    size_t count = got > 0 ? (size_t)got : 0;
-    close(fd);
     for (size_t i = 0; i < count; i++)
         if (!text[i]) text[i] = '?';
     while (count > 0 && text[count - 1] == '\n')
@@ -328,7 +322,6 @@ static void draw_tail(screen *grid, int row, const char *path) {
     for (int lines = grid->rows - row; from > text; from--)
         if (from[-1] == '\n' && --lines <= 0) break;
     screen_put_lines(grid, row, grid->rows - row, STYLE_PLAIN, from);
-    free(text);
 }
 
 static void draw_file(screen *grid, const watched_run *run, const top_view *view) {
@@ -339,7 +332,7 @@ static void draw_file(screen *grid, const watched_run *run, const top_view *view
                        : rank > 0 ? arena_printf(a, "%s/ranks/log-%05d.txt", run->dir, rank)
                                   : path_join(a, run->dir, "log.txt");
     screen_put(grid, 0, 0, STYLE_BOLD, path);
-    draw_tail(grid, 1, path);
+    draw_tail(grid, 1, a, path);
     arena_free(a);
 }
 

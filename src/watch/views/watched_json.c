@@ -1,6 +1,4 @@
 // Prints a watched run as one JSON object.
-#include <math.h>
-#include <string.h>
 
 #include "watch/views/watched_run.h"
 
@@ -105,7 +103,7 @@ static json_t *status_json(const run_status *status) {
     json_object_set_new(object, "ranks", json_of_count(status->ranks));
     json_object_set_new(object, "nodes", json_of_count(status->nodes));
     json_object_set_new(object, "saved_step", json_of_count(status->saved_step));
-    json_object_set_new(object, "end", end ? json_of_text(end) : json_null());
+    json_object_set_new(object, "end", json_of_text(end));
     json_object_set_new(object, "status", json_of_count(status->exit_status));
     json_object_set_new(object, "cause", json_of_text(status->cause));
     json_object_set_new(object, "message", json_of_text(status->message));

@@ -117,8 +117,6 @@ static void take_energy(watched_run *run, const json_t *record) {
 
 static void show_step(watched_run *run, const json_t *record, int64_t step) {
     const double valid = run->last.val_loss;
-    const json_t *slowest = json_object_get(record, "slowest_rank");
-    const char *reason = json_string_value(json_object_get(record, "slowest_reason"));
     run->last = (watched_step){.step = step,
             .loss = number(record, "loss"),
             .lr = number(record, "lr"),
@@ -127,9 +125,7 @@ static void show_step(watched_run *run, const json_t *record, int64_t step) {
             .mfu = number(record, "mfu"),
             .step_s = number(record, "step_s"),
             .tokens = number(record, "tokens"),
-            .val_loss = valid,
-            .slowest_rank = json_is_integer(slowest) ? json_integer_value(slowest) : -1};
-    snprintf(run->last.slowest_reason, sizeof run->last.slowest_reason, "%s", reason ? reason : "");
+            .val_loss = valid};
 }
 
 static void take_step(watched_run *run, const json_t *record, int64_t step) {
@@ -190,8 +186,7 @@ static void restart(watched_run *run) {
             .mfu = none,
             .step_s = none,
             .tokens = none,
-            .val_loss = none,
-            .slowest_rank = -1};
+            .val_loss = none};
     run->steps = (step_histogram){0};
     run->terms = (watched_terms){.steps = -1};
     run->n_skipped = run->n_broken = 0;

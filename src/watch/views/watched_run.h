@@ -21,8 +21,6 @@ typedef enum watched_curve {
 typedef struct watched_step {
     int64_t step;
     double loss, lr, grad_norm, tokens_per_s, mfu, step_s, tokens, val_loss;
-    int64_t slowest_rank; // -1: not known
-    char slowest_reason[16];
 } watched_step;
 
 // The energy that a host used for steps that count (`energy` in metrics.jsonl).

@@ -1,6 +1,5 @@
-// Makes examples, and the values of their inputs.
-#include "base/rng.h"
-#include "ir/op.h"
+// Makes the examples of the ops (ir/example.h), and the values of their inputs.
+#include "harness.h"
 
 static dtype type_of(const example *e, example_type type) {
     switch (type) {

@@ -1,9 +1,10 @@
 #!/bin/bash
 # What `drover plan` says of a run on H200 is what XLA's compiler plans for them, within 1 %: for Llama-2-7B and Llama-3.1-8B
-# on one GPU, on eight that share each layer, and on eight that share the optimizer. Compiles for GPUs that are not
-# there; needs the CUDA plugin and says so where there is none. All nine with DROVER_PLAN_CUDA=all, half a minute each; else four,
-# the second one of 8 of the 32 layers, each of which the compiler takes as long for. Rows of several documents, whose mask the
-# compiler plans too, but for one case; cuDNN's scratch, of which it learns on a device alone, is counted beside.
+# on one GPU, on eight that share each layer, and on eight that share the optimizer, with eight rows a step, and on one GPU with a step
+# of one micro-batch, whose gradients XLA places among the activations. Compiles for GPUs that are not there; needs the CUDA plugin and
+# says so where there is none. All of them with DROVER_PLAN_CUDA=all, half a minute each; else five small ones. Rows of several
+# documents, whose mask the compiler plans too, but for one case; cuDNN's scratch, of which it learns on a device alone, is counted
+# beside.
 here=$(cd "$(dirname "$0")"/.. && pwd)
 . "$(dirname "$0")"/story.bash
 folder=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
@@ -14,6 +15,7 @@ fi
 echo "reads $folder/cuda, outside the tree"
 export DROVER_PJRT_DIR=$folder
 kept='optimizer.state_dtype=bf16 training.grad_dtype=bf16' # 8 bytes a parameter: 8B on one GPU
+once='training.global_batch_size=1'
 # name, preset, tokens of a row, devices, what else is set
 cases=(
     "7B|llama-2-7b|4096|1|"
@@ -25,8 +27,13 @@ cases=(
     "8B, rows of one document|llama-3.1-8b|8192|1|data.pack=stream $kept"
     "1B, one layer, logits in two pieces|llama-3.2-1b|4096|1|model.num_hidden_layers=1"
     "8B, activations offloaded|llama-3.1-8b|8192|1|model.num_hidden_layers=8 training.offload=activations"
+    "1B, two layers, one micro-batch|llama-3.2-1b|4096|1|model.num_hidden_layers=2 model.tie_word_embeddings=false $once"
+    "7B, one micro-batch|llama-2-7b|4096|1|$once"
+    "7B, one micro-batch, all recomputed|llama-2-7b|4096|1|training.recompute=full $once"
+    "1B, one micro-batch, nothing recomputed|llama-3.2-1b|4096|1|training.recompute=none $once"
+    "1B, one micro-batch, low-rank branches|llama-3.2-1b|4096|1|lora.rank=16 $once"
 )
-[ "$DROVER_PLAN_CUDA" = all ] || cases=("${cases[0]}" "${cases[1]} model.num_hidden_layers=8" "${cases[@]:7}")
+[ "$DROVER_PLAN_CUDA" = all ] || cases=("${cases[0]}" "${cases[1]} model.num_hidden_layers=8" "${cases[@]:7:3}")
 for case in "${cases[@]}"; do
     IFS='|' read -r name preset tokens devices keys <<<"$case"
     cat >run.yaml <<YAML

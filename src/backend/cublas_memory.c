@@ -10,16 +10,20 @@ static bool multiplies(const node *n) {
     return op_rows[n->op]->flops && !OP_READS(n->op, attention, seq);
 }
 
-int64_t cublas_scratch_bytes(const graph *g) {
+int64_t cublas_scratch_bytes(const node *n) {
+    int64_t bytes = 0;
+    for (int k = 0; k < n->n_in && k < 2 && multiplies(n); k++)
+        bytes += tensor_bytes(n->in[k]);
+    return bytes < MOST_BYTES ? bytes : MOST_BYTES;
+}
+
+int64_t cublas_most_scratch(const graph *g) {
     int64_t most = 0;
     for (int i = 0; i < g->n_nodes; i++) {
-        const node *n = g->nodes[i];
-        int64_t bytes = 0;
-        for (int k = 0; k < n->n_in && k < 2 && multiplies(n); k++)
-            bytes += tensor_bytes(n->in[k]);
+        const int64_t bytes = cublas_scratch_bytes(g->nodes[i]);
         if (bytes > most) most = bytes;
     }
-    return most < MOST_BYTES ? most : MOST_BYTES;
+    return most;
 }
 
 static bool reads_in_fp8(const graph *g, const tensor *t) {

@@ -68,25 +68,27 @@ static bool same_mask(const node *a, const node *b) {
     return a->attrs.attention.window == b->attrs.attention.window && hides(a) == hides(b);
 }
 
-// Returns whether no earlier node has the same mask.
-static bool is_first(const cudnn_choice *how, const graph *g, int index) {
-    for (int i = 0; i < index; i++) {
-        const node *n = g->nodes[i];
-        if (is_attention(n) && cudnn_form_of(how, n) == CUDNN_MASK && same_mask(n, g->nodes[index]))
-            return false;
+static bool reads_mask(const cudnn_choice *how, const node *n) {
+    return is_attention(n) && cudnn_form_of(how, n) == CUDNN_MASK;
+}
+
+int64_t cudnn_mask_of(const cudnn_choice *how, const graph *g, int index, int *last) {
+    const node *n = g->nodes[index];
+    if (!reads_mask(how, n)) return 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (!reads_mask(how, g->nodes[i]) || !same_mask(n, g->nodes[i])) continue;
+        if (i < index) return 0;
+        *last = i;
     }
-    return true;
+    const int64_t tokens = cudnn_mask_tokens(n->attrs.attention.seq);
+    return rows_of(n) * tokens * tokens * dtype_bytes(DT_BF16);
 }
 
 int64_t cudnn_mask_bytes(const cudnn_choice *how, const graph *g) {
     int64_t bytes = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const node *n = g->nodes[i];
-        if (!is_attention(n) || cudnn_form_of(how, n) != CUDNN_MASK || !is_first(how, g, i))
-            continue;
-        const int64_t tokens = cudnn_mask_tokens(n->attrs.attention.seq);
-        bytes += rows_of(n) * tokens * tokens * dtype_bytes(DT_BF16);
-    }
+    int last;
+    for (int i = 0; i < g->n_nodes; i++)
+        bytes += cudnn_mask_of(how, g, i, &last);
     return bytes;
 }
 

@@ -27,6 +27,9 @@ cudnn_form cudnn_form_of(const cudnn_choice *how, const node *n);
 
 // Returns the tokens of a row with a mask: odd lengths are padded, which the gradient needs.
 int64_t cudnn_mask_tokens(int64_t tokens);
+// Returns the bytes of the mask that the node at `index` is the first to read, and sets *last to
+// the last node that reads it; 0: there is no such mask.
+int64_t cudnn_mask_of(const cudnn_choice *how, const graph *g, int index, int *last);
 // Counts the bytes of a program's masks, which are allocated from its first attention to its last.
 int64_t cudnn_mask_bytes(const cudnn_choice *how, const graph *g);
 // Estimates the scratch of the call that needs most, which the compiler learns from cuDNN only on a

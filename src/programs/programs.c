@@ -198,9 +198,14 @@ bool programs_has_loss(const programs *p) {
 }
 
 // Pairs have figures beside their loss, which are read after every micro-batch.
-static bool has_whole_step(const backend *b, const programs *p) {
-    return backend_has_steps(b) && !p->n_stages && p->n_accum_slots == 0 &&
-           mesh_ranks(&p->layout.mesh) == 1 && p->held.config->objective != OBJECTIVE_DPO;
+static bool allows_whole_step(const programs *p) {
+    return !p->n_stages && p->n_accum_slots == 0 && mesh_ranks(&p->layout.mesh) == 1 &&
+           p->held.config->objective != OBJECTIVE_DPO;
+}
+
+bool programs_makes_gradients_once(const programs *p) {
+    return config_backend(p->held.config)->has_devices && allows_whole_step(p) &&
+           p->layout.all_micro_batches == 1;
 }
 
 // Programs to be loaded, with the number of nodes of each.
@@ -216,7 +221,7 @@ typedef struct request_list {
 static request_list list_requests(arena *a, backend *device, programs *p) {
     request_list list = {ARENA_ARRAY(a, load_request, p->held.n_all),
             ARENA_ARRAY(a, const char *, p->held.n_all), ARENA_ARRAY(a, int, p->held.n_all), 0};
-    const bool whole = has_whole_step(device, p);
+    const bool whole = backend_has_steps(device) && allows_whole_step(p);
     for (int i = 0; i < p->held.n_all; i++) {
         built_program *one = &p->held.all[i];
         load_request *r = &list.r[list.n];

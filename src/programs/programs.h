@@ -94,13 +94,18 @@ double programs_update_flops(const programs *p);
 // aside, which are a few bytes per micro-batch.
 void programs_wire(const programs *p, double bytes[N_AXES]);
 
+// Returns whether a step is one program of a device with one micro-batch, whose gradients are
+// temporaries (backend/step_memory.h).
+bool programs_makes_gradients_once(const programs *p);
+
 // The memory of a run by class, in bytes per rank. `activations` is the arena and what stages keep
-// of micro-batches in flight; `communication` is part of the arena and, outside the back end,
-// `messages` between stages; `data` is inputs and outputs of the programs and, outside the back
-// end, `batches`: the rows of two global batches, one of which is read ahead. Where a run would
-// open CUDA's plugin, `masks` and `workspace` are of cuDNN's attention (backend/cudnn_attention.h),
-// the latter not known to a compiler without a device, and `products` is cuBLASLt's scratch
-// (backend/cublas_memory.h).
+// of micro-batches in flight; where gradients are made once, `gradients` and `activations` are what
+// is in memory when the step needs most, with masks and scratch in `activations`. `communication`
+// is part of the arena and, outside the back end, `messages` between stages; `data` is inputs and
+// outputs of the programs and, outside the back end, `batches`: the rows of two global batches, one
+// of which is read ahead. Where a run would open CUDA's plugin, `masks` and `workspace` are of
+// cuDNN's attention (backend/cudnn_attention.h), the latter not known to a compiler without a
+// device, and `products` is cuBLASLt's scratch (backend/cublas_memory.h).
 typedef struct memory_plan {
     int64_t weights, gradients, optimizer, activations, communication, data, batches, messages,
             masks, workspace, products, total;

@@ -6,6 +6,8 @@
 #include "ir/shard.h"
 #include "backend/cublas_memory.h"
 #include "backend/cudnn_attention.h"
+#include "backend/devices.h"
+#include "backend/step_memory.h"
 #include "programs/batch_feed.h"
 #include "programs/pipeline_run.h"
 #include "programs/programs.h"
@@ -112,32 +114,49 @@ static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
 }
 
 static int64_t cublas_bytes(const graph *g) {
-    return cublas_scratch_bytes(g) + cublas_fp8_bytes(g);
+    return cublas_most_scratch(g) + cublas_fp8_bytes(g);
+}
+
+// Returns what a program takes beside the state that programs share. `gradients`: of all sums.
+static memory_plan memory_of(const programs *p, const built_program *one, int64_t gradients) {
+    const run_config *cfg = p->held.config;
+    const bool cuda = stages_on_cuda(cfg);
+    const cudnn_choice how = {.head_dim = cuda ? CUDNN_HOPPER_HEAD_DIM : 0,
+            .deterministic = cfg->deterministic};
+    const int64_t pool = p->pooled && !one->graph->between_steps ? p->pooled->bytes : 0;
+    memory_plan m = {.gradients = gradients,
+            .activations = pool + one->plan->arena_bytes - one->plan->host_bytes,
+            .offloaded = one->plan->host_bytes,
+            .masks = cudnn_mask_bytes(&how, one->graph),
+            .workspace = cudnn_workspace_bytes(&how, one->graph),
+            .products = cuda ? cublas_bytes(one->graph) : 0};
+    if (!programs_makes_gradients_once(p)) return m;
+    m.gradients = 0;
+    if (one->graph != p->step_graph) return m;
+    const plan *update = held_find(&p->held, p->update_graph->name)->plan;
+    const step_memory step = step_memory_of(one->plan, update, &how, cuda);
+    m.gradients = step.gradients;
+    m.activations = step.bytes - step.gradients;
+    m.masks = m.products = 0; // copies of weights in fp8 do not outlive their product
+    return m;
 }
 
 // Programs run one after the other: one arena serves the largest of them, counted with what
 // attention by cuDNN and products by cuBLASLt take beside it, as on Hopper. Between steps it lies
 // where micro-batches in flight have their pool.
-static void add_largest(const programs *p, memory_plan *out) {
-    const run_config *cfg = p->held.config;
-    const bool cuda = stages_on_cuda(cfg);
-    const cudnn_choice how = {.head_dim = cuda ? CUDNN_HOPPER_HEAD_DIM : 0,
-            .deterministic = cfg->deterministic};
+static void add_largest(const programs *p, int64_t gradients, memory_plan *out) {
+    int64_t most = -1;
     for (int i = 0; i < p->held.n_all; i++) {
-        const built_program *one = &p->held.all[i];
-        if (one->plan->host_bytes > out->offloaded) out->offloaded = one->plan->host_bytes;
-        const int64_t pool = p->pooled && !one->graph->between_steps ? p->pooled->bytes : 0,
-                      arena_bytes = pool + one->plan->arena_bytes - one->plan->host_bytes,
-                      masks = cudnn_mask_bytes(&how, one->graph),
-                      workspace = cudnn_workspace_bytes(&how, one->graph),
-                      products = cuda ? cublas_bytes(one->graph) : 0;
-        if (arena_bytes + masks + workspace + products <=
-                out->activations + out->masks + out->workspace + out->products)
-            continue;
-        out->activations = arena_bytes;
-        out->masks = masks;
-        out->workspace = workspace;
-        out->products = products;
+        const memory_plan m = memory_of(p, &p->held.all[i], gradients);
+        const int64_t sum = m.gradients + m.activations + m.masks + m.workspace + m.products;
+        if (m.offloaded > out->offloaded) out->offloaded = m.offloaded;
+        if (sum <= most) continue;
+        most = sum;
+        out->gradients = m.gradients;
+        out->activations = m.activations;
+        out->masks = m.masks;
+        out->workspace = m.workspace;
+        out->products = m.products;
     }
 }
 
@@ -145,11 +164,10 @@ memory_plan programs_memory(const programs *p) {
     int64_t state[N_TENSOR_CLASSES] = {0};
     add_state(p, state);
     memory_plan m = {.weights = state[TENSOR_WEIGHT],
-            .gradients = state[TENSOR_GRAD],
             .optimizer = state[TENSOR_OPTIMIZER],
             .batches = batch_reader_bytes(p->held.config),
             .messages = pipeline_link_bytes(p->message_bytes) + largest_bucket(p)};
-    add_largest(p, &m);
+    add_largest(p, state[TENSOR_GRAD], &m);
     m.activations += state[TENSOR_KEPT];
     m.data = state[TENSOR_INPUT] + state[TENSOR_OUTPUT] + m.batches;
     m.communication = largest_exchange(p) + m.messages;

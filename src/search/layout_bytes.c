@@ -11,6 +11,7 @@
 #include "ir/shard.h"
 #include "model/layout.h"
 #include "programs/batch_feed.h"
+#include "programs/fit.h"
 #include "programs/programs.h"
 #include "search/step_work.h"
 
@@ -363,6 +364,16 @@ static double rank_bytes(const sample *small, const run_config *with,
     return sum_of(with, layout, &sum, in_flight);
 }
 
+// Plans a layout of one rank and one micro-batch. On a device its gradients take the memory that
+// activations have left (programs_memory), which no sum of layers shows.
+static double made_once_bytes(const run_config *with, const layout_candidate *layout) {
+    run_config one = *with;
+    memory_plan planned;
+    if (layout_candidate_apply(layout, 1, &one) != DRV_OK || fit_plan(&one, &planned) != DRV_OK)
+        return 0;
+    return (double)planned.total;
+}
+
 double layout_bytes_of(layout_bytes *all, const run_config *with, const layout_candidate *layout) {
     const bool pipeline = layout->pipeline > 1,
                split = pipeline && layout->schedule == SCHEDULE_ZB_H1;
@@ -373,7 +384,11 @@ double layout_bytes_of(layout_bytes *all, const run_config *with, const layout_c
             .kind = split      ? SPLIT_STAGES
                     : pipeline ? STAGES
                                : ALONE};
+    const int64_t ranks = layout->tensor * layout->pipeline * layout->context * layout->data;
     sample s;
+    if (config_backend(with)->has_devices && ranks == 1 &&
+            layout->micro_batch == with->global_batch_size)
+        return made_once_bytes(with, layout);
     if (!interpolate(all, layout, key, &s)) return 0;
     if (!pipeline) {
         place_bytes whole;

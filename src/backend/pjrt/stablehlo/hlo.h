@@ -114,6 +114,9 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
 
 // x, not before `after` exists, and never taken for another computation of the same value.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
+// Zeros in the place of x, not before `after` exists. Constants XLA would write once for all values
+// of a shape, and copy.
+hlo_value hlo_cleared(hlo_text *h, hlo_value x, hlo_value after);
 // Replaces each of n values by itself, not before all of them exist.
 void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 

@@ -144,6 +144,10 @@ hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
     return both[0];
 }
 
+hlo_value hlo_cleared(hlo_text *h, hlo_value x, hlo_value after) {
+    return hlo_spread(h, hlo_barrier(h, hlo_scalar(h, x.type, 0), after), &x);
+}
+
 // As JAX writes it (tests/golden/host_moves.json, tools/golden_offload.py).
 hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory) {
     const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);

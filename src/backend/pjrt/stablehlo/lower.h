@@ -32,6 +32,7 @@ typedef struct lower_options {
 typedef struct step_numbers { // of an update, scalars in the type of its arithmetic
     hlo_value grad_scale, lr, c1, c2;
     hlo_value finite; // whether the norm of the gradients is
+    hlo_value zero;   // 0, which no compiler knows: constants XLA makes once for all of a shape
 } step_numbers;
 
 typedef struct lowering { // a graph while it is being lowered

@@ -108,9 +108,12 @@ hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x);
 // dim cb of b (counted without the batch). Sums in fp32 or more, rounded to out_type.
 hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out_type);
 
-// --- rows by number; numbers are inside the table
+// --- rows by number
 hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows);
-hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added);
+// Those outside add nothing. unique: no two inside are alike.
+hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added,
+        bool unique);
+hlo_value hlo_sort(hlo_text *h, hlo_value x); // a vector, in ascending order
 
 // x, not before `after` exists, and never taken for another computation of the same value.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);

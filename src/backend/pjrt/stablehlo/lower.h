@@ -23,6 +23,7 @@
 typedef struct lower_options {
     bool has_fp8;         // else graphs with products in fp8 are refused
     bool has_host_memory; // the device reaches memory of its host; else no graph may use it
+    bool adds_in_order;   // a scatter that adds must not leave the order to the device
     bool has_f64;         // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block;  // queries and keys at a time; 0: 512
     cudnn_choice cudnn;   // the attention that it computes, on CUDA

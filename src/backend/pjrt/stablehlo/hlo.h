@@ -8,6 +8,7 @@
 // Wrong types or shapes are our bug: abort.
 // Legend: h the text; a, b, x values.
 #pragma once
+#include "base/arena.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/str.h"
@@ -23,20 +24,28 @@ typedef enum hlo_type {
     HLO_F8E4M3,
     HLO_F8E5M2
 } hlo_type;
-enum { HLO_MAX_DIMS = 6 };
+enum { HLO_MAX_DIMS = 6, HLO_MAX_JOINED = 3 };
 
+typedef struct hlo_joined hlo_joined;
 typedef struct hlo_value { // copied freely
     int id;                // %vID
     int part;              // of an operation with several results; -1: it has one
     hlo_type type;
     int n_dims;
     int64_t dim[HLO_MAX_DIMS];
+    const hlo_joined *joined; // what it was joined from (hlo_join); NULL: it was not
 } hlo_value;
+
+struct hlo_joined {
+    int n;
+    hlo_value of[HLO_MAX_JOINED];
+};
 
 typedef struct hlo_text {
     str s;
     int n_values; // ids given so far
     int n_lines;  // ended so far
+    arena *a;     // for what joined values were joined from
 } hlo_text;
 
 #define HLO_DIMS(...)                                                                              \
@@ -97,6 +106,9 @@ hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
 hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken);
 hlo_value hlo_element(hlo_text *h, hlo_value vector, int64_t i); // a scalar
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
+// Joins matrices side by side and remembers them: a slice of the columns of one is that matrix,
+// also behind a barrier. So a compiler copies none where nobody reads the whole.
+hlo_value hlo_join(hlo_text *h, const hlo_value *x, int n);
 // Zeros after the last element of a dim, up to a length of n.
 hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);
 

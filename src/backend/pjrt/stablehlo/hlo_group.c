@@ -152,7 +152,7 @@ hlo_value hlo_sort(hlo_text *h, hlo_value x) {
 }
 
 // --- order
-void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
+static void put_barrier(hlo_text *h, hlo_value *v, int n) {
     const int id = hlo_new(h, v->type, v->n_dims, v->dim).id;
     str_printf(&h->s, n > 1 ? "  %%v%d:%d = " : "  %%v%d = ", id, n);
     str_puts(&h->s, "\"stablehlo.optimization_barrier\"(");
@@ -169,6 +169,25 @@ void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
     }
 }
 
+// Joined values go as the matrices that they were joined from.
+void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
+    hlo_value *all = mem_alloc(sizeof *all * (size_t)n * HLO_MAX_JOINED);
+    int n_all = 0;
+    for (int i = 0; i < n; i++) {
+        const int n_of = v[i].joined ? v[i].joined->n : 1;
+        memcpy(all + n_all, v[i].joined ? v[i].joined->of : &v[i], sizeof *all * (size_t)n_of);
+        n_all += n_of;
+    }
+    put_barrier(h, all, n_all);
+    const hlo_value *next = all;
+    for (int i = 0; i < n; i++) {
+        const int n_of = v[i].joined ? v[i].joined->n : 1;
+        v[i] = hlo_join(h, next, n_of);
+        next += n_of;
+    }
+    free(all);
+}
+
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
     hlo_value both[] = {x, after};
     hlo_barrier_all(h, both, 2);
@@ -181,6 +200,10 @@ hlo_value hlo_cleared(hlo_text *h, hlo_value x, hlo_value after) {
 
 // As JAX writes it (tests/golden/host_moves.json, tools/golden_offload.py).
 hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory) {
+    hlo_value moved[HLO_MAX_JOINED];
+    for (int i = 0; x.joined && i < x.joined->n; i++)
+        moved[i] = hlo_in_memory(h, x.joined->of[i], memory);
+    if (x.joined) return hlo_join(h, moved, x.joined->n);
     const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
     str_printf(&h->s, "  %%v%d = \"stablehlo.custom_call\"(", out.id);
     hlo_put_value(h, &x);
@@ -291,6 +314,7 @@ void hlo_loop(hlo_text *h, int n_iterations, hlo_value *carried, int n_carried, 
     for (int i = 0; i < n_carried; i++) {
         carried[i].id = id;
         carried[i].part = i + 1;
+        carried[i].joined = NULL;
     }
     free(all);
 }

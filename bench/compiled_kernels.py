@@ -105,7 +105,7 @@ def does(computations, op):
     if op.code != "fusion":
         return op.code
     codes = {o.code for o in computations[op.calls].values()}
-    telling = [c for c in ("reduce", "transpose", "copy", "concatenate", "dynamic-update-slice", "scatter", "gather", "logistic",
+    telling = [c for c in ("reduce", "transpose", "copy", "concatenate", "dynamic-update-slice", "sort", "scatter", "gather", "logistic",
                            "rsqrt", "sqrt", "pad", "slice") if c in codes]
     return "fusion (" + ", ".join(telling or ["elements"]) + ")"
 

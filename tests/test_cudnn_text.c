@@ -338,6 +338,45 @@ static void heads_are_turned_once(void **state) {
     }
 }
 
+// Slices in the text whose operand has the type.
+static int slices_of(const char *text, const char *type) {
+    int n = 0;
+    while ((text = strstr(text, "\"stablehlo.slice\""))) {
+        const char *operand = strstr(text, " : (");
+        assert_non_null(operand);
+        n += strncmp(operand + 4, type, strlen(type)) == 0;
+        text = operand;
+    }
+    return n;
+}
+
+// Queries, keys and values are cut out of their product once: attention computed again and its
+// gradient read what the forward pass has cut, on the other side of a layer's barriers. Two slices
+// are of the gradient, whose heads are turned back.
+static void heads_are_cut_once(void **state) {
+    arena *a = arena_new("cut");
+    const char *sets[] = {"model.preset=tiny", "data.sequence_length=128",
+            "training.micro_batch_size=1", "training.precision=bf16",
+            "training.recompute=selective", "backend=pjrt"};
+    run_config *cfg = ARENA_NEW(a, run_config);
+    programs *p = ARENA_NEW(a, programs);
+    lowered l;
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, cfg));
+    OK(programs_build(a, cfg, p));
+    OK(lower_graph(a, p->step_graph,
+            &(lower_options){.cudnn = {.head_dim = 256, .deterministic = true},
+                    .adds_in_order = true},
+            &l));
+    const model_layout *layout = &p->held.params.layout;
+    const char *product = arena_printf(a, "tensor<128x%dxbf16>", (int)layout->qkv_width);
+    assert_int_equal(times(l.text.p, call_op), 3 * layout->n_layers);
+    assert_int_equal(slices_of(l.text.p, product), (3 + 2) * layout->n_layers);
+    // XLA would sort all elements for it.
+    assert_null(strstr(l.text.p, "unique_indices = false"));
+    str_free(&l.text);
+    arena_free(a);
+}
+
 // Of a row of 8,192 of Llama-3.1-8B, by the figures of docs/adr/0042; and in a run's plan.
 static void memory_is_planned(void **state) {
     static const struct {
@@ -410,6 +449,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_those_of_jax),
             cmocka_unit_test(moves_are_those_of_jax), cmocka_unit_test(heads_decide),
             cmocka_unit_test(masks_are_made_once), cmocka_unit_test(heads_are_turned_once),
-            cmocka_unit_test(memory_is_planned), cmocka_unit_test(runs_are_planned_with_it)};
+            cmocka_unit_test(heads_are_cut_once), cmocka_unit_test(memory_is_planned),
+            cmocka_unit_test(runs_are_planned_with_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,6 +208,48 @@ static void attention_in_blocks(void **state) {
     lowered_with.attention_block = 0;
 }
 
+// Rows of tokens added in one order, as on a GPU: blocks of sorted tokens, and what blocks have of
+// a row together. Row 3 has more tokens than two blocks hold, others few, and row 0 and 9 none.
+static void rows_in_one_order(void **state) {
+    enum { TOKENS = 700, ROWS = 10, COLUMNS = 5 };
+    arena *a = arena_new("rows");
+    backend *device;
+    executable *program;
+    int32_t ids[TOKENS];
+    double expected[ROWS * COLUMNS] = {0};
+    OK(backend_open(a, "pjrt", *state, &device));
+    pjrt_lowering(device)->adds_in_order = true;
+    graph *program_graph = graph_new(a, "rows");
+    const int64_t ids_dim[] = {TOKENS}, added_dim[] = {TOKENS, COLUMNS},
+                  table_dim[] = {ROWS, COLUMNS};
+    tensor *in[] = {graph_state(program_graph, TENSOR_INPUT, "ids", DT_I32, 1, ids_dim),
+            graph_state(program_graph, TENSOR_INPUT, "added", DT_F32, 2, added_dim),
+            graph_state(program_graph, TENSOR_GRAD, "table", DT_F32, 2, table_dim)};
+    const tensor *sum = graph_add(program_graph, OP_embedding_grad, 3, in, NULL)->out[0];
+    OK(backend_compile(a, device, program_graph, NULL, &program));
+    for (int t = 0; t < TOKENS; t++)
+        ids[t] = t % 2 ? 3 : 1 + (int32_t)(noise(1, (uint64_t)t) * 4 + 4) % 8;
+    OK(backend_write(device, "ids", 0, sizeof ids, ids));
+    for (int k = 0; k < ROWS * COLUMNS; k++)
+        element_write(device, in[2], k, expected[k] = (float)noise(3, (uint64_t)k));
+    for (int k = 0; k < TOKENS * COLUMNS; k++) {
+        const double x = (float)noise(2, (uint64_t)k);
+        element_write(device, in[1], k, x);
+        expected[ids[k / COLUMNS] * COLUMNS + k % COLUMNS] += x;
+    }
+    OK(backend_run(device, program));
+    for (int k = 0; k < ROWS * COLUMNS; k++) // sums of at most 400 numbers below 1
+        if (!(fabs(element_read(device, sum, k) - expected[k]) < 1e-4))
+            fail_msg("row %d: %.9g, expected %.9g", k / COLUMNS, element_read(device, sum, k),
+                    expected[k]);
+    backend_close(device);
+    arena_free(a);
+    lowered_with.adds_in_order = true;
+    for (int which = 0; which < n_examples(OP_embedding_grad); which++)
+        compare(*state, OP_embedding_grad, which, DT_BF16);
+    lowered_with.adds_in_order = false;
+}
+
 // Angles at large positions, where fp32 has lost them.
 static void far_positions(void **state) {
     enum { N = 6, D = 8 };
@@ -254,6 +296,7 @@ static int test_plugin(const char *plugin) {
             cmocka_unit_test_prestate(numbers_in_f32, &opts),
             cmocka_unit_test_prestate(fp8_needs_a_device_that_has_it, &opts),
             cmocka_unit_test_prestate(attention_in_blocks, &opts),
+            cmocka_unit_test_prestate(rows_in_one_order, &opts),
             cmocka_unit_test_prestate(far_positions, &opts)};
     return cmocka_run_group_tests_name(plugin, tests, NULL, NULL);
 }

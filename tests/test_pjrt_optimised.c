@@ -38,7 +38,7 @@ typedef struct op {
     const char *code, *target;
     int type;
     int64_t rows, columns;
-    int id, operand[6], calls;
+    int id, operand[7], calls;
 } op;
 
 static void put_op(str *computation, const op *o) {
@@ -51,7 +51,7 @@ static void put_op(str *computation, const op *o) {
     put_part(&out, 3, &shape);
     if (o->target) put_bytes(&out, 28, o->target, strlen(o->target));
     put_number(&out, 35, (uint64_t)o->id);
-    for (int i = 0; i < 6 && o->operand[i]; i++)
+    for (int i = 0; i < 7 && o->operand[i]; i++)
         put_varint(&operands, (uint64_t)o->operand[i]);
     put_part(&out, 36, &operands);
     if (o->calls) put_number(&out, 38, (uint64_t)o->calls);
@@ -131,8 +131,8 @@ static void put_alias(str *aliases, int k) {
     put_part(aliases, 1, &entry);
 }
 
-// Results 0 to 4 of 6 are in place: two of one kernel, one of another that is copied, a bf16 copy
-// that is rounded by itself, and an argument as it was.
+// Results 0 to 5 of 7 are in place: two of one kernel, one of another that is copied, a bf16 copy
+// that is rounded by itself, an argument as it was, and a weight that is gathered.
 static str planted_update(void) {
     static const op fused[] = {{"parameter", NULL, F32, 4, 8, 1, {0}, 0}},
                     entry[] = {{"parameter", NULL, F32, 4, 8, 1, {0}, 0},
@@ -144,7 +144,8 @@ static str planted_update(void) {
                             {"copy", NULL, F32, 4, 8, 7, {6}, 0},
                             {"convert", NULL, BF16, 4, 8, 8, {3}, 0},
                             {"fusion", NULL, F32, 4, 8, 9, {1}, 70},
-                            {"tuple", NULL, F32, 4, 8, 10, {3, 5, 7, 8, 1, 9}, 0}};
+                            {"all-gather", NULL, F32, 8, 8, 11, {9}, 0},
+                            {"tuple", NULL, F32, 4, 8, 10, {3, 5, 7, 8, 1, 11, 9}, 0}};
     str module = {0}, c = {0}, aliases = {0}, out = {0};
     put_computation(&module, 70, fused, 1);
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
@@ -153,7 +154,7 @@ static str planted_update(void) {
     put_number(&c, 6, 10);
     put_part(&module, 3, &c);
     put_number(&module, 6, 71);
-    for (int k = 0; k < 5; k++)
+    for (int k = 0; k < 6; k++)
         put_alias(&aliases, k);
     put_part(&module, 8, &aliases);
     put_part(&out, 1, &module);

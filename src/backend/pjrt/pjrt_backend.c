@@ -524,6 +524,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
             .has_fp8 = has_fp8(b->pool->client),
             .has_host_memory = client_has_memory(b->pool->client, opts->device, HLO_MEMORY_OF_HOST),
+            .adds_in_order = b->pool->deterministic && strstr(b->pool->plugin->name, "cuda"),
             .ranks = mesh_single()};
     choose_attention(b, &wish);
     b->member.group = device_group_of(b->pool, opts->device, 1, 1);

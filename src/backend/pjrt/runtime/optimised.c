@@ -62,6 +62,7 @@ typedef enum opcode {
     OP_CUSTOM_CALL,
     OP_FUSION,
     OP_TUPLE,
+    OP_COLLECTIVE,
     OP_VIEW, // uses the memory of its operand
     OP_SAME, // the values of its operand in another type, order or shape
 } opcode;
@@ -122,7 +123,9 @@ static opcode opcode_of(span s) {
     } rows[] = {{"parameter", OP_PARAMETER}, {"dot", OP_DOT}, {"reduce", OP_REDUCE},
             {"multiply", OP_MULTIPLY}, {"broadcast", OP_BROADCAST}, {"copy", OP_COPY},
             {"copy-start", OP_COPY}, {"custom-call", OP_CUSTOM_CALL}, {"fusion", OP_FUSION},
-            {"tuple", OP_TUPLE}, {"bitcast", OP_VIEW}, {"get-tuple-element", OP_VIEW},
+            {"tuple", OP_TUPLE}, {"all-gather", OP_COLLECTIVE}, {"all-gather-done", OP_COLLECTIVE},
+            {"all-reduce", OP_COLLECTIVE}, {"all-reduce-done", OP_COLLECTIVE},
+            {"async-done", OP_COLLECTIVE}, {"bitcast", OP_VIEW}, {"get-tuple-element", OP_VIEW},
             {"convert", OP_SAME}, {"reshape", OP_SAME}, {"transpose", OP_SAME}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (text_is(s, rows[i].name)) return rows[i].op;
@@ -283,7 +286,8 @@ static bool is_in_place(reader *r, uint64_t k) {
 }
 
 // Marks the kernels that write results in place, which are those of the update. If a result is a
-// copy, this marks the kernel whose value it copies.
+// copy, this marks the kernel whose value it copies. A collective that gathers a weight is not
+// marked.
 static void mark_updates(reader *r, uint64_t computation) {
     const instruction *root = computation == r->entry ? find(r, r->root) : NULL;
     uint64_t id, k = 0;
@@ -291,7 +295,7 @@ static void mark_updates(reader *r, uint64_t computation) {
     for (span ids = root->all_operands; ids.p < ids.end && read_varint(&ids, &id); k++) {
         instruction *in = is_in_place(r, k) ? find(r, id) : NULL;
         for (int steps = 0; in && in->op != OP_PARAMETER && steps < 64; steps++) {
-            in->updates = in->op != OP_VIEW;
+            in->updates = in->op != OP_VIEW && in->op != OP_COLLECTIVE;
             if (in->op != OP_VIEW && in->op != OP_COPY) break;
             in = in->n_operands ? find(r, in->operand[0]) : NULL;
         }

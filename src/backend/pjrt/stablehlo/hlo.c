@@ -256,9 +256,19 @@ hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order) {
     return out;
 }
 
+// Finds the matrix that has columns [first, first + n) of a joined value. NULL: there is none.
+static const hlo_value *find_joined(const hlo_value *x, int64_t first, int64_t n) {
+    int64_t begin = 0;
+    for (int i = 0; x->joined && i < x->joined->n; begin += x->joined->of[i++].dim[1])
+        if (begin == first && x->joined->of[i].dim[1] == n) return &x->joined->of[i];
+    return NULL;
+}
+
 hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken) {
     DRV_ASSERT(first >= 0 && first + n_taken <= x.dim[dim], "slice of %%v%d", x.id);
+    const hlo_value *whole = dim == 1 ? find_joined(&x, first, n_taken) : NULL;
     if (n_taken == x.dim[dim]) return x;
+    if (whole) return *whole;
     int64_t start[HLO_MAX_DIMS] = {0}, limit[HLO_MAX_DIMS], stride[HLO_MAX_DIMS];
     hlo_value out = new_like(h, x.type, &x);
     for (int i = 0; i < x.n_dims; i++) {
@@ -292,6 +302,17 @@ hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim) {
     begin(h, "concatenate", &out, x, n);
     str_printf(&h->s, " {dimension = %d : i64}", dim);
     finish(h, &out, x, n);
+    return out;
+}
+
+hlo_value hlo_join(hlo_text *h, const hlo_value *x, int n) {
+    DRV_ASSERT(n <= HLO_MAX_JOINED, "%d joined", n);
+    hlo_value out = hlo_concat(h, x, n, 1);
+    if (n == 1) return out;
+    hlo_joined *joined = ARENA_NEW(h->a, hlo_joined);
+    joined->n = n;
+    memcpy(joined->of, x, sizeof *x * (size_t)n);
+    out.joined = joined;
     return out;
 }
 

@@ -8,6 +8,7 @@
 // Wrong types or shapes are our bug: abort.
 // Legend: h the text; a, b, x values.
 #pragma once
+#include "base/arena.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/str.h"
@@ -23,20 +24,28 @@ typedef enum hlo_type {
     HLO_F8E4M3,
     HLO_F8E5M2
 } hlo_type;
-enum { HLO_MAX_DIMS = 6 };
+enum { HLO_MAX_DIMS = 6, HLO_MAX_JOINED = 3 };
 
+typedef struct hlo_joined hlo_joined;
 typedef struct hlo_value { // copied freely
     int id;                // %vID
     int part;              // of an operation with several results; -1: it has one
     hlo_type type;
     int n_dims;
     int64_t dim[HLO_MAX_DIMS];
+    const hlo_joined *joined; // what it was joined from (hlo_join); NULL: it was not
 } hlo_value;
+
+struct hlo_joined {
+    int n;
+    hlo_value of[HLO_MAX_JOINED];
+};
 
 typedef struct hlo_text {
     str s;
     int n_values; // ids given so far
     int n_lines;  // ended so far
+    arena *a;     // for what joined values were joined from
 } hlo_text;
 
 #define HLO_DIMS(...)                                                                              \
@@ -97,6 +106,9 @@ hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
 hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken);
 hlo_value hlo_element(hlo_text *h, hlo_value vector, int64_t i); // a scalar
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
+// Joins matrices side by side and remembers them: a slice of the columns of one is that matrix,
+// also behind a barrier. So a compiler copies none where nobody reads the whole.
+hlo_value hlo_join(hlo_text *h, const hlo_value *x, int n);
 // Zeros after the last element of a dim, up to a length of n.
 hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);
 
@@ -108,12 +120,18 @@ hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x);
 // dim cb of b (counted without the batch). Sums in fp32 or more, rounded to out_type.
 hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out_type);
 
-// --- rows by number; numbers are inside the table
+// --- rows by number
 hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows);
-hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added);
+// Those outside add nothing. unique: no two inside are alike.
+hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added,
+        bool unique);
+hlo_value hlo_sort(hlo_text *h, hlo_value x); // a vector, in ascending order
 
 // x, not before `after` exists, and never taken for another computation of the same value.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
+// Zeros in the place of x, not before `after` exists. Constants XLA would write once for all values
+// of a shape, and copy.
+hlo_value hlo_cleared(hlo_text *h, hlo_value x, hlo_value after);
 // Replaces each of n values by itself, not before all of them exist.
 void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 

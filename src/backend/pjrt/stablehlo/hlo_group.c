@@ -91,6 +91,20 @@ hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_typ
     return out;
 }
 
+// Prints "^bb0(%v1: type, ...):", with new values of the types of `like`.
+static void put_block(hlo_text *h, const hlo_value *like, int n, hlo_value *fresh) {
+    str_puts(&h->s, "^bb0(");
+    for (int i = 0; i < n; i++) {
+        fresh[i] = hlo_new(h, like[i].type, like[i].n_dims, like[i].dim);
+        if (i) str_puts(&h->s, ", ");
+        hlo_put_value(h, &fresh[i]);
+        str_puts(&h->s, ": ");
+        hlo_put_type(h, &fresh[i]);
+    }
+    str_puts(&h->s, "):");
+    hlo_end_line(h);
+}
+
 // --- rows by index
 hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows) {
     const hlo_value in[] = {table, rows};
@@ -106,22 +120,39 @@ hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows) {
     return out;
 }
 
-hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added) {
+hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added,
+        bool unique) {
     const hlo_value in[] = {table, rows, added};
     const hlo_value out = hlo_new(h, table.type, table.n_dims, table.dim);
     str_printf(&h->s, "  %%v%d = \"stablehlo.scatter\"(", out.id);
     hlo_put_values(h, in, 3);
     str_puts(&h->s, ")");
     hlo_put_join(h, "add", table.type);
-    str_puts(&h->s, " {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "
-                    "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
-                    "index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}");
+    str_printf(&h->s,
+            " {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "
+            "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
+            "index_vector_dim = 1>, indices_are_sorted = false, unique_indices = %s}",
+            unique ? "true" : "false");
     put_end(h, in, 3, &out);
     return out;
 }
 
+hlo_value hlo_sort(hlo_text *h, hlo_value x) {
+    const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim), one = {.type = x.type};
+    hlo_value two[2];
+    str_printf(&h->s, "  %%v%d = \"stablehlo.sort\"(", out.id);
+    hlo_put_value(h, &x);
+    str_puts(&h->s, ") ({ ");
+    put_block(h, (hlo_value[]){one, one}, 2, two);
+    const hlo_value less = hlo_compare(h, "LT", two[0], two[1]);
+    hlo_put_return(h, "stablehlo.return", &less, 1);
+    str_puts(&h->s, "  }) {dimension = 0 : i64, is_stable = false}");
+    put_end(h, &x, 1, &out);
+    return out;
+}
+
 // --- order
-void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
+static void put_barrier(hlo_text *h, hlo_value *v, int n) {
     const int id = hlo_new(h, v->type, v->n_dims, v->dim).id;
     str_printf(&h->s, n > 1 ? "  %%v%d:%d = " : "  %%v%d = ", id, n);
     str_puts(&h->s, "\"stablehlo.optimization_barrier\"(");
@@ -138,14 +169,41 @@ void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
     }
 }
 
+// Joined values go as the matrices that they were joined from.
+void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
+    hlo_value *all = mem_alloc(sizeof *all * (size_t)n * HLO_MAX_JOINED);
+    int n_all = 0;
+    for (int i = 0; i < n; i++) {
+        const int n_of = v[i].joined ? v[i].joined->n : 1;
+        memcpy(all + n_all, v[i].joined ? v[i].joined->of : &v[i], sizeof *all * (size_t)n_of);
+        n_all += n_of;
+    }
+    put_barrier(h, all, n_all);
+    const hlo_value *next = all;
+    for (int i = 0; i < n; i++) {
+        const int n_of = v[i].joined ? v[i].joined->n : 1;
+        v[i] = hlo_join(h, next, n_of);
+        next += n_of;
+    }
+    free(all);
+}
+
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
     hlo_value both[] = {x, after};
     hlo_barrier_all(h, both, 2);
     return both[0];
 }
 
+hlo_value hlo_cleared(hlo_text *h, hlo_value x, hlo_value after) {
+    return hlo_spread(h, hlo_barrier(h, hlo_scalar(h, x.type, 0), after), &x);
+}
+
 // Prints it as JAX does (tests/golden/host_moves.json, tools/golden_offload.py).
 hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory) {
+    hlo_value moved[HLO_MAX_JOINED];
+    for (int i = 0; x.joined && i < x.joined->n; i++)
+        moved[i] = hlo_in_memory(h, x.joined->of[i], memory);
+    if (x.joined) return hlo_join(h, moved, x.joined->n);
     const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
     str_printf(&h->s, "  %%v%d = \"stablehlo.custom_call\"(", out.id);
     hlo_put_value(h, &x);
@@ -229,20 +287,6 @@ hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index f
 }
 
 // --- loops
-// "^bb0(%v1: type, ...):", with new values for `like`.
-static void put_block(hlo_text *h, const hlo_value *like, int n, hlo_value *fresh) {
-    str_puts(&h->s, "^bb0(");
-    for (int i = 0; i < n; i++) {
-        fresh[i] = hlo_new(h, like[i].type, like[i].n_dims, like[i].dim);
-        if (i) str_puts(&h->s, ", ");
-        hlo_put_value(h, &fresh[i]);
-        str_puts(&h->s, ": ");
-        hlo_put_type(h, &fresh[i]);
-    }
-    str_puts(&h->s, "):");
-    hlo_end_line(h);
-}
-
 void hlo_loop(hlo_text *h, int n_iterations, hlo_value *carried, int n_carried, hlo_body *body,
         void *ctx) {
     const int n_all = n_carried + 1; // the first one counts iterations from 0
@@ -270,6 +314,7 @@ void hlo_loop(hlo_text *h, int n_iterations, hlo_value *carried, int n_carried, 
     for (int i = 0; i < n_carried; i++) {
         carried[i].id = id;
         carried[i].part = i + 1;
+        carried[i].joined = NULL;
     }
     free(all);
 }

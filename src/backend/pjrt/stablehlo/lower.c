@@ -200,7 +200,7 @@ static void find_mesh(lowering *l) {
 }
 
 drv_status lower_open(arena *a, const graph *g, const lower_options *options, lowering *out) {
-    *out = (lowering){.g = g, .options = *options};
+    *out = (lowering){.h.a = a, .g = g, .options = *options};
     find_mesh(out);
     DRV_TRY(check_nodes(out));
     out->values = ARENA_ARRAY(a, hlo_value, g->n_tensors);

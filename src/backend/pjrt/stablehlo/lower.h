@@ -23,6 +23,7 @@
 typedef struct lower_options {
     bool has_fp8;         // else graphs with products in fp8 are refused
     bool has_host_memory; // the device reaches memory of its host; else no graph may use it
+    bool adds_in_order;   // a scatter that adds must not leave the order to the device
     bool has_f64;         // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block;  // queries and keys at a time; 0: 512
     cudnn_choice cudnn;   // the attention that it computes, on CUDA
@@ -32,6 +33,7 @@ typedef struct lower_options {
 typedef struct step_numbers { // of an update, scalars in the type of its arithmetic
     hlo_value grad_scale, lr, c1, c2;
     hlo_value finite; // whether the norm of the gradients is
+    hlo_value zero;   // 0, which no compiler knows: constants XLA makes once for all of a shape
 } step_numbers;
 
 typedef struct lowering { // a graph while it is being lowered

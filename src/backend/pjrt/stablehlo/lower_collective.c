@@ -158,10 +158,11 @@ static void take_shard(lowering *l, const node *n) {
 }
 
 static void reduce_shard(lowering *l, const node *n) {
-    const hlo_value g = lower_in(l, n, 0), row = in_shards(l, n, g);
-    lower_set(l, n, 0,
-            n->attrs.mesh.ranks == 1 ? row : hlo_reduce_scatter(&l->h, row, 0, groups_of(l, n)));
-    lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
+    const hlo_value g = lower_in(l, n, 0);
+    hlo_value shard = in_shards(l, n, g);
+    if (n->attrs.mesh.ranks > 1) shard = hlo_reduce_scatter(&l->h, shard, 0, groups_of(l, n));
+    lower_set(l, n, 0, shard);
+    lower_set(l, n, 1, hlo_cleared(&l->h, g, shard));
 }
 
 // Returns the ranks of the update for a program with context ranks in addition to data ranks.

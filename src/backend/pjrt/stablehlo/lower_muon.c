@@ -18,11 +18,10 @@ static void momentum(lowering *l, const node *n) {
                             1 - decay);
     const hlo_value new_m = hlo_binary(h, "add", hlo_scale(h, m, decay), x),
                     u = hlo_binary(h, "add", hlo_scale(h, new_m, decay), x);
-    const hlo_value like = {.type = HLO_BOOL, .n_dims = m.n_dims, .dim = {m.dim[0], m.dim[1]}},
-                    finite = hlo_spread(h, s.finite, &like);
+    const hlo_value finite = lower_truths(h, s.finite, &m);
     lower_set(l, n, 0, hlo_select(h, finite, new_m, m));
-    lower_set(l, n, 1, hlo_fill(h, 0, &g));
-    lower_round(l, n, 2, hlo_select(h, finite, u, hlo_fill(h, 0, &u)));
+    lower_set(l, n, 1, lower_sum_cleared(h, &s, g));
+    lower_round(l, n, 2, hlo_select(h, finite, u, hlo_spread(h, s.zero, &u)));
 }
 
 const lower_op lower_op_momentum = {.lower = momentum};
@@ -145,8 +144,7 @@ static void descend(lowering *l, const node *n) {
                             hlo_scale(h, p, n->attrs.update.weight_decay)),
                     new_p = hlo_binary(h, "subtract", p,
                             hlo_binary(h, "multiply", hlo_spread(h, s.lr, &p), taken));
-    const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}},
-                    kept = hlo_select(h, hlo_spread(h, s.finite, &like), new_p, p);
+    const hlo_value kept = hlo_select(h, lower_truths(h, s.finite, &p), new_p, p);
     lower_updated(l, n, kept);
     if (n->n_in == 5) lower_round(l, n, 1, kept);
 }

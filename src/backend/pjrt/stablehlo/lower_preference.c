@@ -93,7 +93,7 @@ static hlo_value sum_responses(lowering *l, hlo_value loss, hlo_value word, hlo_
     const hlo_value like = {.type = loss.type,
             .n_dims = 2,
             .dim = {round_up(word.dim[0], N_SIDES), N_SUMS}};
-    return hlo_scatter_add_rows(h, hlo_fill(h, 0, &like), number_of(h, word, 1), added);
+    return hlo_scatter_add_rows(h, hlo_fill(h, 0, &like), number_of(h, word, 1), added, false);
 }
 
 // --- pairs

@@ -50,16 +50,13 @@ static void rope_table(lowering *l, const node *n) {
     lower_set(l, n, 0, hlo_concat(h, both, 2, 1));
 }
 
-// Pairs (a, b) of the first n_heads heads become (a cos - b sin, b cos + a sin).
-static void rope(lowering *l, const node *n) {
+// Pairs (a, b) of columns [first, first + width) become (a cos - b sin, b cos + a sin).
+static hlo_value rotated(lowering *l, const node *n, int64_t first, int64_t width) {
     hlo_text *h = &l->h;
     const hlo_value x = lower_in(l, n, 0), table = lower_in(l, n, 1);
-    const int64_t rows = x.dim[0],
-                  width = (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim,
-                  half = n->attrs.heads.head_dim / 2;
+    const int64_t rows = x.dim[0], d = n->attrs.heads.head_dim, half = d / 2;
     const hlo_value heads = hlo_convert(h,
-            hlo_reshape(h, hlo_slice(h, x, 1, 0, width),
-                    HLO_DIMS(rows, n->attrs.heads.n_heads, n->attrs.heads.head_dim)),
+            hlo_reshape(h, hlo_slice(h, x, 1, first, width), HLO_DIMS(rows, width / d, d)),
             table.type);
     const hlo_value a = hlo_slice(h, heads, 2, 0, half), b = hlo_slice(h, heads, 2, half, half);
     static const int64_t dims[] = {0, 2};
@@ -69,15 +66,34 @@ static void rope(lowering *l, const node *n) {
     const hlo_value turned[] = {hlo_binary(h, "subtract", hlo_binary(h, "multiply", a, c),
                                         hlo_binary(h, "multiply", b, s)),
             hlo_binary(h, "add", hlo_binary(h, "multiply", b, c), hlo_binary(h, "multiply", a, s))};
-    hlo_value part[2] = {hlo_reshape(h, hlo_convert(h, hlo_concat(h, turned, 2, 2), x.type),
-            HLO_DIMS(rows, width))};
-    const bool all = width == x.dim[1];
-    if (!all) part[1] = hlo_slice(h, x, 1, width, x.dim[1] - width);
-    hlo_value heads_and_rest = hlo_concat(h, part, all ? 1 : 2, 1);
-    // Without a barrier XLA rotates the heads again for each reader: attention's operands, and the
-    // copy that is kept for its gradient.
-    if (!n->attrs.rope.inverse) hlo_barrier_all(h, &heads_and_rest, 1);
-    lower_set(l, n, 0, heads_and_rest);
+    return hlo_reshape(h, hlo_convert(h, hlo_concat(h, turned, 2, 2), x.type),
+            HLO_DIMS(rows, width));
+}
+
+// Rotates the first n_heads heads and copies the others. The queries, the keys and the values become
+// one matrix each, and the result joins them: each is computed once for both passes, and attention
+// reads them without slicing. Without the barrier XLA would rotate the heads again for each reader.
+// The heads that are copied are the values; the keys are as many heads before them.
+static void rope(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value x = lower_in(l, n, 0);
+    const int64_t width = (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim,
+                  values = x.dim[1] - width, queries = width - values;
+    hlo_value matrix[HLO_MAX_JOINED];
+    int n_matrices = 0;
+    if (n->attrs.rope.inverse || queries <= 0 || values == 0) {
+        matrix[n_matrices++] = rotated(l, n, 0, width);
+    } else {
+        matrix[n_matrices++] = rotated(l, n, 0, queries);
+        matrix[n_matrices++] = rotated(l, n, queries, values);
+    }
+    if (values) matrix[n_matrices++] = hlo_slice(h, x, 1, width, values);
+    if (n->attrs.rope.inverse) {
+        lower_set(l, n, 0, hlo_concat(h, matrix, n_matrices, 1));
+        return;
+    }
+    hlo_barrier_all(h, matrix, n_matrices);
+    lower_set(l, n, 0, hlo_join(h, matrix, n_matrices));
 }
 
 const lower_op lower_op_rope_table = {.lower = rope_table};

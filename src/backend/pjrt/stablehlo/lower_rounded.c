@@ -133,8 +133,7 @@ static hlo_value step_of_update(hlo_text *h, hlo_value hyper) {
 
 static void adamw_rounded(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    hlo_value finite;
-    const adamw_values made = lower_adamw(l, n, &finite);
+    const adamw_values made = lower_adamw(l, n);
     const hlo_value update = mixed_once(l, n->in[5], step_of_update);
     const element_words by = words_of(h, lower_in(l, n, 6), &made.p, PART_UPDATE, update, true);
     const hlo_value by_v = with_word(h, "shift_right_logical", by.first, 16);
@@ -142,12 +141,11 @@ static void adamw_rounded(lowering *l, const node *n) {
     hlo_value kept[3];
     for (int i = 0; i < 3; i++) {
         const hlo_value old = lower_in(l, n, i);
-        kept[i] = hlo_select(h, finite, rounded(h, values[i], bits[i], old.type), old);
+        kept[i] = hlo_select(h, made.finite, rounded(h, values[i], bits[i], old.type), old);
         if (i > 0) lower_set(l, n, i, kept[i]);
     }
     lower_updated(l, n, kept[0]);
-    const hlo_value g = lower_in(l, n, 3);
-    lower_set(l, n, 3, hlo_fill(h, 0, &g));
+    lower_set(l, n, 3, made.g);
     if (n->n_in == 8) lower_round(l, n, 4, kept[0]);
 }
 

@@ -1,45 +1,6 @@
-// Prints ops on rows or elements: embedding, norms, biases, swiglu, add, barrier, moves.
+// Prints ops on rows or elements: norms, biases, swiglu, add, barrier, moves.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/op.h"
-
-// --- embedding. If the table is split over ranks, rows of other ranks are read from row 0 and
-// replaced: by -0, since adding the owner's row to it changes no bit; gradients by 0.
-static hlo_value or_else(lowering *l, hlo_value is_here, hlo_value rows, double otherwise) {
-    const hlo_value like = {.type = HLO_BOOL, .n_dims = 2, .dim = {rows.dim[0], rows.dim[1]}};
-    return hlo_select(&l->h, hlo_along(&l->h, is_here, &like, 0), rows,
-            hlo_fill(&l->h, otherwise, &rows));
-}
-
-static hlo_value inside(lowering *l, hlo_value is_here, hlo_value ids) {
-    return hlo_select(&l->h, is_here, ids, hlo_fill(&l->h, 0, &ids));
-}
-
-static void embedding(lowering *l, const node *n) {
-    hlo_text *h = &l->h;
-    hlo_value ids = lower_in(l, n, 0), is_here, table = lower_in(l, n, 1);
-    if (n->attrs.mesh.ranks <= 1) {
-        lower_set(l, n, 0, hlo_gather_rows(h, table, ids));
-        return;
-    }
-    ids = lower_rows_here(l, n, ids, table.dim[0], &is_here);
-    const hlo_value rows = hlo_gather_rows(h, table, inside(l, is_here, ids));
-    lower_set(l, n, 0, or_else(l, is_here, rows, -0.0));
-}
-
-static void embedding_grad(lowering *l, const node *n) {
-    hlo_text *h = &l->h;
-    const hlo_value acc = lower_in(l, n, 2);
-    hlo_value ids = lower_in(l, n, 0), added = hlo_convert(h, lower_in(l, n, 1), acc.type), is_here;
-    if (n->attrs.mesh.ranks > 1) {
-        ids = lower_rows_here(l, n, ids, acc.dim[0], &is_here);
-        ids = inside(l, is_here, ids);
-        added = or_else(l, is_here, added, 0);
-    }
-    lower_set(l, n, 0, hlo_scatter_add_rows(h, acc, ids, added));
-}
-
-const lower_op lower_op_embedding = {.lower = embedding, .vocabulary = 2};
-const lower_op lower_op_embedding_grad = {.lower = embedding_grad};
 
 // --- norms; x is in the accumulation type, r has its row factors
 static hlo_value row_sum(hlo_text *h, hlo_value x) {

@@ -65,7 +65,8 @@ static step_numbers make_numbers(lowering *l, const node *n, int input) {
             .lr = hlo_convert(h, hyper_number(l, n, input, HYPER_LR), type),
             .c1 = hlo_convert(h, hyper_number(l, n, input, HYPER_C1), type),
             .c2 = hlo_convert(h, hyper_number(l, n, input, HYPER_C2), type),
-            .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2))};
+            .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2)),
+            .zero = hlo_scalar(h, type, 0)};
 }
 
 // Computed once for all weights, behind a barrier: otherwise a compiler fuses a copy with each
@@ -74,18 +75,31 @@ static step_numbers make_numbers(lowering *l, const node *n, int input) {
 step_numbers lower_numbers(lowering *l, const node *n, int norm2_at) {
     if (l->norm2 != n->in[norm2_at]) {
         step_numbers s = make_numbers(l, n, norm2_at);
-        hlo_value all[] = {s.grad_scale, s.lr, s.c1, s.c2, s.finite};
-        hlo_barrier_all(&l->h, all, 5);
+        hlo_value all[] = {s.grad_scale, s.lr, s.c1, s.c2, s.finite, s.zero};
+        hlo_barrier_all(&l->h, all, 6);
         l->numbers = (step_numbers){.grad_scale = all[0],
                 .lr = all[1],
                 .c1 = all[2],
                 .c2 = all[3],
-                .finite = all[4]};
+                .finite = all[4],
+                .zero = all[5]};
         l->norm2 = n->in[norm2_at];
     }
     step_numbers s = l->numbers;
     if (l->has_updated) s.grad_scale = hlo_barrier(&l->h, s.grad_scale, l->updated);
     return s;
+}
+
+hlo_value lower_truths(hlo_text *h, hlo_value truth, const hlo_value *like) {
+    hlo_value truths = *like;
+    truths.type = HLO_BOOL;
+    return hlo_spread(h, truth, &truths);
+}
+
+hlo_value lower_sum_cleared(hlo_text *h, const step_numbers *s, hlo_value sum) {
+    const hlo_value never = hlo_compare(h, "GT", s->zero, hlo_fill(h, 0, &s->zero));
+    return hlo_select(h, lower_truths(h, never, &sum), sum,
+            hlo_spread(h, hlo_convert(h, s->zero, sum.type), &sum));
 }
 
 // --- adamw(p, m, v, g, norm2, hyper[, w])
@@ -94,7 +108,7 @@ static hlo_value moment(hlo_text *h, double b, hlo_value old, hlo_value x) {
     return hlo_binary(h, "add", hlo_scale(h, old, b), hlo_scale(h, x, 1 - b));
 }
 
-adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
+adamw_values lower_adamw(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const op_attrs *attrs = &n->attrs;
     const hlo_value p = lower_in_acc(l, n, 0, 0), m = lower_in_acc(l, n, 1, 0),
@@ -112,9 +126,11 @@ adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
             hlo_scale(h, p, attrs->update.weight_decay));
     const hlo_value new_p =
             hlo_binary(h, "subtract", p, hlo_binary(h, "multiply", hlo_spread(h, s.lr, &p), step));
-    const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}};
-    *finite = hlo_spread(h, s.finite, &like);
-    return (adamw_values){new_p, new_m, new_v};
+    return (adamw_values){.p = new_p,
+            .m = new_m,
+            .v = new_v,
+            .finite = lower_truths(h, s.finite, &p),
+            .g = lower_sum_cleared(h, &s, lower_in(l, n, 3))};
 }
 
 void lower_updated(lowering *l, const node *n, hlo_value p) {
@@ -127,13 +143,12 @@ void lower_updated(lowering *l, const node *n, hlo_value p) {
 
 static void adamw(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    hlo_value finite;
-    const adamw_values made = lower_adamw(l, n, &finite);
-    const hlo_value p = lower_in(l, n, 0), new_p = hlo_select(h, finite, made.p, p);
+    const adamw_values made = lower_adamw(l, n);
+    const hlo_value new_p = hlo_select(h, made.finite, made.p, lower_in(l, n, 0));
     lower_updated(l, n, new_p);
-    lower_set(l, n, 1, hlo_select(h, finite, made.m, lower_in(l, n, 1)));
-    lower_set(l, n, 2, hlo_select(h, finite, made.v, lower_in(l, n, 2)));
-    lower_set(l, n, 3, hlo_fill(h, 0, &p));
+    lower_set(l, n, 1, hlo_select(h, made.finite, made.m, lower_in(l, n, 1)));
+    lower_set(l, n, 2, hlo_select(h, made.finite, made.v, lower_in(l, n, 2)));
+    lower_set(l, n, 3, made.g);
     if (n->n_in == 7) lower_round(l, n, 4, new_p);
 }
 
@@ -142,14 +157,15 @@ const lower_op lower_op_adamw = {.lower = adamw};
 // --- accumulation groups
 static void put_aside(lowering *l, const node *n) {
     const hlo_value g = lower_in(l, n, 0);
-    lower_set(l, n, 0, hlo_fill(&l->h, 0, &g));
+    lower_set(l, n, 0, hlo_cleared(&l->h, g, g));
     lower_set(l, n, 1, g);
 }
 
 static void take_back(lowering *l, const node *n) {
     const hlo_value slot = lower_in(l, n, 1);
-    lower_set(l, n, 0, hlo_binary(&l->h, "add", slot, lower_in(l, n, 0)));
-    lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
+    const hlo_value sum = hlo_binary(&l->h, "add", slot, lower_in(l, n, 0));
+    lower_set(l, n, 0, sum);
+    lower_set(l, n, 1, hlo_cleared(&l->h, slot, sum));
 }
 
 // These have no rules: lower.c refuses graphs with reduction blocks of the row, and nothing is

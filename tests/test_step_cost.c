@@ -36,7 +36,7 @@ static step_cost cost_of(arena *a, run_config *cfg, const device_profile *d) {
     if (cfg->pipeline_parallel > 1) {
         stage_plans *stages = ARENA_NEW(a, stage_plans);
         OK(stage_plans_make(a, false, cfg, stages));
-        OK(step_cost_make(a, cfg, &stages->work, &stages->schedule, d, &out));
+        OK(step_cost_make(a, cfg, &stages->work, &stages->shape, d, &out));
         return out;
     }
     programs p;

@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 void plan_stages_print(const stage_plans *s) {
-    const pipeline_shape *shape = &s->schedule.shape;
+    const pipeline_shape *shape = &s->shape;
     int peak = 0;
     for (int place = 0; place < s->n; place++)
         if (s->result.peak[place] > peak) peak = s->result.peak[place];
@@ -28,7 +28,7 @@ void plan_stages_print(const stage_plans *s) {
 }
 
 json_t *plan_stages_json(const stage_plans *s) {
-    const pipeline_shape *shape = &s->schedule.shape;
+    const pipeline_shape *shape = &s->shape;
     json_t *bytes = json_array(), *in_flight = json_array(), *layers = json_array(),
            *sent = json_array();
     for (int place = 0; place < s->n; place++) {

@@ -67,13 +67,14 @@ static size_t attr_bytes(const op_attr *attr) {
 
 // Every double but +0 counts as set: -0 and NaN print as themselves.
 const char *op_attrs_unlisted(const node *n) {
-    static const char zeros[sizeof(double)];
+    static const char zeros[sizeof(op_attrs)];
     op_attr_group family = ATTRS_low_rank;
     op_attrs rest = n->attrs;
     for (const op_attr *listed = op_rows[n->op]->attrs; listed && listed->name; listed++) {
         memset((char *)&rest + listed->offset, 0, attr_bytes(listed));
         if (listed->group >= ATTRS_low_rank) family = listed->group;
     }
+    if (memcmp(&rest, zeros, sizeof rest) == 0) return NULL; // as nearly always
     for (const op_attr *attr = op_attr_table; attr->name; attr++) {
         const bool applies = attr->group < ATTRS_low_rank || attr->group == family;
         if (applies && memcmp((const char *)&rest + attr->offset, zeros, attr_bytes(attr)) != 0)

@@ -67,6 +67,15 @@ static int fill(const pipeline_shape *shape, int rank, pipeline_task *order) {
     return t.n;
 }
 
+// Returns the shape with its group as tables have it.
+static pipeline_shape with_group(const pipeline_shape *shape) {
+    pipeline_shape s = *shape;
+    if (s.kind != PIPELINE_INTERLEAVED) s.group = 1; // one chunk: a group is a micro-batch
+    if (s.group == 0) s.group = s.ranks;
+    if (s.forward_only && s.group > s.micro_batches) s.group = s.micro_batches;
+    return s;
+}
+
 static drv_status check(const pipeline_shape *shape) {
     if (shape->ranks < 1 || shape->chunks < 1 || shape->micro_batches < 1 || shape->group < 0)
         return drv_fail(DRV_E_USAGE, "a pipeline of %d ranks, %d chunks and %d micro-batches",
@@ -91,13 +100,28 @@ static drv_status check(const pipeline_shape *shape) {
     return DRV_OK;
 }
 
+drv_status pipeline_check_shape(const pipeline_shape *shape) {
+    const pipeline_shape s = with_group(shape);
+    return check(&s);
+}
+
+// A rank of an interleaved pipeline has less than three groups in flight.
+int pipeline_depth(const pipeline_shape *shape) {
+    if (shape->kind == PIPELINE_GPIPE) return shape->micro_batches;
+    return shape->kind == PIPELINE_INTERLEAVED ? 3 * with_group(shape).group : shape->ranks;
+}
+
+pipeline_shape pipeline_shortened(const pipeline_shape *shape, int depths) {
+    pipeline_shape s = with_group(shape);
+    const int more = s.micro_batches - depths * pipeline_depth(&s);
+    if (more > 0) s.micro_batches -= more / s.group * s.group;
+    return s;
+}
+
 // Builds the orders of ranks [first, end).
 static drv_status build(arena *a, const pipeline_shape *shape, int first, int end,
         pipeline_schedule *out) {
-    pipeline_shape s = *shape;
-    if (s.kind != PIPELINE_INTERLEAVED) s.group = 1; // one chunk: a group is a micro-batch
-    if (s.group == 0) s.group = s.ranks;
-    if (s.forward_only && s.group > s.micro_batches) s.group = s.micro_batches;
+    const pipeline_shape s = with_group(shape);
     DRV_TRY(check(&s));
     const int works = s.forward_only ? 1 : s.kind == PIPELINE_ZB_H1 ? 3 : 2;
     *out = (pipeline_schedule){.shape = s, .n_tasks = works * s.chunks * s.micro_batches};

@@ -43,13 +43,22 @@ typedef struct pipeline_schedule {
     int n_tasks;           // of each rank
 } pipeline_schedule;
 
-// Builds the table in `a`. DRV_E_USAGE: the schedule is not possible with these numbers.
+// DRV_E_USAGE: the schedule is not possible with these numbers.
+DRV_CHECKED drv_status pipeline_check_shape(const pipeline_shape *shape);
+// Builds the table in `a`. DRV_E_USAGE as pipeline_check_shape.
 DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
         pipeline_schedule *out);
 
 // Builds the order of one rank alone.
 DRV_CHECKED drv_status pipeline_build_rank(arena *a, const pipeline_shape *shape, int rank,
         pipeline_schedule *out);
+
+// Returns a number of micro-batches that no two micro-batches which a rank has in flight at a time
+// are further apart than.
+int pipeline_depth(const pipeline_shape *shape);
+// Returns the shape of a table without micro-batches of its middle, where it repeats itself: with so
+// many depths of micro-batches and less than a group more. Its beginning and its end are the same.
+pipeline_shape pipeline_shortened(const pipeline_shape *shape, int depths);
 
 // Returns the work after which a rank no longer needs the kept values of a micro-batch.
 pipeline_work pipeline_last_work(const pipeline_shape *shape);
@@ -90,7 +99,7 @@ static inline const int64_t *pipeline_offsets(const pipeline_schedule *schedule,
 }
 
 // Counts the micro-batches that hold each span of each chunk, by chunk * PIPELINE_SPANS + span,
-// when a rank holds most of `weight`, which has the same order.
+// when a rank holds most of `weight`, which has the same order. They are 0 before.
 void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int *weight,
         int *count);
 
@@ -115,16 +124,15 @@ typedef struct pipeline_result {
     int *peak;      // by rank: micro-batches whose activations one of its chunks holds, at most
 } pipeline_result;
 
-// Simulates the table. A rank has one pending send per direction (activations, gradients) and posts
-// the receive of a task before it begins the preceding task. DRV_E_DATA names a rank and its task
-// if the table cannot end: a task is missing, or ranks wait for each other.
-DRV_CHECKED drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule,
-        const pipeline_cost *cost, pipeline_result *out);
+// Checks by a simulation that a table ends. A rank has one pending send per direction (activations,
+// gradients) and posts the receive of a task before it begins the preceding task. DRV_E_DATA names
+// a rank and its task if the table cannot end: a task is missing, or ranks wait for each other.
+DRV_CHECKED drv_status pipeline_check(const pipeline_schedule *schedule);
 
-// Computes the time of a table that pipeline_simulate has seen to end, by another cost; `peak` is
-// not set. DRV_E_DATA: a rank waits for ever.
-DRV_CHECKED drv_status pipeline_time(const pipeline_schedule *schedule, const pipeline_cost *cost,
-        pipeline_result *out);
+// Computes the time of the table of a shape, and what its ranks hold; `peak` lives in `a`. A long
+// table is simulated until it repeats itself. DRV_E_USAGE as pipeline_check_shape.
+DRV_CHECKED drv_status pipeline_time(arena *a, const pipeline_shape *shape,
+        const pipeline_cost *cost, pipeline_result *out);
 
 // Deals a table that can end out in rounds: in each, a rank does at most one task, and only tasks
 // whose inputs were computed in earlier rounds. So all ranks may pause, or end, after the same

@@ -1,6 +1,4 @@
 // The memory of micro-batches in flight: spans with lifetimes over the table of a rank.
-#include <string.h>
-
 #include "plan/pipeline.h"
 #include "plan/place.h"
 
@@ -50,25 +48,40 @@ pipeline_pool pipeline_place(arena *a, const pipeline_schedule *schedule, int ra
     return pool;
 }
 
+// Adds up the spans of a chunk that begin with a part of the work, or that end with it.
+static int sum_begun(const int *spans, int part) {
+    int sum = 0;
+    for (int last = part; last < PIPELINE_PARTS; last++)
+        sum += spans[pipeline_span(part, last)];
+    return sum;
+}
+
+static int sum_ended(const int *spans, int part) {
+    int sum = 0;
+    for (int first = 0; first <= part; first++)
+        sum += spans[pipeline_span(first, part)];
+    return sum;
+}
+
 void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int *weight,
         int *count) {
-    const int n = schedule->shape.chunks * PIPELINE_SPANS;
-    arena *a = arena_new("pipeline_count_alive");
-    int *now = ARENA_ARRAY(a, int, n), held = 0, most = 0;
+    const pipeline_task *order = schedule->order[rank];
+    int held = 0, most = 0, n = 0; // n: tasks until it holds most, that one included
     for (int i = 0; i < schedule->n_tasks; i++) {
-        const pipeline_task *task = &schedule->order[rank][i];
-        int *spans = &now[task->chunk * PIPELINE_SPANS];
-        const int part = part_of(task->work), *heavy = &weight[task->chunk * PIPELINE_SPANS];
-        for (int last = part; last < PIPELINE_PARTS; last++) {
-            spans[pipeline_span(part, last)]++;
-            held += heavy[pipeline_span(part, last)];
+        const int *heavy = &weight[order[i].chunk * PIPELINE_SPANS], part = part_of(order[i].work);
+        held += sum_begun(heavy, part);
+        if (held > most) {
+            most = held;
+            n = i + 1;
         }
-        if (held > most) memcpy(count, now, sizeof *now * (size_t)n);
-        if (held > most) most = held;
-        for (int first = 0; first <= part; first++) {
-            spans[pipeline_span(first, part)]--;
-            held -= heavy[pipeline_span(first, part)];
-        }
+        held -= sum_ended(heavy, part);
     }
-    arena_free(a);
+    for (int i = 0; i < n; i++) {
+        int *spans = &count[order[i].chunk * PIPELINE_SPANS];
+        const int part = part_of(order[i].work);
+        for (int last = part; last < PIPELINE_PARTS; last++)
+            spans[pipeline_span(part, last)]++;
+        for (int first = 0; first <= part && i + 1 < n; first++)
+            spans[pipeline_span(first, part)]--;
+    }
 }

@@ -3,6 +3,8 @@
 // posted one, so the result holds for any transport.
 #include "plan/pipeline.h"
 
+#include <math.h>
+
 typedef enum direction { ACTIVATION, GRADIENT, N_DIRECTIONS } direction;
 
 typedef struct simulation {
@@ -142,6 +144,10 @@ static drv_status try_to_end(arena *a, simulation *s) {
 }
 
 // --- how long it takes and what it holds
+enum { FIRST_DEPTHS = 4 };
+// Times that differ by such a part of themselves are the same.
+#define SAME 1e-12
+
 static bool run(simulation *s, int rank, double *now) {
     const int begin = s->next[rank];
     for (; s->next[rank] < s->schedule->n_tasks; s->next[rank]++) {
@@ -154,10 +160,10 @@ static bool run(simulation *s, int rank, double *now) {
     return s->next[rank] > begin;
 }
 
-static drv_status take_time(arena *a, simulation *s, pipeline_result *out) {
+// Returns when the last task ends.
+static double run_all(arena *a, simulation *s) {
     const int n_ranks = s->schedule->shape.ranks;
-    const bool forward_only = s->schedule->shape.forward_only;
-    double *now = ARENA_ARRAY(a, double, n_ranks), busy = 0;
+    double *now = ARENA_ARRAY(a, double, n_ranks), end = 0;
     forget_results(s);
     for (bool moved = true; moved;) {
         moved = false;
@@ -165,15 +171,35 @@ static drv_status take_time(arena *a, simulation *s, pipeline_result *out) {
             moved = run(s, rank, &now[rank]) || moved;
     }
     for (int rank = 0; rank < n_ranks; rank++) {
-        if (s->next[rank] < s->schedule->n_tasks) return cannot_end(s, "an input never comes");
-        if (now[rank] > out->seconds) out->seconds = now[rank];
+        DRV_ASSERT(s->next[rank] == s->schedule->n_tasks, "rank %d waits for ever", rank);
+        end = fmax(end, now[rank]);
     }
-    for (int stage = 0; stage < s->n_stages; stage++)
-        busy += s->cost->forward[stage] +
-                (forward_only ? 0 : s->cost->input_grad[stage] + s->cost->weight_grad[stage]);
-    busy *= s->schedule->shape.micro_batches;
-    out->bubble = out->seconds > 0 ? 1 - busy / (n_ranks * out->seconds) : 0;
-    return DRV_OK;
+    return end;
+}
+
+// Returns whether the table repeats itself before its last micro-batches: for one depth each result
+// comes *later seconds after that of a group before. All that follows depends on these alone, so it
+// goes on until the last depth of micro-batches, however many there are.
+static bool repeats(const simulation *s, double *later) {
+    const pipeline_shape *shape = &s->schedule->shape;
+    const int depth = pipeline_depth(shape), end = shape->micro_batches - depth;
+    if (end - depth - shape->group < depth) return false;
+    *later = s->end[ACTIVATION][end - 1] - s->end[ACTIVATION][end - 1 - shape->group];
+    for (int d = 0; d < N_DIRECTIONS; d++)
+        for (int stage = 0; stage < s->n_stages; stage++)
+            for (int m = end - depth; m < end; m++) {
+                const double *when = &s->end[d][at_stage(s, stage, m)];
+                if (fabs(when[0] - when[-shape->group] - *later) > SAME * when[0]) return false;
+            }
+    return true;
+}
+
+static double bubble_of(const pipeline_shape *shape, const pipeline_cost *cost, double seconds) {
+    double busy = 0;
+    for (int stage = 0; stage < shape->ranks * shape->chunks; stage++)
+        busy += cost->forward[stage] +
+                (shape->forward_only ? 0 : cost->input_grad[stage] + cost->weight_grad[stage]);
+    return seconds > 0 ? 1 - busy * shape->micro_batches / (shape->ranks * seconds) : 0;
 }
 
 // Activations are held from the forward to the last task that reads them.
@@ -245,28 +271,38 @@ int *pipeline_rounds(arena *a, const pipeline_schedule *schedule, int rank, int 
     return round;
 }
 
-drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule, const pipeline_cost *cost,
-        pipeline_result *out) {
-    const pipeline_shape *shape = &schedule->shape;
-    arena *scratch = arena_new("pipeline_simulate");
-    simulation s = open_simulation(scratch, schedule, cost);
-    *out = (pipeline_result){.peak = ARENA_ARRAY(a, int, shape->ranks)};
+drv_status pipeline_check(const pipeline_schedule *schedule) {
+    static const pipeline_cost no_time;
+    arena *a = arena_new("pipeline_check");
+    simulation s = open_simulation(a, schedule, &no_time);
     drv_status status = find_tasks(&s);
-    if (status == DRV_OK) status = try_to_end(scratch, &s);
-    if (status == DRV_OK) status = take_time(scratch, &s, out);
-    if (status == DRV_OK)
-        for (int rank = 0; rank < shape->ranks; rank++)
-            out->peak[rank] = peak_of(schedule, rank);
-    arena_free(scratch);
+    if (status == DRV_OK) status = try_to_end(a, &s);
+    arena_free(a);
     return status;
 }
 
-drv_status pipeline_time(const pipeline_schedule *schedule, const pipeline_cost *cost,
+drv_status pipeline_time(arena *a, const pipeline_shape *shape, const pipeline_cost *cost,
         pipeline_result *out) {
-    arena *a = arena_new("pipeline_time");
-    simulation s = open_simulation(a, schedule, cost);
-    *out = (pipeline_result){.peak = NULL};
-    const drv_status status = take_time(a, &s, out);
-    arena_free(a);
-    return status;
+    bool done = false;
+    *out = (pipeline_result){.peak = ARENA_ARRAY(a, int, shape->ranks)};
+    for (int depths = FIRST_DEPTHS; !done; depths *= 2) {
+        const pipeline_shape tried = pipeline_shortened(shape, depths);
+        const int more = shape->micro_batches - tried.micro_batches;
+        double later = 0;
+        pipeline_schedule schedule;
+        arena *scratch = arena_new("pipeline_time");
+        const drv_status status = pipeline_build(scratch, &tried, &schedule);
+        if (status == DRV_OK) {
+            simulation s = open_simulation(scratch, &schedule, cost);
+            const double seconds = run_all(scratch, &s);
+            done = more == 0 || repeats(&s, &later);
+            out->seconds = seconds + later * (more / tried.group);
+            for (int rank = 0; rank < shape->ranks; rank++)
+                out->peak[rank] = peak_of(&schedule, rank);
+        }
+        arena_free(scratch);
+        DRV_TRY(status);
+    }
+    out->bubble = bubble_of(shape, cost, out->seconds);
+    return DRV_OK;
 }

@@ -11,6 +11,7 @@
 // with all live items takes n^2 when activations wait for the backward pass.
 #include "plan/place.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,19 +31,28 @@ typedef struct time_node {
     byte_set whole, some;
 } time_node;
 
-enum { MAX_SETS = 128 }; // of one range: at most two nodes per level, and two above them
+// A node that is part of an item's lifetime, or above such a node and lives on beside it.
+typedef struct touched_node {
+    time_node *node;
+    bool is_part;
+    int next; // interval that may be in the way
+} touched_node;
+
+enum { MAX_TOUCHED = 128 }; // at most four in a level
 
 typedef struct placer {
-    time_node *nodes; // a heap: the children of i are 2 i and 2 i + 1
-    int n_blocks;     // power of two
-    const byte_set *taken[MAX_SETS];
-    int n_taken;
+    time_node *nodes;                  // a heap: the children of i are 2 i and 2 i + 1
+    int n_blocks;                      // power of two
+    touched_node touched[MAX_TOUCHED]; // by the item at hand, the longest first
+    int n_touched;
     int64_t probes;
 } placer;
 
-// The first interval that ends after `offset`.
-static int search(placer *p, const byte_set *set, int64_t offset) {
-    int low = 0, high = set->n;
+// Returns the first interval from `low` on that ends after `offset`.
+static int search(placer *p, const byte_set *set, int low, int64_t offset) {
+    int high = set->n;
+    p->probes++;
+    if (low < high && set->p[low].end > offset) return low;
     while (low < high) {
         const int middle = (low + high) / 2;
         p->probes++;
@@ -56,7 +66,7 @@ static int search(placer *p, const byte_set *set, int64_t offset) {
 
 // Adds an interval and merges it with those that it overlaps or touches.
 static void add(placer *p, byte_set *set, interval x) {
-    const int first = search(p, set, x.begin - 1);
+    const int first = search(p, set, 0, x.begin - 1);
     int last = first;
     for (; last < set->n && set->p[last].begin <= x.end; last++) {
         if (set->p[last].begin < x.begin) x.begin = set->p[last].begin;
@@ -69,47 +79,43 @@ static void add(placer *p, byte_set *set, interval x) {
     set->n += first + 1 - last;
 }
 
-static void insert(placer *p, int node, int begin, int end, const place_item *item) {
+// Finds the nodes that make up the item's lifetime and those above them, level by level.
+static void touch(placer *p, const place_item *item) {
+    int waiting[MAX_TOUCHED] = {1}, n = 1;
+    p->n_touched = 0;
+    for (int i = 0, length = p->n_blocks, level_end = 2; i < n; i++) {
+        const int node = waiting[i];
+        if (node >= level_end) level_end *= 2, length /= 2;
+        const int begin = node * length - p->n_blocks, middle = begin + length / 2;
+        const bool is_part = item->first <= begin && begin + length - 1 <= item->last;
+        p->touched[p->n_touched++] = (touched_node){&p->nodes[node], is_part, 0};
+        if (is_part) continue;
+        DRV_ASSERT(n + 2 <= MAX_TOUCHED, "a lifetime of %d nodes", n);
+        if (item->first < middle) waiting[n++] = 2 * node;
+        if (item->last >= middle) waiting[n++] = 2 * node + 1;
+    }
+}
+
+static void insert(placer *p, const place_item *item) {
     const interval bytes = {item->offset, item->offset + item->bytes};
-    time_node *t = &p->nodes[node];
-    add(p, &t->some, bytes);
-    if (item->first <= begin && end - 1 <= item->last) {
-        add(p, &t->whole, bytes);
-        return;
+    for (int i = 0; i < p->n_touched; i++) {
+        add(p, &p->touched[i].node->some, bytes);
+        if (p->touched[i].is_part) add(p, &p->touched[i].node->whole, bytes);
     }
-    const int middle = (begin + end) / 2;
-    if (item->first < middle) insert(p, 2 * node, begin, middle, item);
-    if (item->last >= middle) insert(p, 2 * node + 1, middle, end, item);
 }
 
-static void take(placer *p, const byte_set *set) {
-    DRV_ASSERT(p->n_taken < MAX_SETS, "%d sets of bytes", p->n_taken);
-    if (set->n) p->taken[p->n_taken++] = set;
-}
-
-// Collects the sets whose union is the memory in use during the item's lifetime.
-static void collect(placer *p, int node, int begin, int end, const place_item *item) {
-    const time_node *t = &p->nodes[node];
-    if (item->first <= begin && end - 1 <= item->last) {
-        take(p, &t->some);
-        return;
-    }
-    const int middle = (begin + end) / 2;
-    take(p, &t->whole);
-    if (item->first < middle) collect(p, 2 * node, begin, middle, item);
-    if (item->last >= middle) collect(p, 2 * node + 1, middle, end, item);
-}
-
-// Finds the lowest offset at which `bytes` bytes are free in all sets: each overlapping interval
-// raises it, until a whole round finds none.
+// Finds the lowest offset at which `bytes` bytes are free in the nodes that were touched. Those of
+// the longest times have the longest intervals, so they are asked first again each time that the
+// offset rises.
 static int64_t lowest_gap(placer *p, int64_t bytes) {
     int64_t offset = 0;
-    for (int quiet = 0, i = 0; quiet < p->n_taken; i = (i + 1) % p->n_taken) {
-        const byte_set *set = p->taken[i];
-        quiet++;
-        for (int k = search(p, set, offset); k < set->n && set->p[k].begin - offset < bytes; k++) {
-            offset = set->p[k].end;
-            quiet = 1;
+    for (int i = 0; i < p->n_touched;) {
+        touched_node *t = &p->touched[i++];
+        const byte_set *set = t->is_part ? &t->node->some : &t->node->whole;
+        t->next = search(p, set, t->next, offset);
+        while (t->next < set->n && set->p[t->next].begin - offset < bytes) {
+            offset = set->p[t->next++].end;
+            i = 0;
         }
     }
     return offset;
@@ -144,10 +150,9 @@ int64_t place_items(place_item *items, int n, int n_times, int64_t *probes) {
     open_placer(&p, n_times);
     qsort(items, (size_t)n, sizeof *items, by_size);
     for (int i = 0; i < n; i++) {
-        p.n_taken = 0;
-        collect(&p, 1, 0, p.n_blocks, &items[i]);
+        touch(&p, &items[i]);
         items[i].offset = lowest_gap(&p, items[i].bytes);
-        insert(&p, 1, 0, p.n_blocks, &items[i]);
+        insert(&p, &items[i]);
         if (items[i].offset + items[i].bytes > top) top = items[i].offset + items[i].bytes;
     }
     if (probes) *probes = p.probes;

@@ -34,6 +34,6 @@ typedef struct pipeline_actions {
 } pipeline_actions;
 
 // Runs all tasks of this rank. It has at most one pending send per direction, and posts the receive
-// of a task before it waits for that of the preceding task; pipeline_simulate assumes both.
+// of a task before it waits for that of the preceding task; pipeline_check assumes both.
 DRV_CHECKED drv_status pipeline_run(pipeline_link *link, const pipeline_schedule *schedule,
         const pipeline_actions *actions);

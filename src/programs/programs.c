@@ -152,8 +152,8 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     return DRV_OK;
 }
 
-drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
-    *p = (programs){.layout = run_layout_of(cfg)};
+static drv_status build(arena *a, const run_config *cfg, bool is_outline, programs *p) {
+    *p = (programs){.layout = run_layout_of(cfg), .is_outline = is_outline};
     p->held = (held_model){.config = cfg,
             .dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32,
             .zero = p->layout.zero};
@@ -179,6 +179,14 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
         DRV_TRY(stages_build_eval(a, p, 0, 0, "eval", &p->eval_graph, &p->eval));
     }
     return build_update(a, cfg, p);
+}
+
+drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
+    return build(a, cfg, false, p);
+}
+
+drv_status programs_outline(arena *a, const run_config *cfg, programs *p) {
+    return build(a, cfg, true, p);
 }
 
 bool programs_is_last(const programs *p, int chunk) {
@@ -262,7 +270,7 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
 }
 
 drv_status programs_plan(arena *a, const run_config *cfg, programs *p) {
-    DRV_TRY(programs_build(a, cfg, p));
+    DRV_TRY(programs_outline(a, cfg, p));
     return programs_load(a, backend_open_planner(a, config_backend(p->held.config)->has_devices),
             p);
 }

@@ -49,6 +49,7 @@ typedef struct programs {
     // A pipeline: the stages take the place of step and eval, which are NULL.
     int n_stages; // of this rank; 0: no pipeline
     stage_programs *stage;
+    bool is_outline; // see programs_outline
     pipeline_schedule schedule;
     pipeline_slots slots;
     pipeline_pool pool;         // of what micro-batches in flight have
@@ -61,6 +62,9 @@ typedef struct programs {
 // Builds the graphs alone: nothing is planned or allocated. Each is verified as it is built, as it
 // is differentiated, and after the last pass over it.
 DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *p);
+// Builds the same graphs for plans, which do not run them: a long schedule has fewer micro-batches
+// (pipeline_shortened), and no rounds.
+DRV_CHECKED drv_status programs_outline(arena *a, const run_config *cfg, programs *p);
 // Returns whether a chunk of this rank is the last stage, which has labels and loss.
 bool programs_is_last(const programs *p, int chunk);
 // Returns whether any chunk of this rank is.
@@ -70,7 +74,8 @@ DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 // Plans all programs for a back end and loads them, and says to those that round by chance which
 // part of each weight this rank has. DRV_E_DEVICE: as programs_check_fit says, among others.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
-// Builds the programs of a run and plans them as the host's back end would, without a device.
+// Builds the outline of a run's programs and plans them as the host's back end would, without a
+// device.
 DRV_CHECKED drv_status programs_plan(arena *a, const run_config *cfg, programs *p);
 // Compiles all of them, even if some fail, and returns the first failure.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,

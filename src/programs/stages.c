@@ -78,6 +78,8 @@ void stages_shard_weights(const programs *p, graph *g) {
 }
 
 // --- the schedule
+enum { CHECKED_DEPTHS = 2 }; // of a long table
+
 pipeline_shape stages_shape(const run_config *cfg) {
     static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
             [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
@@ -89,9 +91,36 @@ pipeline_shape stages_shape(const run_config *cfg) {
             .micro_batches = (int)run_layout_of(cfg).micro_batches};
 }
 
-static drv_status simulate(arena *a, const run_config *cfg, const pipeline_schedule *schedule,
-        pipeline_result *out) {
-    const int n = schedule->shape.ranks * schedule->shape.chunks;
+// Tables in groups of as many micro-batches as there are ranks end. Of those in larger groups many
+// do not: ranks wait for each other.
+static drv_status check_shape(const pipeline_shape *shape) {
+    DRV_TRY(pipeline_check_shape(shape));
+    if (shape->group <= shape->ranks) return DRV_OK;
+    const pipeline_shape tried = pipeline_shortened(shape, CHECKED_DEPTHS);
+    arena *a = arena_new("a table");
+    pipeline_schedule table;
+    drv_status status = pipeline_build(a, &tried, &table);
+    if (status == DRV_OK) status = pipeline_check(&table);
+    arena_free(a);
+    return status;
+}
+
+drv_status stages_find_shape(const run_config *cfg, pipeline_shape *out) {
+    drv_status status = DRV_E_USAGE;
+    *out = stages_shape(cfg);
+    out->group = out->ranks;
+    do { // at least once: what is wrong is said of the first group, or of the last
+        status = check_shape(out);
+    } while (status != DRV_OK && out->kind == PIPELINE_INTERLEAVED &&
+             ++out->group <= out->micro_batches);
+    if (status == DRV_OK) return DRV_OK;
+    return drv_context(status, "%s: parallel.schedule", config_where(cfg, "parallel.schedule"));
+}
+
+drv_status stages_time(arena *a, const run_config *cfg, pipeline_result *out) {
+    pipeline_shape shape;
+    DRV_TRY(stages_find_shape(cfg, &shape));
+    const int n = shape.ranks * shape.chunks;
     int *layers = ARENA_ARRAY(a, int, n);
     double *forward = ARENA_ARRAY(a, double, n), *input_grad = ARENA_ARRAY(a, double, n);
     layout_share_layers(&cfg->model, n, layers);
@@ -102,29 +131,22 @@ static drv_status simulate(arena *a, const run_config *cfg, const pipeline_sched
         input_grad[i] = forward[i] + again;
     }
     const pipeline_cost cost = {forward, input_grad, forward, 0};
-    return pipeline_simulate(a, schedule, &cost, out);
-}
-
-drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *out,
-        pipeline_result *result) {
-    pipeline_shape shape = stages_shape(cfg);
-    const bool interleaved = shape.kind == PIPELINE_INTERLEAVED;
-    drv_status status = DRV_E_USAGE;
-    shape.group = shape.ranks;
-    do { // at least once: what is wrong is said of the first group, or of the last
-        status = pipeline_build(a, &shape, out);
-        if (status == DRV_OK) status = simulate(a, cfg, out, result);
-    } while (status != DRV_OK && interleaved && ++shape.group <= shape.micro_batches);
-    if (status == DRV_OK) return DRV_OK;
-    return drv_context(status, "%s: parallel.schedule", config_where(cfg, "parallel.schedule"));
+    return pipeline_time(a, &shape, &cost, out);
 }
 
 static drv_status build_schedule(arena *a, const run_config *cfg, programs *p) {
-    pipeline_result result;
-    DRV_TRY(stages_schedule(a, cfg, &p->schedule, &result));
     const int place = mesh_place(&p->layout.mesh, (int)cfg->rank, AXIS_PIPELINE);
+    pipeline_shape shape;
+    DRV_TRY(stages_find_shape(cfg, &shape));
+    if (p->is_outline) {
+        shape = pipeline_shortened(&shape, CHECKED_DEPTHS);
+        DRV_TRY(pipeline_build_rank(a, &shape, place, &p->schedule));
+    } else {
+        DRV_TRY(pipeline_build(a, &shape, &p->schedule));
+        DRV_TRY(pipeline_check(&p->schedule));
+        p->round = pipeline_rounds(a, &p->schedule, place, &p->n_rounds);
+    }
     p->slots = pipeline_find_slots(a, &p->schedule, place);
-    p->round = pipeline_rounds(a, &p->schedule, place, &p->n_rounds);
     return DRV_OK;
 }
 

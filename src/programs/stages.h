@@ -21,15 +21,17 @@ DRV_CHECKED drv_status stages_differentiate(const programs *p, graph *g, const c
 // Shards the weights of a complete program, if the run's data ranks share them.
 void stages_shard_weights(const programs *p, graph *g);
 
-// Returns the shape of the run's schedule.
+// Returns the shape of the run's schedule, whose group is not chosen yet.
 pipeline_shape stages_shape(const run_config *cfg);
-// Checks the schedule with the simulator and builds the programs of the chunks of
-// p->held.params.layout. DRV_E_USAGE: there is no such schedule, with the key that is wrong.
+// Finds the shape with the smallest groups of micro-batches that work. DRV_E_USAGE: there is no
+// such schedule, with the key that is wrong.
+DRV_CHECKED drv_status stages_find_shape(const run_config *cfg, pipeline_shape *out);
+// Checks the schedule with the simulator, unless for an outline, and builds the programs of the
+// chunks of p->held.params.layout. DRV_E_USAGE: there is no such schedule, with the key that is
+// wrong.
 DRV_CHECKED drv_status stages_build(arena *a, const run_config *cfg, programs *p);
-// Builds the run's schedule, and tells what the simulator says of it, with stages as long as the
-// arithmetic of their layers. Interleaved goes in the smallest groups of micro-batches that work.
-DRV_CHECKED drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *out,
-        pipeline_result *result);
+// Computes the time of the run's schedule, with stages as long as the arithmetic of their layers.
+DRV_CHECKED drv_status stages_time(arena *a, const run_config *cfg, pipeline_result *out);
 // Gives the state of micro-batches in flight its places in a pool that all chunks of this rank
 // share.
 void stages_place(arena *a, programs *p);

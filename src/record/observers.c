@@ -32,10 +32,9 @@ static const char *describe(arena *a, const run_config *cfg) {
 
 // Returns the bubble of the pipeline's schedule; 0 without one.
 static double bubble_of(arena *a, const run_config *cfg) {
-    pipeline_schedule schedule;
     pipeline_result result;
     if (cfg->pipeline_parallel <= 1) return 0;
-    return stages_schedule(a, cfg, &schedule, &result) == DRV_OK ? result.bubble : 0;
+    return stages_time(a, cfg, &result) == DRV_OK ? result.bubble : 0;
 }
 
 observers *observers_begin(arena *a, const run_config *cfg) {

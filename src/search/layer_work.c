@@ -58,7 +58,7 @@ static drv_status build(arena *a, const run_config *cfg, const layer_key *key, i
     one.sequence_parallel = key->sequence;
     one.context_blocks = one.partial_sum_rows = one.accum_groups = 0;
     DRV_TRY(config_set_ranks(&one, key->tensor * key->context));
-    DRV_TRY(programs_build(a, &one, &built));
+    DRV_TRY(programs_outline(a, &one, &built));
     work_add_graph(built.step_graph, &out->forward, &out->backward);
     return DRV_OK;
 }

@@ -20,7 +20,6 @@ enum { SETTLED = 4 }; // micro-batches for each rank after which no more are in 
 enum { N_ROWS = 3, N_CONTEXTS = 2, N_MODES = RECOMPUTE_FULL + 1 };
 static const int sampled_rows[N_ROWS] = {1, 2, 8};
 typedef enum sample_kind { ALONE, STAGES, SPLIT_STAGES, N_KINDS } sample_kind; // split: ZB-H1
-enum { N_PLACES = STAGE_ALONE }; // of the stages of a pipeline
 
 // All in bytes, of one data rank that shares nothing.
 typedef struct place_bytes {
@@ -35,8 +34,8 @@ enum { N_BYTES = sizeof(place_bytes) / sizeof(double) };
 
 typedef struct sample {
     enum { UNKNOWN, POSSIBLE, IMPOSSIBLE } state;
-    place_bytes
-            of[N_PLACES]; // ALONE: of[STAGE_FIRST] with few layers, of[STAGE_MIDDLE] with one more
+    place_bytes of[N_PIPELINE_PLACES]; // ALONE: of[STAGE_FIRST] with few layers, of[STAGE_MIDDLE]
+                                       // with one more
 } sample;
 
 typedef struct tensor_samples {
@@ -46,13 +45,13 @@ typedef struct tensor_samples {
 
 // The micro-batches that the chunks of a rank hold when it holds most of something.
 typedef struct rank_peak {
-    double chunks[N_PLACES][PIPELINE_SPANS], layers[PIPELINE_SPANS];
+    double chunks[N_PIPELINE_PLACES][PIPELINE_SPANS], layers[PIPELINE_SPANS];
 } rank_peak;
 typedef enum peak_of { PEAK_LAYERS, PEAK_CHUNKS, PEAK_WEIGHTS, N_PEAKS } peak_of; // last: ZB-H1
 
 typedef struct rank_chunks {
     bool possible;
-    int n[N_PLACES], layers; // chunks by place
+    int n[N_PIPELINE_PLACES], layers; // chunks by place
     rank_peak peak[N_PEAKS];
 } rank_chunks;
 enum { ENDS = 2 }; // ranks at each end of a pipeline, one of which holds most
@@ -138,8 +137,8 @@ static drv_status plan_sample(const run_config *cfg, const sample_key *key, stag
     one.zero = one.given_zero = one.zero_group = 0;
     one.model.num_hidden_layers = which == STAGE_FIRST ? ALONE_FEW : ALONE_MORE;
     if (key->kind != ALONE) {
-        one.model.num_hidden_layers = STAGE_LAYERS * N_PLACES;
-        one.pipeline_parallel = N_PLACES;
+        one.model.num_hidden_layers = STAGE_LAYERS * N_PIPELINE_PLACES;
+        one.pipeline_parallel = N_PIPELINE_PLACES;
         one.pipeline_schedule = key->kind == SPLIT_STAGES ? SCHEDULE_ZB_H1 : SCHEDULE_GPIPE;
     }
     DRV_TRY(config_set_ranks(&one,
@@ -165,7 +164,7 @@ static tensor_samples *samples_of(layout_bytes *all, int64_t ranks) {
 static const sample *get(layout_bytes *all, const sample_key *key) {
     sample *s = &samples_of(all, key->tensor)
                          ->of[key->context][key->rows][key->recompute][key->sequence][key->kind];
-    const int n = key->kind == ALONE ? STAGE_LAST : N_PLACES;
+    const int n = key->kind == ALONE ? STAGE_LAST : N_PIPELINE_PLACES;
     if (s->state == UNKNOWN)
         s->state = POSSIBLE;
     else
@@ -199,7 +198,7 @@ static bool interpolate(layout_bytes *all, const layout_candidate *layout, sampl
     if (like == first) return true;
     key.rows++;
     const sample *more = get(all, &key);
-    for (int place = 0; more && place < N_PLACES; place++)
+    for (int place = 0; more && place < N_PIPELINE_PLACES; place++)
         extend(&few->of[place], &more->of[place], (like - first) / (second - first),
                 &out->of[place]);
     return more != NULL;
@@ -328,7 +327,7 @@ static double bytes_at(const sample *s, const rank_peak *peak) {
     double bytes = 0;
     for (int i = 0; i < PIPELINE_SPANS; i++) {
         bytes += peak->layers[i] * s->of[STAGE_MIDDLE].layer[i];
-        for (int place = 0; place < N_PLACES; place++)
+        for (int place = 0; place < N_PIPELINE_PLACES; place++)
             bytes += peak->chunks[place][i] *
                      (s->of[place].flight[i] - s->of[place].layers * s->of[STAGE_MIDDLE].layer[i]);
     }
@@ -344,7 +343,7 @@ static double rank_bytes(const sample *small, const run_config *with,
     if (!rank->possible) return 0;
     for (int i = 0; i < N_PEAKS; i++)
         in_flight = fmax(in_flight, bytes_at(small, &rank->peak[i]));
-    for (int place = 0; place < N_PLACES; place++) {
+    for (int place = 0; place < N_PIPELINE_PLACES; place++) {
         const place_bytes *of = &small->of[place];
         const int n = rank->n[place];
         if (n == 0) continue;

@@ -145,26 +145,25 @@ static double bubble_of(const layout_candidate *c, const step_cost *cost, double
 }
 
 // --- enumeration
-// Builds the schedule of a pipeline that is soon simulated; false: it is not.
-static bool schedule_of(arena *a, const layout_candidate *c, double micro_batches,
-        pipeline_schedule *out) {
+// Sets the shape of a pipeline that is soon simulated; false: it is not.
+static bool shape_of(const layout_candidate *c, double micro_batches, pipeline_shape *out) {
     static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
             [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
             [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
             [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
-    const pipeline_shape shape = {.kind = kinds[c->schedule],
+    *out = (pipeline_shape){.kind = kinds[c->schedule],
             .ranks = (int)c->pipeline,
             .chunks = (int)c->virtual_stages,
             .micro_batches = (int)micro_batches};
-    if (micro_batches * (double)(c->pipeline * c->virtual_stages) > MOST_TASKS) return false;
-    return pipeline_build(a, &shape, out) == DRV_OK;
+    return micro_batches * (double)(c->pipeline * c->virtual_stages) <= MOST_TASKS &&
+           pipeline_check_shape(out) == DRV_OK;
 }
 
 static double seconds_of(search *s, const layout_candidate *c, const layer_work *layer) {
     const double micro_batches = micro_batches_of(s, c);
     arena *a = arena_new("an estimate");
-    pipeline_schedule schedule;
-    const bool simulates = c->pipeline > 1 && schedule_of(a, c, micro_batches, &schedule);
+    pipeline_shape shape;
+    const bool simulates = c->pipeline > 1 && shape_of(c, micro_batches, &shape);
     const int n = (int)(simulates ? c->pipeline * c->virtual_stages : c->pipeline);
     step_work all = {.n_stages = n,
             .forward = ARENA_ARRAY(a, work, n),
@@ -173,7 +172,7 @@ static double seconds_of(search *s, const layout_candidate *c, const layer_work 
     step_cost cost;
     compose(s, c, layer, &all);
     const drv_status status =
-            step_cost_make(a, &s->with, &all, simulates ? &schedule : NULL, s->in->device, &cost);
+            step_cost_make(a, &s->with, &all, simulates ? &shape : NULL, s->in->device, &cost);
     arena_free(a);
     if (status != DRV_OK) return HUGE_VAL;
     return cost.seconds + (simulates ? 0 : bubble_of(c, &cost, micro_batches));
@@ -388,23 +387,33 @@ static int by_speed(const void *x, const void *y) {
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-// Groups the candidates by mesh, and orders the meshes by their fastest candidate.
-static void group_meshes(layout_candidates *c) {
-    if (c->n) qsort(c->list, (size_t)c->n, sizeof *c->list, by_speed);
-    layout_candidate *grouped = mem_alloc(sizeof *grouped * (size_t)(c->n + 1));
-    bool *taken = mem_zeroed((size_t)(c->n + 1));
-    int n = 0;
-    for (int i = 0; i < c->n; i++) {
-        if (taken[i]) continue;
-        for (int k = i; k < c->n; k++) {
-            if (taken[k] || !layout_same_mesh(&c->list[i], &c->list[k])) continue;
-            grouped[n++] = c->list[k];
-            taken[k] = true;
-        }
+// The candidates of a mesh, which follow each other.
+typedef struct mesh_group {
+    const layout_candidate *first;
+    int n;
+} mesh_group;
+
+static int by_fastest(const void *x, const void *y) {
+    return by_speed(((const mesh_group *)x)->first, ((const mesh_group *)y)->first);
+}
+
+// Orders the candidates of each mesh, and the meshes by their fastest candidate.
+static void order_meshes(layout_candidates *c) {
+    layout_candidate *ordered = mem_alloc(sizeof *ordered * (size_t)(c->n + 1));
+    mesh_group *groups = mem_alloc(sizeof *groups * (size_t)(c->n_meshes + 1));
+    int n = 0, n_ordered = 0;
+    for (int i = 0, end = 0; i < c->n; i = end) {
+        while (end < c->n && layout_same_mesh(&c->list[i], &c->list[end]))
+            end++;
+        qsort(&c->list[i], (size_t)(end - i), sizeof *c->list, by_speed);
+        groups[n++] = (mesh_group){&c->list[i], end - i};
     }
-    free(taken);
+    if (n) qsort(groups, (size_t)n, sizeof *groups, by_fastest);
+    for (int i = 0; i < n; n_ordered += groups[i++].n)
+        memcpy(&ordered[n_ordered], groups[i].first, sizeof *ordered * (size_t)groups[i].n);
+    free(groups);
     free(c->list);
-    c->list = grouped;
+    c->list = ordered;
 }
 
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_profile *device,
@@ -432,7 +441,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_p
         append(out, &degrees[i].found);
     }
     free(degrees);
-    group_meshes(out);
+    order_meshes(out);
     progress_end();
 }
 

@@ -16,7 +16,7 @@
 #include "setup/process_bytes.h"
 
 enum { MAX_TRIES = 24 };    // variants of one mesh that are planned
-enum { MOST_AT_ONCE = 16 }; // meshes that threads share
+enum { MOST_AT_ONCE = 64 }; // meshes that threads share: enough to keep them all busy
 // Times may be so much shorter than their estimates.
 #define FASTER 0.97
 // Seconds that differ by less are the same.
@@ -210,7 +210,7 @@ static drv_status count_flops(layout_search *f) {
     config_one_rank(&one);
     one.micro_batch_size = 1;
     one.partial_sum_rows = 0;
-    const drv_status status = programs_build(a, &one, &p);
+    const drv_status status = programs_outline(a, &one, &p);
     if (status == DRV_OK) f->flops_per_token = programs_flops_per_token(&p, false);
     arena_free(a);
     return status;

@@ -27,22 +27,10 @@ typedef struct sample {
     double boundary_bytes;
 } sample;
 
-// The table of a pipeline, which variants share. Some take tens of MB.
-enum { KEPT_TABLES = 4 };
-typedef struct table {
-    arena *a; // NULL: none yet
-    int64_t micro_batch, virtual_stages;
-    stage_schedule kind;
-    drv_status status;
-    pipeline_schedule schedule;
-} table;
-
 struct layout_times {
     arena *a;
     sample **samples;
     int n_samples, cap_samples;
-    table tables[KEPT_TABLES]; // those that were made last
-    int n_tables;              // made so far
 };
 
 layout_times *layout_times_new(void) {
@@ -53,8 +41,6 @@ layout_times *layout_times_new(void) {
 }
 
 void layout_times_free(layout_times *known) {
-    for (int i = 0; i < KEPT_TABLES; i++)
-        if (known->tables[i].a) arena_free(known->tables[i].a);
     arena_free(known->a);
 }
 
@@ -73,8 +59,8 @@ static drv_status build(const run_config *cfg, stage_place which, int layers, st
     small.model.num_hidden_layers = layers;
     small.rank = 0;
     if (pipeline) {
-        small.model.num_hidden_layers = layers * STAGE_ALONE;
-        small.pipeline_parallel = STAGE_ALONE;
+        small.model.num_hidden_layers = layers * N_PIPELINE_PLACES;
+        small.pipeline_parallel = N_PIPELINE_PLACES;
         small.virtual_stages = 1;
         if (cfg->pipeline_schedule != SCHEDULE_ZB_H1) small.pipeline_schedule = SCHEDULE_1F1B;
     }
@@ -83,7 +69,7 @@ static drv_status build(const run_config *cfg, stage_place which, int layers, st
     const mesh ranks = run_mesh(&small);
     if (pipeline) small.rank = (int)which * mesh_stride(&ranks, AXIS_PIPELINE);
     arena *a = arena_new("a stage");
-    const drv_status status = programs_build(a, &small, &built);
+    const drv_status status = programs_outline(a, &small, &built);
     if (status == DRV_OK) {
         step_work whole = step_work_new(a, &small);
         const int stage = pipeline ? (int)which : 0;
@@ -98,18 +84,19 @@ static drv_status build(const run_config *cfg, stage_place which, int layers, st
 
 static drv_status take_sample(const run_config *cfg, sample *out) {
     const bool pipeline = cfg->pipeline_parallel > 1;
-    const stage_place first = pipeline ? STAGE_FIRST : STAGE_ALONE,
-                      like = pipeline ? STAGE_MIDDLE : STAGE_ALONE;
+    const int first = pipeline ? STAGE_FIRST : STAGE_ALONE,
+              end = pipeline ? N_PIPELINE_PLACES : N_STAGE_PLACES;
+    const stage_place like = pipeline ? STAGE_MIDDLE : STAGE_ALONE;
     stage_work more;
     double layers[N_STAGE_PLACES], n_more;
-    for (int place = (int)first; place < (pipeline ? STAGE_ALONE : N_STAGE_PLACES); place++)
+    for (int place = first; place < end; place++)
         DRV_TRY(build(cfg, (stage_place)place, FEW_LAYERS, &out->besides[place], &layers[place],
                 &out->boundary_bytes));
     DRV_TRY(build(cfg, like, MORE_LAYERS, &more, &n_more, &out->boundary_bytes));
     const double each = 1 / (n_more - layers[like]);
     add(&more, each, &out->layer);
     add(&out->besides[like], -each, &out->layer);
-    for (int place = (int)first; place < (pipeline ? STAGE_ALONE : N_STAGE_PLACES); place++)
+    for (int place = first; place < end; place++)
         add(&out->layer, -layers[place], &out->besides[place]);
     return DRV_OK;
 }
@@ -133,24 +120,6 @@ static const sample *sample_of(layout_times *known, const run_config *cfg) {
     made->status = take_sample(cfg, made);
     ARENA_GROW(known->a, known->samples, known->n_samples, known->cap_samples);
     return known->samples[known->n_samples++] = made;
-}
-
-static const table *table_of(layout_times *known, const run_config *cfg) {
-    for (int i = 0; i < KEPT_TABLES; i++) {
-        const table *other = &known->tables[i];
-        if (other->micro_batch == cfg->micro_batch_size && other->kind == cfg->pipeline_schedule &&
-                other->virtual_stages == cfg->virtual_stages)
-            return other;
-    }
-    pipeline_result simulated;
-    table *made = &known->tables[known->n_tables++ % KEPT_TABLES];
-    if (made->a) arena_free(made->a);
-    *made = (table){.a = arena_new("a table"),
-            .micro_batch = cfg->micro_batch_size,
-            .virtual_stages = cfg->virtual_stages,
-            .kind = cfg->pipeline_schedule};
-    made->status = stages_schedule(made->a, cfg, &made->schedule, &simulated);
-    return made;
 }
 
 // Adds up the stages. The update of a rank has what its stages have more than one in the middle
@@ -184,13 +153,13 @@ static step_work compose(arena *a, const sample *like, const run_config *cfg) {
 drv_status layout_time_make(layout_times *known, const run_config *cfg,
         const device_profile *device, step_cost *out) {
     const sample *s = sample_of(known, cfg);
-    const table *of = cfg->pipeline_parallel > 1 ? table_of(known, cfg) : NULL;
+    const bool pipeline = cfg->pipeline_parallel > 1;
+    pipeline_shape shape;
     DRV_TRY(s->status);
-    if (of) DRV_TRY(of->status);
+    if (pipeline) DRV_TRY(stages_find_shape(cfg, &shape));
     arena *a = arena_new("a layout's time");
     const step_work whole = compose(a, s, cfg);
-    const drv_status status =
-            step_cost_make(a, cfg, &whole, of ? &of->schedule : NULL, device, out);
+    const drv_status status = step_cost_make(a, cfg, &whole, pipeline ? &shape : NULL, device, out);
     arena_free(a);
     return status;
 }

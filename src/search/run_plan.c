@@ -48,8 +48,7 @@ drv_status run_plan_cost(arena *a, const run_plan *planned, const device_profile
         step_cost *out) {
     const run_config *cfg = planned->cfg;
     if (planned->is_pipeline)
-        return step_cost_make(a, cfg, &planned->stages.work, &planned->stages.schedule, device,
-                out);
+        return step_cost_make(a, cfg, &planned->stages.work, &planned->stages.shape, device, out);
     step_work whole = step_work_new(a, cfg);
     step_work_take(&planned->programs, &whole);
     return step_cost_make(a, cfg, &whole, NULL, device, out);

@@ -35,8 +35,10 @@ static void fill_work(stage_plans *s, int n_chunks) {
 drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *out) {
     const mesh ranks = run_mesh(cfg);
     const int n_ranks = ranks.size[AXIS_PIPELINE], stride = mesh_stride(&ranks, AXIS_PIPELINE);
-    const pipeline_shape shape = stages_shape(cfg);
-    *out = (stage_plans){.n = n_ranks,
+    pipeline_shape shape;
+    DRV_TRY(stages_find_shape(cfg, &shape));
+    *out = (stage_plans){.shape = shape,
+            .n = n_ranks,
             .layers = ARENA_ARRAY(a, int, n_ranks *shape.chunks),
             .bytes = ARENA_ARRAY(a, int64_t, n_ranks),
             .sent = ARENA_ARRAY(a, double, n_ranks),
@@ -49,6 +51,7 @@ drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *o
     }
     cfg->rank = out->worst * stride;
     layout_share_layers(&cfg->model, n_ranks * shape.chunks, out->layers);
-    if (ends) fill_work(out, shape.chunks);
-    return stages_schedule(a, cfg, &out->schedule, &out->result);
+    if (!ends) return stages_time(a, cfg, &out->result);
+    fill_work(out, shape.chunks);
+    return DRV_OK;
 }

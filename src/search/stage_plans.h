@@ -4,8 +4,8 @@
 #include "search/step_work.h"
 
 typedef struct stage_plans {
-    pipeline_schedule schedule;
-    pipeline_result result; // bubble; micro-batches in flight by rank
+    pipeline_shape shape;
+    pipeline_result result; // bubble; micro-batches in flight by rank; with `ends`: none
     int *layers;            // by stage
     int64_t *bytes;         // by rank of the pipeline: all bytes that it holds
     int n, worst;           // number of ranks; the rank that holds most

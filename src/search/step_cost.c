@@ -103,7 +103,7 @@ static work longest_rank(const rates *by, const step_work *whole, times *out) {
 }
 
 static drv_status simulate(arena *a, const rates *r, const step_work *w,
-        const pipeline_schedule *schedule, pipeline_result *out) {
+        const pipeline_shape *shape, pipeline_result *out) {
     double *forward = ARENA_ARRAY(a, double, w->n_stages),
            *backward = ARENA_ARRAY(a, double, w->n_stages);
     for (int stage = 0; stage < w->n_stages; stage++) {
@@ -117,11 +117,11 @@ static drv_status simulate(arena *a, const rates *r, const step_work *w,
             .weight_grad = backward,
             .transfer = link_axis_seconds(&r->links, &r->mesh, AXIS_PIPELINE, w->boundary_bytes) +
                         r->device->message_s};
-    return pipeline_time(schedule, &cost, out);
+    return pipeline_time(a, shape, &cost, out);
 }
 
 drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whole,
-        const pipeline_schedule *schedule, const device_profile *device, step_cost *out) {
+        const pipeline_shape *shape, const device_profile *device, step_cost *out) {
     const rates by = rates_of(cfg, device);
     if (cfg->precision == PRECISION_F8 && device->fp8_flops == 0)
         return drv_fail(DRV_E_USAGE, "training.precision is fp8, and %s has no peak.fp8_tflops",
@@ -134,9 +134,9 @@ drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whol
     *out = (step_cost){.seconds = 0};
     for (int i = 0; i < N_STEP_TERMS; i++)
         out->term[i] = micro_batches * each.term[i];
-    if (schedule) {
+    if (shape) {
         pipeline_result simulated;
-        DRV_TRY(simulate(a, &by, whole, schedule, &simulated));
+        DRV_TRY(simulate(a, &by, whole, shape, &simulated));
         out->bubble = simulated.bubble;
         out->term[TERM_BUBBLE] = fmax(simulated.seconds - compute_s, 0);
     }

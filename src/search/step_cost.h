@@ -25,10 +25,10 @@ typedef struct step_cost {
     double bubble;             // share of the pipeline's time
 } step_cost;
 
-// Computes the seconds of a step from its work. `schedule`: that of its pipeline; NULL without one.
+// Computes the seconds of a step from its work. `shape`: of its pipeline's table; NULL without one.
 // DRV_E_USAGE: the profile has no fp8 products and the run asks for them.
 DRV_CHECKED drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whole,
-        const pipeline_schedule *schedule, const device_profile *device, step_cost *out);
+        const pipeline_shape *shape, const device_profile *device, step_cost *out);
 
 const char *step_term_name(step_term term);   // "products", for tables and JSON
 const char *step_term_advice(step_term term); // "larger micro-batches ..."; NULL: there is none

@@ -29,7 +29,7 @@ drv_status step_terms_plan(arena *a, const run_config *cfg, const programs *p, d
     DRV_TRY(device_of(a, cfg, peak_flops, device));
     if (cfg->pipeline_parallel > 1) {
         DRV_TRY(stage_plans_make(a, true, &own, &stages));
-        return step_cost_make(a, &own, &stages.work, &stages.schedule, device, out);
+        return step_cost_make(a, &own, &stages.work, &stages.shape, device, out);
     }
     step_work_take(p, &whole);
     return step_cost_make(a, cfg, &whole, NULL, device, out);

@@ -19,6 +19,7 @@ typedef enum stage_place {
     STAGE_ALONE, // the only one
     N_STAGE_PLACES
 } stage_place;
+enum { N_PIPELINE_PLACES = STAGE_ALONE }; // the places before it, which a pipeline has
 
 static inline stage_place stage_place_of(int stage, int n_stages) {
     if (n_stages == 1) return STAGE_ALONE;

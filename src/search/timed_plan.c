@@ -16,7 +16,7 @@ static drv_status plan_pipeline(arena *a, run_config *cfg, const device_profile 
     stage_plans stages;
     DRV_TRY(stage_plans_make(a, true, cfg, &stages));
     out->bytes = stages.bytes[stages.worst];
-    return step_cost_make(a, cfg, &stages.work, &stages.schedule, device, &out->cost);
+    return step_cost_make(a, cfg, &stages.work, &stages.shape, device, &out->cost);
 }
 
 drv_status timed_plan_make(arena *a, run_config *cfg, const device_profile *device,

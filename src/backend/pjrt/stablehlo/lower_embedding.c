@@ -2,8 +2,8 @@
 // Legend: n blocks of B tokens each, the last one padded; H columns; id: the row of a token.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
-// --- If the table is split over ranks, rows of other ranks are read from row 0 and replaced: by -0,
-// since adding the owner's row to it changes no bit; gradients by 0.
+// --- If the table is split over ranks, rows of other ranks are read from row 0 and replaced: by
+// -0, since adding the owner's row to it changes no bit; gradients by 0.
 static hlo_value or_else(lowering *l, hlo_value is_here, hlo_value rows, double otherwise) {
     const hlo_value like = {.type = HLO_BOOL, .n_dims = 2, .dim = {rows.dim[0], rows.dim[1]}};
     return hlo_select(&l->h, hlo_along(&l->h, is_here, &like, 0), rows,

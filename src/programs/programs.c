@@ -269,10 +269,19 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     return backend_prepare(b);
 }
 
-drv_status programs_plan(arena *a, const run_config *cfg, programs *p) {
-    DRV_TRY(programs_outline(a, cfg, p));
+static drv_status load_planner(arena *a, programs *p) {
     return programs_load(a, backend_open_planner(a, config_backend(p->held.config)->has_devices),
             p);
+}
+
+drv_status programs_plan(arena *a, const run_config *cfg, programs *p) {
+    DRV_TRY(programs_build(a, cfg, p));
+    return load_planner(a, p);
+}
+
+drv_status programs_plan_outline(arena *a, const run_config *cfg, programs *p) {
+    DRV_TRY(programs_outline(a, cfg, p));
+    return load_planner(a, p);
 }
 
 drv_status programs_finish_accum_group(programs *p, const accum_group_programs *accum_groups,

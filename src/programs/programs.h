@@ -62,8 +62,9 @@ typedef struct programs {
 // Builds the graphs alone: nothing is planned or allocated. Each is verified as it is built, as it
 // is differentiated, and after the last pass over it.
 DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *p);
-// Builds the same graphs for plans, which do not run them: a long schedule has fewer micro-batches
-// (pipeline_shortened), and no rounds.
+// Builds the same graphs for a search, which does not run them: a long schedule has fewer
+// micro-batches (pipeline_shortened) and no rounds, so that the memory of activations may differ by
+// a little from that of the whole schedule.
 DRV_CHECKED drv_status programs_outline(arena *a, const run_config *cfg, programs *p);
 // Returns whether a chunk of this rank is the last stage, which has labels and loss.
 bool programs_is_last(const programs *p, int chunk);
@@ -74,9 +75,10 @@ DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 // Plans all programs for a back end and loads them, and says to those that round by chance which
 // part of each weight this rank has. DRV_E_DEVICE: as programs_check_fit says, among others.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
-// Builds the outline of a run's programs and plans them as the host's back end would, without a
+// Builds a run's programs, or their outline, and plans them as the host's back end would, without a
 // device.
 DRV_CHECKED drv_status programs_plan(arena *a, const run_config *cfg, programs *p);
+DRV_CHECKED drv_status programs_plan_outline(arena *a, const run_config *cfg, programs *p);
 // Compiles all of them, even if some fail, and returns the first failure.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);

@@ -146,7 +146,7 @@ static drv_status plan_sample(const run_config *cfg, const sample_key *key, stag
     const mesh ranks = run_mesh(&one);
     if (key->kind != ALONE) one.rank = (int)which * mesh_stride(&ranks, AXIS_PIPELINE);
     arena *a = arena_new("a small model");
-    const drv_status status = programs_plan(a, &one, &built);
+    const drv_status status = programs_plan_outline(a, &one, &built);
     if (status == DRV_OK) *out = take(&built);
     arena_free(a);
     return status;

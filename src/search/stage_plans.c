@@ -3,11 +3,12 @@
 
 #include "programs/stages.h"
 
-static drv_status plan_rank(const run_config *cfg, stage_plans *s, int place) {
+static drv_status plan_rank(const run_config *cfg, bool outline, stage_plans *s, int place) {
     arena *a = arena_new("a stage");
     programs p;
     double wire[N_AXES];
-    const drv_status status = programs_plan(a, cfg, &p);
+    const drv_status status =
+            outline ? programs_plan_outline(a, cfg, &p) : programs_plan(a, cfg, &p);
     if (status == DRV_OK) {
         programs_wire(&p, wire);
         step_work_take(&p, &s->work);
@@ -46,7 +47,7 @@ drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *o
     for (int place = 0; place < n_ranks; place++) {
         if (ends && place > 1 && place < n_ranks - 2) continue;
         cfg->rank = place * stride;
-        DRV_TRY(plan_rank(cfg, out, place));
+        DRV_TRY(plan_rank(cfg, ends, out, place));
         if (out->bytes[place] > out->bytes[out->worst]) out->worst = place;
     }
     cfg->rank = out->worst * stride;

@@ -345,6 +345,11 @@ says "pack: stream" "keep: 0 " "eval_every: 0 " "sequence_length: 1024 " "defaul
 expect 0 "lr: 2e-5 " $args -- trl sft --max_steps 10
 says "log_every: 10 " "recompute: full" "precision: bf16 " "differs from there" "packing (default of TRL 1.16.0, SFTConfig): is off"
 expect 0 "offload: activations" $args --set backend=pjrt -- trl sft --max_steps 10 --activation_offloading True
+printf 'max_steps: 10\nlearning_rate: 3.0e-4\nlora_target_modules: [q_proj, v_proj]\nuse_peft: true\nseed: 7\nenv: {X: 1}\n' >trl.txt
+expect 0 "seed: 8 " $args -- trl sft --seed 8 --config trl.txt
+says "lr: 3.0e-4 " "target_modules: [q_proj, v_proj]" "learning_rate, trl.txt:2" "steps: 10 "
+expect 1 "nowhere.txt" $args -- trl sft --config=nowhere.txt
+expect 2 'config (command line): is "trl.txt"; only TRL' $args -- python train.py --max_steps 10 --config trl.txt
 expect 0 "lr: 1e-6 " $args -- trl dpo --max_steps 10
 says "objective: dpo" "beta: 0.1 "
 expect 0 "rank: 16 " $args -- trl sft --max_steps 10 --use_peft

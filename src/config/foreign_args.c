@@ -9,6 +9,7 @@
 const foreign_key foreign_args[] = {
         FACT(A, "nproc_per_node", "parallel.data", "devices"),
         FACT(A, "num_nodes", "parallel.data", "nodes"),
+        CHANGES(A, "config", "only TRL's programs are known to read it"),
         // batches and steps
         FACT(A, "per_device_train_batch_size per_gpu_train_batch_size train_batch_size batch_size",
                 "training.micro_batch_size", "micro"),

@@ -293,7 +293,10 @@ static void close_rows(void *state) {
 }
 
 drv_status parquet_rows_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {next, where, notes, close_rows};
+    static const record_source_ops ops = {.next = next,
+            .where = where,
+            .notes = notes,
+            .close = close_rows};
     int fd;
     int64_t size;
     DRV_TRY(file_open_regular(job->path, &fd, &size));

@@ -91,6 +91,16 @@ ok "a first build" build --input small.txt
 ok "says nothing of an older one" silent "there already"
 ok "a second one" build --input small.txt --append-eod
 ok "says what it replaces" says "set.bin and .idx are there already; they are replaced"
+cp small.txt own.bin
+cp set.bin ids.bin
+cp set.idx ids.idx
+for prefix in own ids; do
+    "$drover" data build --tokenizer tok --input small.txt ids.idx --out $prefix >log 2>&1
+    ok "$prefix: wrong usage" [ $? = 2 ]
+done
+ok "an input is not replaced" says 'whose file "ids.idx" is an input'
+ok "nor a .bin of another program" cmp own.bin small.txt
+rm own.* ids.*
 for file in set.bin set.idx; do
     "$drover" data info $file >log 2>&1
     ok "$file: wrong usage" [ $? = 2 ]

@@ -53,6 +53,9 @@ truncate -s -1 broken/checkpoints/step-000040/trainer.json
 expect 0 "refused: " "$drover" ckpt list broken
 expect 0 '"verified": false' "$drover" ckpt list broken --json
 expect 1 "has no file of tensors (.safetensors, or of torch.save)" "$drover" ckpt show tok
+expect 1 "has no file of torch.save, in which --key" "$drover" ckpt show straight/checkpoints/step-000040 --key model
+expect 0 "model.norm.weight" "$drover" ckpt show straight/checkpoints/step-000040/model.safetensors
+expect 2 'is a folder, expected a file of torch.save' "$drover" ckpt import straight/checkpoints/step-000040 --key model --out none
 expect 1 "is not a folder" "$drover" ckpt list nowhere
 expect 1 "neither config.json" "$drover" eval data --data data/set
 expect 1 "expected a Hugging Face folder, a run directory or a config" "$drover" eval nowhere --data data/set

@@ -57,6 +57,10 @@ check "any context that holds the documents" is "$(field loss)" $whole 1e-6
 expect 0 '"context": 8, "stride": 8' "$drover" eval $model --data data/set --json --context 8
 check "cut documents" [ "$(field loss)" != $whole ]
 expect 0 '"context": 8, "stride": 8' "$drover" eval run.yaml --set run_dir=run --set data.sequence_length=8 --json
+here=$(field loss)
+"$drover" config run.yaml --set run_dir=run --set data.sequence_length=8 --set backend=pjrt --set training.offload=activations >device.yaml
+expect 0 '"loss"' "$drover" eval device.yaml --set backend=cpu --json
+check "a run of a device on the CPU: $(field loss), expected $here" [ "$(field loss)" = "$here" ]
 
 # --- logits: the log-likelihood that they give is the one that eval gives
 printf 'The dog and the tree.' >short.txt

@@ -44,6 +44,16 @@ wait_end $job
 check "stopped with 3, not $?" test $? = 3
 check "and saved" test -d stopped/checkpoints
 
+# --- so does TERM before another try, of which there is none
+touch fails
+WAIT=600 "$hosts" hostfile run.yaml --set training.steps=6 --set run_dir=between >between.log 2>&1 &
+job=$!
+wait_for grep -q "once more" between.log
+kill -TERM $job
+wait_end $job
+check "stopped between two tries with 75, not $?" test $? = 75
+check "and started again" test ! -e between
+
 echo "old slots=1" >>hostfile
 expect 1 "old has drover 0.0.1, expected drover" "$hosts" hostfile run.yaml
 echo "lost" >hostfile

@@ -38,7 +38,10 @@ static void values_out_of_range_are_refused(void **state) {
             {TINY "data: {train: [{prefix: a, weight: 0}]}\n", {"data.train", "weight above 0"}},
             {TINY "data: {train: [{prefix: a, wait: 1}]}\n",
                     {"run.yaml:2", "data.train[0].wait", "prefix and weight"}},
+            {TINY "training: {seed: 18446744073709551615}\n",
+                    {"training.seed", "of at least 0 and at most 9000000000000000"}},
             {TINY "data: {split: [1, 2]}\n", {"data.split", "a list of 3 numbers"}},
+            {TINY "data: {split: [0, 0, 0]}\n", {"run.yaml:2", "data.split", "above 0", "or []"}},
             {"model: {preset: tiny, bos_token_id: x}\n", {"bos_token_id", "a whole number"}},
             {"model: {preset: tiny, eos_token_id: [1, -2]}\n", {"eos_token_id[1]", "-2"}},
     };

@@ -50,6 +50,7 @@ static void other_trainers_keys_are_answered(void **state) {
             {"max_seq_length: 512", "\"data.sequence_length\""},
             {"seq_length: 512", "\"data.sequence_length\""},
             {"gradient_checkpointing: true", "\"training.recompute\""},
+            {"enable_activation_offloading: true", "\"training.offload\""},
             {"tensor_model_parallel_size: 2", "\"parallel.tensor\""},
             {"pipeline_model_parallel_size: 2", "\"parallel.pipeline\""},
             {"distributed_strategy: {tensor_model_parallel_size: 2}", "\"parallel.tensor\""},

@@ -123,6 +123,34 @@ static void samples_of_webdataset(void **state) {
     arena_free(a);
 }
 
+// Whether a shard heeds an option about ids is in its content: it has texts, ids, or ids whose type
+// it does not name.
+static void options_that_no_content_heeds(void **state) {
+    static const struct {
+        const char *file;
+        bool type, cut; // heeds --token-type; --cut-before
+    } cases[] = {{"mds_text", false, false}, {"mds_zstd", false, false}, {"mds_i32", false, true},
+            {"mds_any", false, true}, {"mds_bytes", true, true}, {"numpy_u16.npy", false, true},
+            {"olmo_u16.npy", true, true}, {"wds_ids.tar", false, true},
+            {"../arrow/ids_i32.arrow", false, true}, {"../arrow/text_plain.arrow", false, false}};
+    arena *a = arena_new("options");
+    const reader_opts type = {.ids = {.taken = true, .type = {2, false}}},
+                      cut = {.ids = {.taken = true, .rows = {CUT_BEFORE, 1}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int option = 0; option < 2; option++) {
+            const char *path = golden_file(a, cases[i].file);
+            reader *in;
+            const drv_status status = reader_open(a, &path, 1, option ? &cut : &type, &in);
+            if (option ? cases[i].cut : cases[i].type) {
+                OK(status);
+                reader_close(in);
+                continue;
+            }
+            FAILS(status, DRV_E_USAGE, option ? "--cut-before has no" : "--token-type has no");
+        }
+    arena_free(a);
+}
+
 // Rows of ids are one stream when a token is named that cuts them; documents go over rows.
 static void rows_are_joined_and_cut(void **state) {
     arena *a = arena_new("joined");
@@ -392,6 +420,7 @@ int main(void) {
             cmocka_unit_test(arrays_are_cut_after_a_token),
             cmocka_unit_test(samples_of_mosaic),
             cmocka_unit_test(samples_of_webdataset),
+            cmocka_unit_test(options_that_no_content_heeds),
             cmocka_unit_test(rows_are_joined_and_cut),
             cmocka_unit_test(headers_of_bins),
             cmocka_unit_test(headers_of_arrays),

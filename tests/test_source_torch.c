@@ -77,7 +77,7 @@ static void checkpoints_of_trainers(void **state) {
     is_the_model(a, &s, -1);
     model_source_close(&s);
     FAILS(model_source_open_torch(a, two, "emma", &s), DRV_E_DATA,
-            "nothing under the key \"emma\"");
+            "nothing under the key \"emma\", expected one of its keys: \"model\", \"ema\"");
     arena_free(a);
 }
 

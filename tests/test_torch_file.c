@@ -75,7 +75,7 @@ static void keys_lead_to_parts(void **state) {
         assert_null(pickle_find(f.top, "iterations"));
         torch_close(&f);
         FAILS(torch_open(a, path, &(torch_opts){.key = "models"}, &f), DRV_E_DATA,
-                "has nothing under the key \"models\"");
+                "has nothing under the key \"models\", expected one of its keys: \"model\", ");
         arena_free(a);
     }
 }

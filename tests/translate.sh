@@ -344,6 +344,12 @@ expect 0 "precision: fp32 " $args -- python $clm
 says "pack: stream" "keep: 0 " "eval_every: 0 " "sequence_length: 1024 " "default of transformers 5.24.0"
 expect 0 "lr: 2e-5 " $args -- trl sft --max_steps 10
 says "log_every: 10 " "recompute: full" "precision: bf16 " "differs from there" "packing (default of TRL 1.16.0, SFTConfig): is off"
+expect 0 "offload: activations" $args --set backend=pjrt -- trl sft --max_steps 10 --activation_offloading True
+printf 'max_steps: 10\nlearning_rate: 3.0e-4\nlora_target_modules: [q_proj, v_proj]\nuse_peft: true\nseed: 7\nenv: {X: 1}\n' >trl.txt
+expect 0 "seed: 8 " $args -- trl sft --seed 8 --config trl.txt
+says "lr: 3.0e-4 " "target_modules: [q_proj, v_proj]" "learning_rate, trl.txt:2" "steps: 10 "
+expect 1 "nowhere.txt" $args -- trl sft --config=nowhere.txt
+expect 2 'config (command line): is "trl.txt"; only TRL' $args -- python train.py --max_steps 10 --config trl.txt
 expect 0 "lr: 1e-6 " $args -- trl dpo --max_steps 10
 says "objective: dpo" "beta: 0.1 "
 expect 0 "rank: 16 " $args -- trl sft --max_steps 10 --use_peft
@@ -417,6 +423,14 @@ expect 2 "give --ranks N" "$drover" config --from axolotl axolotl.txt --set mode
 expect 0 "global_batch_size: 64 " "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 says "warmup_steps: 10 " "target_modules: all-linear" "pack: examples" 'train: "/data/alpaca"' "split: [0.9, 0.1, 0]" "rank: 8 "
 expect 0 'train: "data/set"' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8 --data data/set
+for said in "activation_offloading: disk" "gradient_checkpointing: offload"; do
+    { cat axolotl.txt; echo "$said"; } >offload.txt
+    expect 0 "activations are in the host's memory already" "$drover" config --from axolotl offload.txt --set model.preset=llama-3.1-8b --ranks 8
+    expect 0 "offload: activations" "$drover" config --from axolotl offload.txt --set model.preset=llama-3.1-8b --ranks 8 --set backend=pjrt
+done
+says "recompute: full"
+{ cat axolotl.txt; echo "gradient_checkpointing: sometimes"; } >offload.txt
+expect 2 'is "sometimes", expected true, false, offload' "$drover" config --from axolotl offload.txt --set model.preset=llama-3.1-8b --ranks 8
 expect 0 'train: "data/set"' "$drover" config --from args --set model.preset=tiny --data data/set -- python train.py --max_steps 5
 for optimizer in muon normuon; do
     sed "s/optimizer: .*/optimizer: $optimizer/" axolotl.txt >muon-lora.txt

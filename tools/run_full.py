@@ -111,6 +111,9 @@ def concerned(parts, since):
 
 
 def main(words):
+    if words in (["--help"], ["-h"]):
+        print(__doc__)
+        return 0
     parts = configparser.ConfigParser(interpolation=None)
     parts.read(root / "tests/parts.ini")
     folder.mkdir(parents=True, exist_ok=True)

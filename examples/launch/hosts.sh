@@ -41,7 +41,7 @@ while read -r host _; do
     fi
 done <<<"$hosts"
 
-# mpirun sends USR1 to all ranks, which save and end with 3.
+# mpirun sends USR1 to all ranks, which save and end with 3. Between two tries there is nothing to save.
 ranks_pid=
 # shellcheck disable=SC2317,SC2329 # the trap calls it
 on_signal() {
@@ -62,12 +62,15 @@ status_of_run() {
 
 began=$(mktemp) || exit 75
 trap 'rm -f "$began"' EXIT
+status=75
 for ((try = 0; ; try++)); do
+    [ -z "$stopped" ] || exit "$status"
     touch "$began"
     say "$nodes hosts, $ranks ranks, start $((try + 1))"
     mpirun --hostfile "$hostfile" -n "$ranks" "${mpi_options[@]}" \
         "$program" train "$@" --expect-ranks "$ranks" --expect-nodes "$nodes" &
     ranks_pid=$!
+    [ -z "$stopped" ] || kill -USR1 "$ranks_pid"
     while :; do # wait ends when a trap has run
         wait "$ranks_pid"
         status=$?
@@ -77,5 +80,8 @@ for ((try = 0; ; try++)); do
     status=$(status_of_run "$status")
     [ "$status" = 75 ] && [ -z "$stopped" ] && [ "$try" -lt "$tries" ] || exit "$status"
     say "ended with 75: once more"
-    sleep "${WAIT:-10}"
+    sleep "${WAIT:-10}" &
+    pause=$!
+    wait $pause # a signal ends it
+    kill $pause 2>/dev/null
 done

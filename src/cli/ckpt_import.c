@@ -83,6 +83,10 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     opts.keep_blocks = cli_has(args, "--keep-blocks");
     DRV_TRY(model_write_check(in, out, opts.force));
     const char *key = cli_get(args, "--key", NULL), *config = cli_get(args, "--config", NULL);
+    if (key && file_is_dir(in))
+        return drv_fail(DRV_E_USAGE,
+                "ckpt import: --key is \"%s\", and \"%s\" is a folder, expected a file of torch.save (.pt, .pth, .ckpt)",
+                key, in);
     DRV_TRY(key ? model_open_key(a, in, key, &source) : model_open_with(a, in, config, &source));
     const char *kept = opts.keep_blocks ? model_main_tensor(&source)->type_name : NULL;
     drv_status status = kept ? check_blocks(&source) : DRV_OK;

@@ -62,7 +62,7 @@ static drv_status show_folder(arena *a, const char *path, const char *key, json_
     DRV_TRY(dir_list(a, path, &names, &n_names));
     for (int i = 0; i < n_names; i++) {
         const char *file = path_join(a, path, names[i]);
-        if (str_ends(names[i], ".safetensors"))
+        if (!key && str_ends(names[i], ".safetensors"))
             DRV_TRY(show_safetensors(a, file, names[i], list));
         else if (torch_is_called_so(names[i]) && torch_is_file(file))
             DRV_TRY(show_torch(a, file, names[i], key, list));
@@ -76,19 +76,20 @@ static drv_status show_folder(arena *a, const char *path, const char *key, json_
 static drv_status show(arena *a, const char *path, const char *key, json_t *list, int *n) {
     if (!file_exists(path) || file_is_dir(path)) return show_folder(a, path, key, list, n);
     *n = 1;
+    if (!key && str_ends(path, ".safetensors"))
+        return show_safetensors(a, path, path_name(path), list);
     return show_torch(a, path, path_name(path), key, list);
 }
 
 drv_status ckpt_show(arena *a, const cli_args *args) {
-    const char *path = args->positional[0];
+    const char *path = args->positional[0], *key = cli_get(args, "--key", NULL);
     json_t *list = cli_has(args, "--json") ? json_array() : NULL;
     int n_files = 0;
-    drv_status status = show(a, path, cli_get(args, "--key", NULL), list, &n_files);
+    drv_status status = show(a, path, key, list, &n_files);
     if (status == DRV_OK && n_files == 0)
-        status = drv_fail(DRV_E_DATA,
-                "\"%s\" has no file of tensors (.safetensors, or of torch.save), expected a "
-                "checkpoint",
-                path);
+        status = drv_fail(DRV_E_DATA, "\"%s\" has no file of %s, expected a checkpoint", path,
+                key ? "torch.save, in which --key chooses a dict"
+                    : "tensors (.safetensors, or of torch.save)");
     if (status == DRV_OK && list) {
         json_t *all = json_pack("{s:s, s:O}", "path", path, "tensors", list);
         cli_puts_json(all, json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII));

@@ -286,10 +286,10 @@ static const verb subverbs[] = {
         {
                 .name = "show",
                 .summary = "list the tensors of a checkpoint",
-                .usage = "CHECKPOINT|FILE.pt [--key KEY] [--json]",
-                .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, or of a file of\n"
-                        "torch.save (.bin, .pt, .pth, .ckpt): its tensors by the keys that lead to them, joined by\n"
-                        "dots.",
+                .usage = "CHECKPOINT|FILE.safetensors|FILE.pt [--key KEY] [--json]",
+                .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, of a file of\n"
+                        "safetensors, or of torch.save (.bin, .pt, .pth, .ckpt): there by the keys that lead to\n"
+                        "the tensor, joined by dots.",
                 CLI_OPTIONS(show_options),
                 CLI_WORDS(1, 1),
                 .run = run_show,

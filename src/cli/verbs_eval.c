@@ -110,13 +110,18 @@ static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
             false); // token ids do not affect the loss
 }
 
+// Settings of a run that only its training uses and not every back end accepts: a run is evaluated
+// on any back end.
+static const char *const training_alone[] = {"training.offload=none", "training.hash_every=0"};
+enum { N_ALONE = sizeof training_alone / sizeof *training_alone };
+
 static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
     const char *target = args->n_positional ? args->positional[0] : NULL,
                *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL),
                *config = config_of(a, args);
     int n_sets;
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
-    const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
+    const char **all = ARENA_ARRAY(a, const char *, n_sets + 1 + N_ALONE);
     int k = 0;
     if (config && adapter)
         return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
@@ -127,6 +132,8 @@ static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, mode
     }
     for (int i = 0; i < n_sets; i++)
         all[k++] = sets[i];
+    for (int i = 0; i < N_ALONE; i++)
+        all[k++] = training_alone[i];
     DRV_TRY(config_load(a, config, all, k, cfg));
     if (data) {
         cfg->valid = ARENA_NEW(a, data_source);

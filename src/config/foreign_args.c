@@ -9,6 +9,7 @@
 const foreign_key foreign_args[] = {
         FACT(A, "nproc_per_node", "parallel.data", "devices"),
         FACT(A, "num_nodes", "parallel.data", "nodes"),
+        CHANGES(A, "config", "only TRL's programs are known to read it"),
         // batches and steps
         FACT(A, "per_device_train_batch_size per_gpu_train_batch_size train_batch_size batch_size",
                 "training.micro_batch_size", "micro"),
@@ -31,8 +32,9 @@ const foreign_key foreign_args[] = {
         MAP(A, "gradient_checkpointing", "training.recompute", "true=full false=none"),
         MAP(A, "use_selective_checkpoint selective_checkpoint_enabled", "training.recompute",
                 "true=selective 1=selective false=none 0=none"),
-        NONE(A, "gradient_checkpointing_kwargs activation_offloading",
+        NONE(A, "gradient_checkpointing_kwargs",
                 "training.recompute chooses by op; it changes no value"),
+        FACT(A, "activation_offloading", "training.offload", "offload"),
         // optimizer and schedule
         SAME(A, "learning_rate lr", "optimizer.lr"),
         SAME(A, "weight_decay", "optimizer.weight_decay"),

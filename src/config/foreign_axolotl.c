@@ -79,11 +79,11 @@ const foreign_key foreign_axolotl[] = {
         FACT(A, "bf16 bfloat16", "training.precision", "bf16"),
         ONLY(A, "fp16 float16", "false", "training.precision is bf16 or fp32"),
         NONE(A, "tf32", "products are in training.precision"),
-        MAP(A, "gradient_checkpointing", "training.recompute",
-                "true=full false=none unsloth=full offload=full"),
+        FACT(A, "gradient_checkpointing", "training.recompute", "checkpointing"),
+        FACT(A, "activation_offloading", "training.offload", "offload"),
         NONE(A,
                 "gradient_checkpointing_kwargs flash_attention flash_attn_cross_entropy flash_attn_rms_norm flash_attn_fuse_qkv "
-                "flash_attn_fuse_mlp attn_implementation flex_attn_* flash_optimum torchdistx_path activation_offloading use_ray ray_* xformers_attention sdp_attention flex_attention eager_attention torch_compile local_rank ddp* "
+                "flash_attn_fuse_mlp attn_implementation flex_attn_* flash_optimum torchdistx_path use_ray ray_* xformers_attention sdp_attention flex_attention eager_attention torch_compile local_rank ddp* "
                 "plugins liger_* cut_cross_entropy low_cpu_mem_usage",
                 "it says how the same is computed"),
         ONLY(A, "s2_attention", "false", "attention sees the whole row"),

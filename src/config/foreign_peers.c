@@ -47,8 +47,13 @@ const foreign_key foreign_peers[] = {
                 "training.precision", "bf16 or fp32; fp16 is not supported"),
         HINT("gradient_checkpointing activation_checkpointing activations_checkpoint_granularity "
              "activations_checkpoint_method recompute_granularity recompute_activations "
-             "recompute_method recompute_num_layers activation_checkpoint selective_ac_option",
+             "recompute_method recompute_num_layers activation_checkpoint selective_ac_option "
+             "enable_activation_checkpointing",
                 "training.recompute", "none, gathers, selective or full"),
+        HINT("activation_offloading enable_activation_offloading enable_activation_offload "
+             "activation_cpu_offload cpu_checkpointing cpu_offloading cpu_offloading_activations "
+             "cpu_offloading_num_layers fine_grained_activation_offloading",
+                "training.offload", "none or activations, with backend pjrt"),
         HINT("zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed wrap_with_zero",
                 "parallel.zero", NULL),
         HINT("data_parallel_shard_degree data_parallel_replicate_degree dp_shard_size "

@@ -37,6 +37,9 @@ drv_status key_refuse(const key *k, const value *v) {
         str_puts(&expected, k->expected);
     else
         k->type->expected(k, &expected);
+    double x; // the limit of keys without a meaningful one is said where a value exceeds it
+    if (v->kind == VALUE_TEXT && str_to_f64(v->text, &x) && x > NO_MAX && k->max == NO_MAX)
+        str_printf(&expected, " and at most %.0f", NO_MAX);
     drv_status status = drv_fail(DRV_E_USAGE, "%s: key \"%s\" is %s, expected %s", v->where,
             v->path, value_shown(a, v), expected.p);
     str_free(&expected);
@@ -319,18 +322,21 @@ const key_type type_ids = {parse_ids, print_ids, json_ids, expected_ids};
 
 // --- a fixed number of reals
 static drv_status parse_reals(arena *a, const key *k, const value *v, void *base) {
-    double *out = field(k, base), x[8];
+    double *out = field(k, base), x[8] = {0};
     DRV_ASSERT(k->max_items <= 8, "%s: at most %d numbers", k->path, k->max_items);
     const bool none = v->kind == VALUE_NULL || (v->kind == VALUE_LIST && v->n == 0);
+    bool zero = k->optional && !none; // all of them, which would read as none of them
     if (none && !k->optional) return v->kind == VALUE_NULL ? DRV_OK : key_refuse(k, v);
     if (!none && (v->kind != VALUE_LIST || v->n != k->max_items)) return key_refuse(k, v);
     const key one = {.min = k->min, .max = k->max, .type = &type_real};
-    for (int i = 0; i < k->max_items; i++) {
-        x[i] = 0;
-        if (none) continue;
+    for (int i = 0; i < k->max_items && !none; i++) {
         if (v->items[i].kind == VALUE_NULL) return key_refuse(&one, &v->items[i]);
         DRV_TRY(parse_real(a, &one, &v->items[i], &x[i]));
+        zero = zero && x[i] == 0;
     }
+    if (zero)
+        return drv_fail(DRV_E_USAGE, "%s: key \"%s\" has no number above 0, expected one, or []",
+                v->where, v->path);
     memcpy(out, x, sizeof *out * (size_t)k->max_items);
     return DRV_OK;
 }

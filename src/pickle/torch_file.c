@@ -173,6 +173,27 @@ static drv_status open_old(arena *a, torch_file *f, const torch_opts *opts, pick
 }
 
 // --- both
+static drv_status nothing_under(const torch_file *f, const char *key) {
+    enum { NAMED = 10, MOST = 60 };
+    const pickle_dict *dict = pickle_entries(f->top);
+    str keys = {0};
+    for (int i = 0, n = 0; dict && i < dict->n && n <= NAMED; i++) {
+        const pickle_value *name = dict->entries[i].key;
+        if (name->kind != PICKLE_TEXT) continue;
+        const int shown = name->text.n < MOST ? (int)name->text.n : MOST;
+        str_printf(&keys, "%s", n ? ", " : "");
+        if (n++ < NAMED)
+            str_printf(&keys, "\"%.*s\"", shown, name->text.p);
+        else
+            str_puts(&keys, "...");
+    }
+    const drv_status status = drv_fail(DRV_E_DATA,
+            "%s: has nothing under the key \"%s\", expected one of its keys: %s", f->part.path, key,
+            keys.n ? keys.p : "there are none");
+    str_free(&keys);
+    return status;
+}
+
 static drv_status open_all(arena *a, torch_file *f, const torch_opts *opts) {
     unsigned char first[OLD_BEGINNING];
     const size_t n = f->part.size < (int64_t)sizeof first ? (size_t)f->part.size : sizeof first;
@@ -187,9 +208,7 @@ static drv_status open_all(arena *a, torch_file *f, const torch_opts *opts) {
         return bad(f, "is not a file of torch.save, neither a zip file nor one of the older form");
     f->top = p.root;
     f->root = opts->key ? pickle_find(f->top, opts->key) : f->top;
-    if (!f->root)
-        return drv_fail(DRV_E_DATA, "%s: has nothing under the key \"%s\"", f->part.path,
-                opts->key);
+    if (!f->root) return nothing_under(f, opts->key);
     DRV_TRY(torch_list(a, f));
     bool contiguous = true;
     for (int i = 0; i < f->n; i++)

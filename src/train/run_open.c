@@ -160,10 +160,11 @@ static drv_status rename_lost_metrics(run *r) {
     const char *kept = path_join(r->rank.a, r->rank.cfg->run_dir, "metrics.lost.jsonl");
     for (int i = 2; file_exists(kept); i++)
         kept = arena_printf(r->rank.a, "%s/metrics.lost-%d.jsonl", r->rank.cfg->run_dir, i);
+    if (rename(path, kept) != 0)
+        return drv_fail(DRV_E_IO, "could not rename \"%s\": %s", path, strerror(errno));
     log_warn("an earlier run here stopped before its first checkpoint; starting at step 0, its metrics are now \"%s\"",
             kept);
-    if (rename(path, kept) == 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not rename \"%s\": %s", path, strerror(errno));
+    return DRV_OK;
 }
 
 // Sets the initial weights: of a LoRA run the base, and branches that change nothing.

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "translate/hydra.h"
 #include "translate/scripts.h"
 #include "translate/command_words.h"
 
@@ -68,6 +69,29 @@ static drv_status read_launcher(translation *self, const shell_command *command,
             command_place(self->a, command), by->name);
 }
 
+// TRL also takes its options from the YAML behind --config; those of the command line, which are
+// translated later, replace them (trl/scripts/utils.py, TrlParser).
+static drv_status read_config(translation *self, const shell_command *c, int index) {
+    const char *path = NULL;
+    for (int i = index + 1; i < c->n; i++) {
+        const shell_word *word = &c->words[i];
+        const bool apart = strcmp(word->text, "--config") == 0 && i + 1 < c->n;
+        if (!apart && !str_starts(word->text, "--config=")) continue;
+        if (apart) word++;
+        if (word->unknown) return DRV_OK; // translated, and refused, as other options are
+        path = apart ? word->text : word->text + strlen("--config=");
+    }
+    value root;
+    if (!path) return DRV_OK;
+    DRV_TRY(hydra_read(self->a, &self->left, path, &root));
+    for (int i = 0; i < root.n; i++)
+        if (strcmp(root.items[i].path, "env") == 0)
+            report_add(self, NO_EFFECT, &root.items[i], "variables of the environment");
+        else
+            translate_key(self, &root.items[i]);
+    return DRV_OK;
+}
+
 static drv_status read_command(translation *self, const shell_command *c,
         const shell_script *script) {
     const int index = program_at(c, true);
@@ -84,6 +108,7 @@ static drv_status read_command(translation *self, const shell_command *c,
         return read_options(self, c, index);
     }
     DRV_TRY(read_launcher(self, c, index));
+    if (program_is_trl(self)) DRV_TRY(read_config(self, c, index));
     DRV_TRY(flags_translate(self, c, index + 1 + str_starts(self->program, "trl "), c->n));
     return defaults_of_program(self, c, index);
 }

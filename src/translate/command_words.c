@@ -60,7 +60,9 @@ void word_translate(translation *self, const char *name, const shell_command *fr
     const foreign_key *row = foreign_find(self->kinds, name);
     const bool is_used = row && row->rule != FOREIGN_none;
     const char *settled = word->unknown ? said_by_caller(self, row) : NULL;
-    if (settled)
+    if (strcmp(name, "config") == 0 && program_is_trl(self) && !word->unknown)
+        report_add(self, TRANSLATED, v, "its keys, as options before those of the command line");
+    else if (settled)
         report_add(self, NO_EFFECT, v, settled);
     else if (is_used && !text_is_utf8(text))
         report_add(self, REFUSED, v, "is not text in UTF-8");

@@ -1,6 +1,7 @@
 // Derives the shape, the precision and LoRA from several foreign keys together.
 #include <string.h>
 
+#include "backend/caps/backend_caps.h"
 #include "base/file.h"
 #include "config/key.h"
 #include "config/model_config.h"
@@ -347,6 +348,38 @@ static void derive_dtype(translation *self) {
                 value_shown(self->a, dtype));
 }
 
+// Says where activations wait for the backward pass. Axolotl's checkpointing may say it, too
+// (src/axolotl/utils/schemas/validation.py).
+static void derive_offload(translation *self, const value *offload) {
+    const char *backend = translation_get(self, "backend");
+    const bool on_device = backend && !backend_caps_of(backend)->uses_host_memory;
+    if (offload->kind == VALUE_NULL || says(offload, "false"))
+        report_add(self, NO_EFFECT, offload, "it is off");
+    else if (!on_device)
+        report_add(self, NO_EFFECT, offload,
+                "activations are in the host's memory already; on a device (--set backend=pjrt) it is training.offload: activations");
+    else if (translation_number(self, "parallel.pipeline", 1) > 1)
+        report_add(self, NO_EFFECT, offload, "a pipeline keeps its activations on the device");
+    else
+        translation_set(self, "training.offload", "activations", offload,
+                "those that training.recompute leaves");
+}
+
+static void derive_checkpointing(translation *self) {
+    const value *recompute = fact_take(self, "checkpointing"),
+                *offload = fact_take(self, "offload");
+    const bool both = recompute && (says(recompute, "offload") || says(recompute, "offload_disk") ||
+                                           says(recompute, "unsloth"));
+    if (recompute && (both || says_true(recompute) || says(recompute, "false")))
+        translation_set(self, "training.recompute", says(recompute, "false") ? "none" : "full",
+                recompute, NULL);
+    else if (recompute)
+        report_printf(self, REFUSED, recompute,
+                "is %s, expected true, false, offload, offload_disk or unsloth",
+                value_shown(self->a, recompute));
+    if (offload || both) derive_offload(self, offload ? offload : recompute);
+}
+
 static void derive_decay(translation *self) {
     const value *decay = fact_take(self, "weight_decay"), *norms = fact_take(self, "decay_norms"),
                 *source = fact_take(self, "model_source");
@@ -372,5 +405,6 @@ drv_status derive_model(translation *self) {
     derive_dtype(self);
     derive_optimizer(self);
     derive_decay(self);
+    derive_checkpointing(self);
     return DRV_OK;
 }

@@ -328,6 +328,10 @@ static const json_row_notes *notes(const void *state) {
     return &((const arrow_reader *)state)->notes;
 }
 
+static id_use ids_of(const void *state) {
+    return ((const arrow_reader *)state)->ids >= 0 ? IDS_TYPED : IDS_NONE;
+}
+
 static void close_reader(void *state) {
     arrow_reader *arrow = state;
     arrow_columns_free(&arrow->columns);
@@ -336,7 +340,11 @@ static void close_reader(void *state) {
 }
 
 drv_status arrow_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {next, where, notes, close_reader};
+    static const record_source_ops ops = {.next = next,
+            .where = where,
+            .notes = notes,
+            .ids = ids_of,
+            .close = close_reader};
     const reader_opts *opts = job->o;
     arena *a = arena_new("arrow");
     arrow_reader *arrow = ARENA_NEW(a, arrow_reader);

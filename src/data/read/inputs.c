@@ -292,12 +292,3 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_
     free(l.skipped);
     return status;
 }
-
-drv_status inputs_check_option(const input_file *files, int n, const input_option *option) {
-    for (int i = 0; i < n; i++)
-        if (option->kinds >> files[i].kind & 1 || (files[i].guessed && files[i].kind == INPUT_TEXT))
-            return DRV_OK;
-    if (n == 0) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s has no effect on \"%s\"%s: expected %s among the inputs",
-            option->name, files[0].name, n > 1 ? " and the other inputs" : "", option->expected);
-}

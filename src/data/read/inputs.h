@@ -53,12 +53,3 @@ typedef struct inputs_opts {
 // lists, in that order. DRV_E_IO: an input does not exist.
 DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n,
         const inputs_opts *opts, input_file **files, int *n_files);
-
-// An option that only some kinds of files heed.
-typedef struct input_option {
-    const char *name, *expected; // "--separator", "a text (.txt, .md)"
-    unsigned kinds;              // bits 1 << input_kind
-} input_option;
-// DRV_E_USAGE: none of the files heeds the option. One that its content has yet to show may.
-DRV_CHECKED drv_status inputs_check_option(const input_file *files, int n,
-        const input_option *option);

@@ -247,6 +247,12 @@ static int64_t where(const void *state) {
     return byte_stream_where(((const mds_shard *)state)->stream);
 }
 
+static id_use ids(const void *state) {
+    const mds_shard *shard = state;
+    if (shard->gives != MDS_GIVES_IDS) return IDS_NONE;
+    return shard->columns[shard->column].kind == MDS_BYTES ? IDS_UNTYPED : IDS_TYPED;
+}
+
 static void close_shard(void *state) {
     mds_shard *shard = state;
     byte_stream_close(shard->stream);
@@ -256,7 +262,10 @@ static void close_shard(void *state) {
 }
 
 drv_status mds_shard_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next, .where = where, .close = close_shard};
+    static const record_source_ops ops = {.next = next,
+            .where = where,
+            .ids = ids,
+            .close = close_shard};
     arena *a = arena_new("mds");
     mds_shard *shard = ARENA_NEW(a, mds_shard);
     *shard = (mds_shard){.a = a, .file = job->file};

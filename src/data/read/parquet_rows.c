@@ -293,7 +293,10 @@ static void close_rows(void *state) {
 }
 
 drv_status parquet_rows_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {next, where, notes, close_rows};
+    static const record_source_ops ops = {.next = next,
+            .where = where,
+            .notes = notes,
+            .close = close_rows};
     arena *a = arena_new("parquet rows");
     parquet_rows *rows = ARENA_NEW(a, parquet_rows);
     *rows = (parquet_rows){.a = a, .file.path = job->path};

@@ -12,6 +12,7 @@
 #include "data/read/arrow.h"
 #include "data/read/csv_table.h"
 #include "data/read/long_json.h"
+#include "data/read/reader_options.h"
 #include "data/read/record_source.h"
 #include "tok/tokenizer.h"
 
@@ -46,31 +47,6 @@ struct reader {
     size_t at;
 };
 
-// Refuses options that none of the files heeds.
-static drv_status check_options(const reader *in, const reader_opts *opts) {
-    enum {
-        IDS_AND_TEXT = 1 << INPUT_ARROW | 1 << INPUT_MDS | 1 << INPUT_TAR,
-        KEYED = IDS_AND_TEXT | 1 << INPUT_JSONL | 1 << INPUT_PARQUET | 1 << INPUT_CSV |
-                1 << INPUT_TSV
-    };
-    const struct {
-        bool given;
-        input_option option;
-    } given[] = {{opts->key != NULL,
-                         {opts->inputs.tables == TABLES_ALL ? "--text-column" : "--json-key",
-                                 "JSON, CSV, Parquet, Arrow, .mds or .tar", KEYED}},
-            {opts->separator != NULL, {"--separator", "a text (.txt, .md)", 1 << INPUT_TEXT}},
-            {opts->ids.type.bytes != 0,
-                    {"--token-type", ".npy or .mds", 1 << INPUT_NPY | 1 << INPUT_MDS}},
-            {opts->ids.rows.where != CUT_NOT,
-                    {opts->ids.rows.where == CUT_BEFORE ? "--cut-before" : "--cut-after",
-                            "token ids (.bin, .npy, .mds, .tar, .arrow)",
-                            IDS_AND_TEXT | 1 << INPUT_BIN | 1 << INPUT_NPY}}};
-    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
-        if (given[i].given) DRV_TRY(inputs_check_option(in->files, in->n_files, &given[i].option));
-    return DRV_OK;
-}
-
 drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const reader_opts *opts,
         reader **out) {
     reader *in = ARENA_NEW(a, reader);
@@ -95,7 +71,7 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
         else if (opts->key || opts->lines)
             in->files[i].kind = INPUT_JSONL;
     }
-    DRV_TRY(check_options(in, opts));
+    DRV_TRY(reader_check_options(&in->o, in->files, in->n_files));
     *out = in;
     return DRV_OK;
 }

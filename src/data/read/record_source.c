@@ -47,6 +47,10 @@ const json_row_notes *record_source_notes(const record_source *source) {
     return source->ops->notes ? source->ops->notes(source->state) : NULL;
 }
 
+id_use record_source_ids(const record_source *source) {
+    return source->ops->ids ? source->ops->ids(source->state) : IDS_TYPED;
+}
+
 int64_t record_source_where(const record_source *source) {
     return source->ops->where(source->state);
 }

@@ -4,11 +4,15 @@
 #include "data/read/json_row.h"
 #include "data/read/reader.h"
 
+// The token ids of a file. IDS_UNTYPED: the options may name their type, which the file does not.
+typedef enum id_use { IDS_NONE, IDS_TYPED, IDS_UNTYPED } id_use;
+
 // The functions of a format, on what it has opened.
 typedef struct record_source_ops {
     drv_status (*next)(void *state, str *bytes, record *out, bool *done);
     int64_t (*where)(const void *state);
     const json_row_notes *(*notes)(const void *state); // NULL: its rows are no JSON
+    id_use (*ids)(const void *state);                  // NULL: its records say
     void (*close)(void *state);
 } record_source_ops;
 
@@ -40,5 +44,7 @@ DRV_CHECKED drv_status record_source_next(record_source *source, str *bytes, rec
         bool *done);
 // Returns the notes on rows that are JSON; NULL: the format has none.
 const json_row_notes *record_source_notes(const record_source *source);
+// Returns which ids the source has: IDS_TYPED too where only its records say whether it has any.
+id_use record_source_ids(const record_source *source);
 int64_t record_source_where(const record_source *source); // bytes of the file read so far
 void record_source_close(record_source *source);          // and zeroes it

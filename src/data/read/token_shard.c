@@ -214,13 +214,21 @@ static int64_t where(const void *state) {
     return byte_stream_where(((const token_shard *)state)->stream);
 }
 
+static id_use ids_of(const void *state) {
+    const token_shard *shard = state;
+    return shard->file->kind == INPUT_NPY && !shard->header ? IDS_UNTYPED : IDS_TYPED;
+}
+
 static void close_shard(void *state) {
     byte_stream_close(((token_shard *)state)->stream);
     free(state);
 }
 
 drv_status token_shard_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next, .where = where, .close = close_shard};
+    static const record_source_ops ops = {.next = next,
+            .where = where,
+            .ids = ids_of,
+            .close = close_shard};
     const input_file *file = job->file;
     const id_opts *ids = &job->o->ids;
     if (!ids->taken) return drv_fail(DRV_E_DATA, "%s: token ids, expected text", file->name);

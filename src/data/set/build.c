@@ -442,6 +442,32 @@ static drv_status check_inputs(const builder *build) {
     return DRV_OK;
 }
 
+// The files of the set replace those that have their names, but no input, and no .bin that is not
+// of a set: one without its .idx, unless a build that was killed left it.
+static drv_status check_outputs(arena *a, const builder *build) {
+    static const char *const endings[] = {".bin", ".idx", ".idx.json", ".roles", ".pairs"};
+    const char *prefix = build->opts->prefix, *bin = arena_printf(a, "%s.bin", prefix);
+    int n;
+    const input_file *files = reader_files(build->reader, &n);
+    for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
+        const char *path = arena_printf(a, "%s%s", prefix, endings[k]);
+        struct stat old, input;
+        if (stat(path, &old) != 0) continue;
+        for (int i = 0; i < n; i++)
+            if (stat(files[i].path, &input) == 0 && input.st_dev == old.st_dev &&
+                    input.st_ino == old.st_ino)
+                return drv_fail(DRV_E_USAGE,
+                        "--out is \"%s\", whose file \"%s\" is an input, expected another prefix",
+                        prefix, path);
+    }
+    if (!file_exists(bin) || file_exists(arena_printf(a, "%s.idx", prefix)) ||
+            file_exists(build->journal))
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "--out is \"%s\", but \"%s\" is not of a data set, since it has no .idx beside it, expected another prefix, or remove it",
+            prefix, bin);
+}
+
 static drv_status open_all(arena *a, builder *build) {
     const build_opts *opts = build->opts;
     int n_files;
@@ -463,13 +489,14 @@ static drv_status open_all(arena *a, builder *build) {
     build->resumable = true;
     for (int i = 0; i < n_files; i++)
         build->resumable &= strcmp(files[i].path, "-") != 0;
+    build->journal = arena_printf(a, "%s.build.json", opts->prefix);
+    DRV_TRY(check_outputs(a, build));
     DRV_TRY(dir_make_parent(opts->prefix));
     DRV_TRY(file_lock_take(a, arena_printf(a, "%s.build.lock", opts->prefix),
             arena_printf(a, "the data set \"%s\"", opts->prefix), &build->lock));
     if (file_exists(arena_printf(a, "%s.idx", opts->prefix)))
         log_info("%s.bin and .idx are there already; they are replaced when this build is complete",
                 opts->prefix);
-    build->journal = arena_printf(a, "%s.build.json", opts->prefix);
     build->about = arena_printf(a, "%s.idx.json", opts->prefix);
     build->marks = arena_printf(a, "%s.pairs", opts->prefix);
     build->task = task_of(build);

@@ -1,0 +1,60 @@
+// Files of the compile cache: written and read back, and the seeds of the fuzz target
+// (tools/compile_cache_seeds.py), each of which reaches another branch of the reader.
+#include "harness.h"
+
+#include "backend/pjrt/runtime/program_file.h"
+
+static void a_program_is_read_back(void **state) {
+    arena *a = arena_new("program");
+    const char *path = path_join(a, temporary_dir(a), "folder/program.pjrt");
+    program_about about = {.key = {3, 4}, .n_devices = 2, .compile_s = 1.5, .has_facts = 1}, read;
+    const unsigned char *payload;
+    char *bytes;
+    size_t n, n_payload;
+    program_about_set(about.program,
+            "a name that is longer than the place that a file has for it, which cuts it");
+    about.facts.fused = 7;
+    OK(program_file_write(path, &about, "compiled", 8));
+    OK(file_read(a, path, &bytes, &n));
+    OK(program_file_check((const unsigned char *)bytes, n, &read, &payload, &n_payload));
+    assert_memory_equal(&read, &about, sizeof read);
+    assert_int_equal(n_payload, 8);
+    assert_memory_equal(payload, "compiled", 8);
+    arena_free(a);
+}
+
+static void seeds_reach_every_branch(void **state) {
+    static const char damaged[] = "its hash is another";
+    static const struct {
+        const char *seed, *says; // NULL: it is read
+    } seeds[] = {{"valid", NULL}, {"facts", NULL}, {"short", "479 bytes, expected 480 or more"},
+            {"magic", "it does not begin with \"drvprog5\""},
+            {"length", "7 bytes of a program, expected 8"}, {"hash", damaged}, {"program", damaged},
+            {"plugin", damaged}, {"kind", damaged}, {"interface", damaged}, {"drover", damaged}};
+    arena *a = arena_new("seeds");
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        const char *path = path_join(a, TEST_DIR "/corpus/compile_cache", seeds[i].seed);
+        program_about about;
+        const unsigned char *payload;
+        char *bytes;
+        size_t n, n_payload;
+        OK(file_read(a, path, &bytes, &n));
+        const drv_status status =
+                program_file_check((const unsigned char *)bytes, n, &about, &payload, &n_payload);
+        if (seeds[i].says) {
+            FAILS(status, DRV_E_DATA, seeds[i].says);
+            continue;
+        }
+        OK(status);
+        assert_string_equal(about.program, "step");
+        assert_int_equal(n_payload, 7);
+        assert_int_equal(about.facts.update_kernels, seeds[i].seed[0] == 'f' ? 11 : 0);
+    }
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_read_back),
+            cmocka_unit_test(seeds_reach_every_branch)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

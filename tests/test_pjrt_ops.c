@@ -231,9 +231,9 @@ static void rows_in_one_order(void **state) {
         ids[t] = t % 2 ? 3 : 1 + (int32_t)(noise(1, (uint64_t)t) * 4 + 4) % 8;
     OK(backend_write(device, "ids", 0, sizeof ids, ids));
     for (int k = 0; k < ROWS * COLUMNS; k++)
-        element_write(device, in[2], k, expected[k] = (float)noise(3, (uint64_t)k));
+        element_write(device, in[2], k, expected[k] = (double)(float)noise(3, (uint64_t)k));
     for (int k = 0; k < TOKENS * COLUMNS; k++) {
-        const double x = (float)noise(2, (uint64_t)k);
+        const double x = (double)(float)noise(2, (uint64_t)k);
         element_write(device, in[1], k, x);
         expected[ids[k / COLUMNS] * COLUMNS + k % COLUMNS] += x;
     }

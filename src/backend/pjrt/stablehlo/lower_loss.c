@@ -113,8 +113,8 @@ static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carrie
 // Returns the bytes of a chunk of logits, and of their gradient in the compute type.
 int64_t lowered_workspace(const node *n) {
     const bool grad = n->op == OP_linear_cross_entropy_grad;
-    const dtype dt = n->in[0]->dt;
     if (!grad && n->op != OP_linear_cross_entropy) return 0;
+    const dtype dt = n->in[0]->dt;
     return rows_of_chunk(n) * n->in[1]->dim[0] *
            (dtype_bytes(dtype_acc(dt)) + (grad ? dtype_bytes(dt) : 0));
 }

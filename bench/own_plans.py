@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans of our own runs beside the runs: 12 layouts of llama-15m on two ranks under mpirun, one thread each. Four to eight minutes.
+"""Plans of our own runs beside the runs: 12 layouts of llama-15m on two ranks under mpirun, one thread each. Three to eight minutes.
 
     bench/own_plans.py [--drover build/drover] [--table FILE.md] [--repeats 5] [--rows 8]
 

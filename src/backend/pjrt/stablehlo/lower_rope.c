@@ -70,10 +70,10 @@ static hlo_value rotated(lowering *l, const node *n, int64_t first, int64_t widt
             HLO_DIMS(rows, width));
 }
 
-// Rotates the first n_heads heads and copies the others. The queries, the keys and the values become
-// one matrix each, and the result joins them: each is computed once for both passes, and attention
-// reads them without slicing. Without the barrier XLA would rotate the heads again for each reader.
-// The heads that are copied are the values; the keys are as many heads before them.
+// Rotates the first n_heads heads and copies the others. The queries, the keys and the values
+// become one matrix each, and the result joins them: each is computed once for both passes, and
+// attention reads them without slicing. Without the barrier XLA would rotate the heads again for
+// each reader. The heads that are copied are the values; the keys are as many heads before them.
 static void rope(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value x = lower_in(l, n, 0);

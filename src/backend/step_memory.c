@@ -48,8 +48,8 @@ static void add_temporaries(step_values *v, const plan *p, int begin) {
     }
 }
 
-// Adds what nodes have for themselves. The loss has a chunk of logits as they are accumulated, and
-// their gradient as products read it; each product has its scratch while only one of them is there.
+// Adds the scratch memory of nodes. The loss needs a chunk of logits in the type of sums, and their
+// gradient in the type that products read; while it multiplies, only one of the two is in memory.
 static void add_scratch(step_values *v, const cudnn_choice *how, bool cublas) {
     const plan *p = v->micro_batch;
     for (int i = 0; i < p->g->n_nodes; i++) {
@@ -82,8 +82,8 @@ static void find_uses(const plan *p, const tensor *state, int *first_write, int 
     }
 }
 
-// Adds each gradient. One that no node writes is zeros, which are made where the update reads them.
-// That of a tied table as the embedding has it is added to that of the head in its place.
+// Adds each gradient. A gradient that no node writes is zeros, which are made when the update reads
+// them. The embedding's gradient of a tied table is added to the head's in place.
 static void add_gradients(step_values *v) {
     const graph *update = v->update->g;
     for (int i = 0; i < update->n_tensors; i++) {

@@ -53,11 +53,12 @@ DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
 DRV_CHECKED drv_status pipeline_build_rank(arena *a, const pipeline_shape *shape, int rank,
         pipeline_schedule *out);
 
-// Returns a number of micro-batches that no two micro-batches which a rank has in flight at a time
-// are further apart than.
+// Returns a bound on the distance between two micro-batches that a rank has in flight at the same
+// time.
 int pipeline_depth(const pipeline_shape *shape);
-// Returns the shape of a table without micro-batches of its middle, where it repeats itself: with so
-// many depths of micro-batches and less than a group more. Its beginning and its end are the same.
+// Returns the shape of a shorter table with the same beginning and end: it leaves out micro-batches
+// of the middle, where the table repeats itself, and keeps `depths` times pipeline_depth of them
+// and less than a group more.
 pipeline_shape pipeline_shortened(const pipeline_shape *shape, int depths);
 
 // Returns the work after which a rank no longer needs the kept values of a micro-batch.

@@ -101,8 +101,8 @@ double programs_update_flops(const programs *p);
 // aside, which are a few bytes per micro-batch.
 void programs_wire(const programs *p, double bytes[N_AXES]);
 
-// Returns whether a step is one program of a device with one micro-batch, whose gradients are
-// temporaries (backend/step_memory.h).
+// Returns whether a step is one program with one micro-batch on one device, so that its gradients
+// are temporaries (backend/step_memory.h).
 bool programs_makes_gradients_once(const programs *p);
 
 // The memory of a run by class, in bytes per rank. `activations` is the arena and what stages keep

@@ -78,7 +78,7 @@ void stages_shard_weights(const programs *p, graph *g) {
 }
 
 // --- the schedule
-enum { CHECKED_DEPTHS = 2 }; // of a long table
+enum { CHECKED_DEPTHS = 2 }; // how much of a long table is checked, in pipeline_depth
 
 pipeline_shape stages_shape(const run_config *cfg) {
     static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
@@ -91,8 +91,8 @@ pipeline_shape stages_shape(const run_config *cfg) {
             .micro_batches = (int)run_layout_of(cfg).micro_batches};
 }
 
-// Tables in groups of as many micro-batches as there are ranks end. Of those in larger groups many
-// do not: ranks wait for each other.
+// Checks that a table ends. One whose groups have as many micro-batches as there are ranks does. In
+// many with larger groups the ranks wait for each other.
 static drv_status check_shape(const pipeline_shape *shape) {
     DRV_TRY(pipeline_check_shape(shape));
     if (shape->group <= shape->ranks) return DRV_OK;
@@ -109,7 +109,7 @@ drv_status stages_find_shape(const run_config *cfg, pipeline_shape *out) {
     drv_status status = DRV_E_USAGE;
     *out = stages_shape(cfg);
     out->group = out->ranks;
-    do { // at least once: what is wrong is said of the first group, or of the last
+    do { // at least once, so that there is a message about the first group, or the last
         status = check_shape(out);
     } while (status != DRV_OK && out->kind == PIPELINE_INTERLEAVED &&
              ++out->group <= out->micro_batches);

@@ -363,8 +363,8 @@ static double rank_bytes(const sample *small, const run_config *with,
     return sum_of(with, layout, &sum, in_flight);
 }
 
-// Plans a layout of one rank and one micro-batch. On a device its gradients take the memory that
-// activations have left (programs_memory), which no sum of layers shows.
+// Plans a layout of one rank and one micro-batch whole. On a device its gradients use memory that
+// activations no longer need (programs_memory), so that its bytes are not a sum over layers.
 static double made_once_bytes(const run_config *with, const layout_candidate *layout) {
     run_config one = *with;
     memory_plan planned;

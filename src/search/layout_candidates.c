@@ -145,7 +145,7 @@ static double bubble_of(const layout_candidate *c, const step_cost *cost, double
 }
 
 // --- enumeration
-// Sets the shape of a pipeline that is soon simulated; false: it is not.
+// Sets the shape of a pipeline that can be simulated quickly; false: this one cannot.
 static bool shape_of(const layout_candidate *c, double micro_batches, pipeline_shape *out) {
     static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
             [SCHEDULE_GPIPE] = PIPELINE_GPIPE,

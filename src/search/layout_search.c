@@ -16,7 +16,7 @@
 #include "setup/process_bytes.h"
 
 enum { MAX_TRIES = 24 };    // variants of one mesh that are planned
-enum { MOST_AT_ONCE = 64 }; // meshes that threads share: enough to keep them all busy
+enum { MOST_AT_ONCE = 64 }; // meshes that the threads share at a time: enough to keep all busy
 // Times may be so much shorter than their estimates.
 #define FASTER 0.97
 // Seconds that differ by less are the same.

@@ -1,5 +1,5 @@
 // drover ckpt show: the tensors of a Hugging Face folder, or of a file of torch.save.
-#include "cli/ckpt_show.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>

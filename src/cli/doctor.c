@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/cli.h"
-#include "cli/doctor_node.h"
 #include "cli/plugin_report.h"
 
 typedef struct machine {

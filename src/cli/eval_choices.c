@@ -1,5 +1,5 @@
 // eval --choices: measures the accuracy of a model on a multiple choice file.
-#include "cli/eval_choices.h"
+#include "cli/eval_parts.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // eval --logits: writes the logits at each position to a file that numpy, PyTorch and others read.
-#include "cli/eval_logits.h"
+#include "cli/eval_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // drover compile --list and --evict: lists and removes compiled programs.
-#include "cli/kept_list.h"
+#include "cli/cli.h"
 
 #include <string.h>
 #include <time.h>

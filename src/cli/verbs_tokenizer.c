@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
-#include "cli/tokenizer_train.h"
+#include "cli/cli.h"
 #include "data/read/text_batch.h"
 #include "tok/model_file.h"
 

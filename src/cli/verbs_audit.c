@@ -45,7 +45,7 @@ static void print_json(const audit_result *result, const char *message) {
         json_object_set_new(found, "recorded", hash(result, result->recorded));
         json_object_set_new(found, "replayed", hash(result, result->replayed));
         json_object_set_new(found, "equal_to_step", json_integer(result->equal_to));
-        json_object_set_new(found, "message", json_string(message));
+        json_object_set_new(found, "message", json_of_text(message));
     }
     json_object_set_new(all, "equal", json_boolean(result->kind == AUDIT_EQUAL));
     json_object_set_new(all, "checkpoint", json_of_text(result->checkpoint));

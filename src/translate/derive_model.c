@@ -25,9 +25,7 @@ static drv_status add_config_json(translation *self, const value *path) {
         if (str_ends(k->path, "_token_id")) continue; // the tokenizer's
         const char *name = arena_printf(self->a, "model.%s", k->path);
         if (translation_get(self, name)) continue;
-        str text = {0};
-        k->type->print(k, &shape, &text);
-        translation_set(self, name, str_keep(self->a, &text), path, NULL);
+        translation_set(self, name, key_text(self->a, k, &shape), path, NULL);
     }
     return DRV_OK;
 }

@@ -222,9 +222,8 @@ void fact_drop(translation *self, const char *name, const char *why) {
 
 // --- the rules
 static bool is_text_key(const char *path) {
-    const key_table *table;
     arena *a = arena_new("key of a translation");
-    const key_type *type = key_of_index(a, key_find(path), &table, NULL)->type;
+    const key_type *type = key_of_index(a, key_find(path)).type;
     arena_free(a);
     return type == &type_text || type == &type_texts || type == &type_sources;
 }

@@ -25,10 +25,8 @@ void translation_print(const translation *self, str *out) {
         str_printf(out, "; for %lld rank%s", (long long)self->ranks, str_plural(self->ranks));
     str_puts(out, "\n");
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
         int depth;
-        key_of_index(self->a, i, &table, &path);
+        const char *path = key_of_index(self->a, i).path;
         const setting *s = setting_of(self, path);
         const char *given = set_value(self, path);
         if (!s && !given) continue;
@@ -39,7 +37,7 @@ void translation_print(const translation *self, str *out) {
         str_printf(out, "%*s# ", width < COMMENT_COLUMN ? COMMENT_COLUMN - width : 1, "");
         text_add_clean(out, given ? "--set" : s->origin, false); // it names the user's file
         str_puts(out, "\n");
-        last = arena_strdup(self->a, path);
+        last = path;
     }
 }
 

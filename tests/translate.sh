@@ -51,7 +51,7 @@ for yaml in *.yaml; do
     [ -s missing ] && bad "$yaml: keys in no list" missing || ok
 done
 printf 'trainer:\n  max_stepz: 5\n' >wrong.txt
-expect 2 'wrong.txt:2: "trainer.max_stepz" is not a key of nxdt; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
+expect 2 'wrong.txt:2: "trainer.max_stepz" is not a key of nxdt that drover knows; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
 
 # --- bad YAML, circles, depth
 printf 'trainer:\n  max_steps: ${trainer.devices}\n  devices: ${trainer.max_steps}\n' >circle.txt
@@ -461,6 +461,8 @@ expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.pr
 says "beta: 0.2" "data build --preference"
 echo "rl: orpo" >>axolotl.txt
 expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+{ cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
+expect 2 '"fsdp_config" is a section; what it shards is parallel.zero' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
 
 # --- an entry of Axolotl's datasets: a format with its file, plain text, and parts that are taken there
 entry() { # FIELDS: a configuration with one entry

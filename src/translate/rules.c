@@ -284,7 +284,7 @@ static bool is_word_of(arena *a, const char *words, const value *v) {
 
 static const char *shown(const translation *self, const value *v, const char *why) {
     return arena_printf(self->a, "is %s; %s",
-            v->kind == VALUE_TEXT ? value_shown(self->a, v) : value_yaml(self->a, v, false), why);
+            v->kind == VALUE_LIST ? value_yaml(self->a, v, false) : value_shown(self->a, v), why);
 }
 
 static void rule_only(translation *self, const foreign_key *row, const value *v) {
@@ -321,7 +321,7 @@ static const char *not_in_list(const translation *self, const char *name) {
     enum { MOST_LINES = 500 }; // reports longer than this have no suggestions, which take time
     const char *near =
             self->n_lines < MOST_LINES ? foreign_nearest(self->a, self->kinds, name) : NULL;
-    return arena_printf(self->a, "is not a key of %s%s%s%s", self->opts->kind,
+    return arena_printf(self->a, "is not a key of %s that drover knows%s%s%s", self->opts->kind,
             near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 

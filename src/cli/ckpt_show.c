@@ -8,7 +8,7 @@
 #include "ckpt/safetensors.h"
 #include "pickle/torch_file.h"
 
-// A tensor as safetensors have it; `file` is that which it is in.
+// Returns what safetensors say of a tensor, and the file that holds it.
 static json_t *tensor_json(const char *file, const st_tensor *t) {
     json_t *shape = json_array();
     for (int d = 0; d < t->n_dims; d++)
@@ -18,7 +18,7 @@ static json_t *tensor_json(const char *file, const st_tensor *t) {
             (json_int_t)t->bytes);
 }
 
-// Adds to a list, or prints where there is none.
+// Adds a tensor to a list, or prints it if there is no list.
 static void show_tensor(json_t *list, const char *file, const st_tensor *t) {
     if (list) {
         json_array_append_new(list, tensor_json(file, t));

@@ -17,7 +17,7 @@ static drv_status read_stream(FILE *f, const char *name, str *out) {
     return DRV_OK;
 }
 
-// --prompt TEXT, --prompt-file FILE, or standard input for "-" in either.
+// Reads the prompt of --prompt TEXT or --prompt-file FILE; "-" in either means standard input.
 static drv_status read_prompt(const cli_args *args, str *out) {
     const char *text = cli_get(args, "--prompt", NULL),
                *path = cli_get(args, "--prompt-file", NULL);

@@ -26,7 +26,7 @@ static drv_status unknown_preset(arena *a, const run_config *cfg) {
     return status;
 }
 
-// Refuses what is no model, with what to name instead.
+// Refuses a path that is not a model, and says what to give instead.
 static drv_status check_place(arena *a, const run_config *cfg) {
     const char *from = cfg->from;
     if (!file_exists(from))
@@ -91,7 +91,7 @@ drv_status config_base_model(arena *a, run_config *cfg) {
     return DRV_OK;
 }
 
-// Both are folders, or files in them.
+// Returns whether two paths lead to one folder; each is a folder, or a file in one.
 static bool same_folder(arena *a, const char *x, const char *y) {
     struct stat sx, sy;
     x = path_folder(a, x);

@@ -73,7 +73,7 @@ static drv_status collect(loader *l, const value *v) {
     return DRV_OK;
 }
 
-// A place for messages: the latest source, and in it the last key, that said something of `path`.
+// The latest source that gives `path` or a key below it counts, and in it the last such key.
 const char *config_where(const run_config *cfg, const char *path) {
     const struct given_keys *given = cfg->given;
     const char *where = cfg->file ? cfg->file : "configuration";
@@ -179,7 +179,7 @@ static drv_status apply(arena *a, run_config *cfg) {
     return config_check(a, cfg);
 }
 
-// A run directory is what people mean by it.
+// Who gives a folder probably means a run directory, which holds the run's config.
 static drv_status refuse_folder(arena *a, const char *path) {
     const char *kept = path_join(a, path, "config.yaml");
     return drv_fail(DRV_E_USAGE, "\"%s\" is a folder, expected a config, a file in YAML%s%s", path,
@@ -213,7 +213,7 @@ static loader new_loader(arena *a) {
     return (loader){.a = a, .given = given};
 }
 
-// Makes a checked config of what was collected.
+// Applies the collected values and checks the result.
 static drv_status finish(loader *l, drv_status status, const char *file, run_config *out) {
     run_config cfg = {.file = file,
             .preset = "",

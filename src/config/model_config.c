@@ -153,7 +153,7 @@ static drv_status check_family(const char *where, const char *prefix, const mode
             where, prefix, (long long)m->max_window_layers, prefix, prefix);
 }
 
-// A window that no layer has, or that is as long as the context, is none.
+// Drops a window that no layer uses, or that is as long as the context.
 static void drop_window(model_config *m) {
     if (m->max_window_layers >= m->num_hidden_layers ||
             m->sliding_window == m->max_position_embeddings)

@@ -19,8 +19,6 @@ static bool is_ambient(const translation *self, const char *name) {
     return str_index(name, ambient, sizeof ambient / sizeof *ambient) >= 0;
 }
 
-// Translates the variables of a script; returns how many of them are keys of the list, whether
-// their value is known or not.
 int script_translate_variables(translation *self, const shell_script *script, bool all) {
     const unsigned kinds = self->kinds;
     int n_known = 0;

@@ -177,5 +177,5 @@ const foreign_key foreign_args[] = {
                 "do_train do_eval do_predict overwrite_output_dir resume_ckpt load_step load_epoch loading_step resume_from_checkpoint "
                 "restore_callback_states_from_checkpoint push_to_hub hub_* ignore_data_skip skip_cache_push full_determinism",
                 "drover train resumes what is in run_dir, and saves at its end; --fresh begins anew"),
+        {.names = NULL},
 };
-const int n_foreign_args = sizeof foreign_args / sizeof *foreign_args;

@@ -155,5 +155,5 @@ const foreign_key foreign_axolotl[] = {
         SAME(A, "dpo_label_smoothing", "dpo.label_smoothing"),
         FACT(A, "rl", "training.objective", "rl"),
         NEVER(A, "reward_model process_reward_model", "reward models are not supported"),
+        {.names = NULL},
 };
-const int n_foreign_axolotl = sizeof foreign_axolotl / sizeof *foreign_axolotl;

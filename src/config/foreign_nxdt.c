@@ -272,5 +272,5 @@ const foreign_key foreign_nxdt[] = {
         NEVER(NXDT, "model_alignment_strategy.orpo model_alignment_strategy.orpo.*",
                 "ORPO is not supported"),
         NONE(BOTH, "hydra.* defaults", "it is for Hydra"),
+        {.names = NULL},
 };
-const int n_foreign_nxdt = sizeof foreign_nxdt / sizeof *foreign_nxdt;

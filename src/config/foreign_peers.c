@@ -265,5 +265,5 @@ const foreign_key foreign_peers[] = {
         HINT("torch_compile compile use_torch_compile remove_unused_columns "
              "label_smoothing label_smoothing_factor neftune_noise_alpha",
                 NULL, NOT_NEEDED),
+        {.names = NULL},
 };
-const int n_foreign_peers = sizeof foreign_peers / sizeof *foreign_peers;

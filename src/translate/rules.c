@@ -73,10 +73,15 @@ const char *value_yaml(arena *a, const value *v, bool text) {
 }
 
 // --- the lists
-const value *fact_look(const translation *self, const char *name) {
+static fact *find_fact(const translation *self, const char *name) {
     for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, name) == 0) return self->facts[i].value;
+        if (strcmp(self->facts[i].name, name) == 0) return &self->facts[i];
     return NULL;
+}
+
+const value *fact_look(const translation *self, const char *name) {
+    const fact *found = find_fact(self, name);
+    return found ? found->value : NULL;
 }
 
 bool fact_is_true(const translation *self, const char *name) {
@@ -122,27 +127,24 @@ void report_unsaid(translation *self, const char *ours) {
             ours);
 }
 
-bool translation_given(const translation *self, const char *path) {
-    const size_t n = strlen(path);
-    for (int i = 0; i < self->opts->n_sets; i++)
-        if (strncmp(self->opts->sets[i], path, n) == 0 && self->opts->sets[i][n] == '=')
-            return true;
-    return false;
-}
-
-static int find_setting(const translation *self, const char *path) {
-    for (int i = 0; i < self->n_settings; i++)
-        if (strcmp(self->settings[i].key, path) == 0) return i;
-    return -1;
-}
-
-const char *translation_get(const translation *self, const char *path) {
+const char *translation_given(const translation *self, const char *path) {
     const size_t n = strlen(path);
     for (int i = self->opts->n_sets - 1; i >= 0; i--)
         if (strncmp(self->opts->sets[i], path, n) == 0 && self->opts->sets[i][n] == '=')
             return self->opts->sets[i] + n + 1;
-    const int i = find_setting(self, path);
-    return i < 0 ? NULL : self->settings[i].value;
+    return NULL;
+}
+
+setting *translation_setting(const translation *self, const char *path) {
+    for (int i = 0; i < self->n_settings; i++)
+        if (strcmp(self->settings[i].key, path) == 0) return &self->settings[i];
+    return NULL;
+}
+
+const char *translation_get(const translation *self, const char *path) {
+    const char *given = translation_given(self, path);
+    const setting *found = given ? NULL : translation_setting(self, path);
+    return found ? found->value : given;
 }
 
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise) {
@@ -180,21 +182,19 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
     }
     report_printf(self, TRANSLATED, from, "%s: %s%s%s", path, yaml, remark ? "; " : "",
             remark ? remark : "");
-    int i = find_setting(self, path);
-    if (i < 0) {
+    setting *changed = translation_setting(self, path);
+    if (!changed) {
         MEM_GROW(self->settings, self->n_settings, self->cap_settings);
-        i = self->n_settings++;
+        changed = &self->settings[self->n_settings++];
     }
-    self->settings[i] = (setting){path, yaml, origin_of(self, from)};
+    *changed = (setting){path, yaml, origin_of(self, from)};
 }
 
 const value *fact_last(translation *self, const char *name) {
-    for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, name) == 0) {
-            self->facts[i].used = true;
-            return self->facts[i].value;
-        }
-    return NULL;
+    fact *found = find_fact(self, name);
+    if (!found) return NULL;
+    found->used = true;
+    return found->value;
 }
 
 const value *fact_take(translation *self, const char *name) {

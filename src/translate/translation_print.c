@@ -5,16 +5,6 @@
 #include "config/key.h"
 #include "translate/translation.h"
 
-static const setting *setting_of(const translation *self, const char *path) {
-    for (int i = 0; i < self->n_settings; i++)
-        if (strcmp(self->settings[i].key, path) == 0) return &self->settings[i];
-    return NULL;
-}
-
-static const char *set_value(const translation *self, const char *path) {
-    return translation_given(self, path) ? translation_get(self, path) : NULL;
-}
-
 void translation_print(const translation *self, str *out) {
     enum { COMMENT_COLUMN = 44 };
     const char *last = "";
@@ -27,8 +17,8 @@ void translation_print(const translation *self, str *out) {
     for (int i = 0; i < key_count(); i++) {
         int depth;
         const char *path = key_of_index(self->a, i).path;
-        const setting *s = setting_of(self, path);
-        const char *given = set_value(self, path);
+        const setting *s = translation_setting(self, path);
+        const char *given = translation_given(self, path);
         if (!s && !given) continue;
         const char *name = key_open_sections(last, path, out, &depth);
         const size_t start = out->n;

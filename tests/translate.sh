@@ -261,6 +261,8 @@ expect 2 "docs/keys.md lists the names of its options here" $args -- torchrun --
 expect 2 "script \"no/run_llama3.1_8b.sh\" does not exist; expected its path" $args -- bash no/run_llama3.1_8b.sh
 printf 'echo python train.py --lr 1\nFOO=1\npython prepare.py --input x\n' >nothing.sh
 expect 2 "nothing.sh: no command that trains, expected a program that ends in .py" $args nothing.sh
+printf 'export OMP_NUM_THREADS=1\nsrun bash /far/away.sh\n' >alone.sh
+expect 2 "alone.sh: no command that trains" $args alone.sh
 : >empty.sh
 expect 2 "empty.sh: no command that trains" $args empty.sh
 expect 2 "empty.sh: no command that trains, expected ... megatron_gpt_pretraining.py" "$drover" config --from nemo-megatron empty.sh

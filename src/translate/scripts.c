@@ -33,7 +33,7 @@ int script_translate_variables(translation *self, const shell_script *script, bo
         const bool loops = v->value.unknown && !row;
         if (loops || v->unset || (outside && !row)) continue;
         const shell_command from = {outside ? NULL : v->file, v->value.line, NULL, 0};
-        n_known += row != NULL;
+        n_known += row && row->rule != FOREIGN_none;
         word_translate(self, v->name, &from, &v->value, v->value.text);
     }
     self->kinds = kinds;

@@ -51,7 +51,7 @@ for yaml in *.yaml; do
     [ -s missing ] && bad "$yaml: keys in no list" missing || ok
 done
 printf 'trainer:\n  max_stepz: 5\n' >wrong.txt
-expect 2 'wrong.txt:2: "trainer.max_stepz" is not a key of nxdt; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
+expect 2 'wrong.txt:2: "trainer.max_stepz" is not a key of nxdt that drover knows; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
 
 # --- bad YAML, circles, depth
 printf 'trainer:\n  max_steps: ${trainer.devices}\n  devices: ${trainer.max_steps}\n' >circle.txt
@@ -256,9 +256,13 @@ expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python
 expect 2 '"foo" is not a key of args' $args -- python train.py --max_steps 5 --foo 1
 expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
 expect 2 "\"ls\": no command that trains, expected a program" $args -- ls -l
+expect 2 "drover config --from axolotl FILE translates its YAML" $args -- accelerate launch -m axolotl.cli.train x.yml
+expect 2 "docs/keys.md lists the names of its options here" $args -- torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file x.toml
 expect 2 "script \"no/run_llama3.1_8b.sh\" does not exist; expected its path" $args -- bash no/run_llama3.1_8b.sh
 printf 'echo python train.py --lr 1\nFOO=1\npython prepare.py --input x\n' >nothing.sh
 expect 2 "nothing.sh: no command that trains, expected a program that ends in .py" $args nothing.sh
+printf 'export OMP_NUM_THREADS=1\nsrun bash /far/away.sh\n' >alone.sh
+expect 2 "alone.sh: no command that trains" $args alone.sh
 : >empty.sh
 expect 2 "empty.sh: no command that trains" $args empty.sh
 expect 2 "empty.sh: no command that trains, expected ... megatron_gpt_pretraining.py" "$drover" config --from nemo-megatron empty.sh
@@ -459,8 +463,10 @@ expect 2 '"small.txt" is a second YAML' "$drover" config --from nxdt small.txt s
 expect 2 "--accept rl" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
 says "beta: 0.2" "data build --preference"
+{ cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
+expect 2 '"fsdp_config" is a section; what it shards is parallel.zero' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: orpo" >>axolotl.txt
-expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+expect 2 '"rl" is "orpo", which is not supported' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 
 # --- an entry of Axolotl's datasets: a format with its file, plain text, and parts that are taken there
 entry() { # FIELDS: a configuration with one entry

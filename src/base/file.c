@@ -470,6 +470,12 @@ const char *path_folder(arena *a, const char *path) {
     return file_is_dir(path) ? path : path_parent(a, path);
 }
 
+const char *path_user_cache(arena *a, const char *name) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/') return path_join(a, cache, name);
+    return home && *home == '/' ? path_join(a, path_join(a, home, ".cache"), name) : NULL;
+}
+
 static drv_status held_by_another(int fd, const char *path, const char *what) {
     char pid[32] = "", process[64] = "";
     const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);

@@ -9,7 +9,6 @@
 #include "base/parallel.h"
 #include "ckpt/consolidate.h"
 #include "cli/generate_args.h"
-#include "cli/gguf_export.h"
 #include "convert/convert.h"
 #include "infer/resolve.h"
 

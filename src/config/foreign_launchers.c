@@ -38,5 +38,5 @@ const foreign_key foreign_launchers[] = {
                 "gpu_ids enable_cpu_affinity launcher launcher_args force_multinode module m module_path",
                 "it says how or where the same is computed"),
         NONE(MPIRUN | SRUN, "*", "it says how or where the same is computed"),
+        {.names = NULL},
 };
-const int n_foreign_launchers = sizeof foreign_launchers / sizeof *foreign_launchers;

@@ -188,7 +188,7 @@ const foreign_key foreign_nxdt[] = {
         ONLY(BOTH, "model.activation", "swiglu", "the model is a Llama"),
         ONLY(BOTH, "model.transformer_block_type", "pre_ln", "the model is a Llama"),
         ONLY(BOTH, "model.has_bias model.bias", "false", "the model is a Llama"),
-        SAME(BOTH, "model.sliding_window", "model.sliding_window"),
+        SAME(BOTH, "model.sliding_window model.sliding_window_size", "model.sliding_window"),
         NONE(BOTH, "model.make_vocab_size_divisible_by", "the padding is not part of the model"),
         ONLY(NXDT, "model.moe.* model.num_moe_experts", "null", "drover trains dense Llamas"),
         FACT(NEMO, "model.megatron_amp_O2", "optimizer.master_dtype", "amp_O2"),
@@ -272,5 +272,5 @@ const foreign_key foreign_nxdt[] = {
         NEVER(NXDT, "model_alignment_strategy.orpo model_alignment_strategy.orpo.*",
                 "ORPO is not supported"),
         NONE(BOTH, "hydra.* defaults", "it is for Hydra"),
+        {.names = NULL},
 };
-const int n_foreign_nxdt = sizeof foreign_nxdt / sizeof *foreign_nxdt;

@@ -4,8 +4,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "config/value.h"
-#include "config/yaml_strict.h"
+#include "config/config_internal.h"
 
 enum { MAX_DEPTH = 8, MAX_VALUES = 10000 };
 
@@ -65,6 +64,10 @@ static drv_status read_map(yaml_walk *walk, const yaml_node_t *node, int depth, 
         if (n_letters == 0 || memchr(letters, 0, n_letters))
             return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found %s",
                     where(walk, name), n_letters ? "a NUL byte" : "nothing before the colon");
+        if (strcmp(letters, "<<") == 0 && name->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+            return drv_fail(DRV_E_USAGE,
+                    "%s: a merge key (<<), which YAML 1.2 does not have; expected the keys of that section themselves",
+                    where(walk, name));
         items[i].name = arena_strdup(walk->a, letters);
         items[i].path =
                 arena_printf(walk->a, "%s%s%s", out->path, *out->path ? "." : "", items[i].name);
@@ -149,7 +152,7 @@ static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const 
 // One document; `file` NULL: the text of a --set.
 static drv_status read_text(arena *a, const char *file, const char *text, size_t n_bytes,
         value *out) {
-    DRV_TRY(yaml_check(file, text, n_bytes));
+    DRV_TRY(yaml_check(file, out->path, text, n_bytes));
     yaml_parser_t parser;
     yaml_document_t doc, next;
     DRV_MEMORY(yaml_parser_initialize(&parser), "to read or write YAML");
@@ -178,6 +181,10 @@ static drv_status read_text(arena *a, const char *file, const char *text, size_t
 
 drv_status yaml_read(arena *a, const char *file, const char *text, size_t n, value *out) {
     *out = (value){.path = "", .where = file};
+    if (str_ends(file, ".toml"))
+        return drv_fail(DRV_E_USAGE,
+                "%s: a file in TOML, expected YAML; docs/keys.md has the names of other trainers' keys here",
+                file);
     DRV_TRY(read_text(a, file, text, n, out));
     if (out->kind == VALUE_NULL) out->kind = VALUE_MAP;
     if (out->kind != VALUE_MAP)

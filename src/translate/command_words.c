@@ -17,7 +17,6 @@ static bool is_program(const char *word) {
     return str_ends(word, ".py") || strcmp(path_name(word), "trl") == 0;
 }
 
-// Returns "--a-b" as "a_b", as Python's argparse does.
 const char *flag_name(arena *a, const char *word, size_t n) {
     char *name = arena_strndup(a, word, n);
     for (char *p = name; *p; p++)
@@ -134,8 +133,6 @@ static bool only_names(const char *verb) {
             "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch");
 }
 
-// Returns the index of the word that names the program; -1: there is none. `scripts`: a shell
-// script with options counts.
 int program_at(const shell_command *c, bool scripts) {
     if (c->n > 0 && only_names(c->words[0].text)) return -1;
     for (int i = 0; i < c->n; i++)

@@ -278,8 +278,12 @@ static void derive_train(translation *self, const value *train, const value *ble
 static void derive_objective(translation *self) {
     const value *beta = fact_take(self, "dpo_beta"), *rl = fact_take(self, "rl");
     if (rl && !says(rl, "dpo")) {
-        report_add(self, says(rl, "null") || says(rl, "false") ? NO_EFFECT : REFUSED, rl,
-                "is not supported, expected dpo: other training on preferences and rewards (ORPO, KTO, GRPO, ...) is not here");
+        if (says(rl, "null") || says(rl, "false"))
+            report_add(self, NO_EFFECT, rl, "it is off");
+        else
+            report_printf(self, REFUSED, rl,
+                    "is %s, which is not supported; expected dpo: there is no other training on preferences or rewards",
+                    value_shown(self->a, rl));
         return;
     }
     const value *v = beta ? beta : rl;

@@ -25,9 +25,7 @@ static drv_status add_config_json(translation *self, const value *path) {
         if (str_ends(k->path, "_token_id")) continue; // the tokenizer's
         const char *name = arena_printf(self->a, "model.%s", k->path);
         if (translation_get(self, name)) continue;
-        str text = {0};
-        k->type->print(k, &shape, &text);
-        translation_set(self, name, str_keep(self->a, &text), path, NULL);
+        translation_set(self, name, key_text(self->a, k, &shape), path, NULL);
     }
     return DRV_OK;
 }
@@ -200,14 +198,13 @@ static void derive_precision(translation *self) {
     const bool kept = (amp && says_true(amp)) || (masters && says_true(masters)) ||
                       (zero && says_true(zero)) || (downcast && says_true(downcast)) ||
                       fp32_moments;
-    if (zero)
-        report_add(self, TRANSLATED, zero, says_true(zero) ? "fp32 masters" : "no fp32 masters");
+    const value *const say[] = {zero, amp, masters};
+    for (size_t i = 0; i < sizeof say / sizeof *say; i++)
+        if (say[i])
+            report_add(self, TRANSLATED, say[i],
+                    says_true(say[i]) ? "fp32 masters" : "no fp32 masters");
     if (summed)
         report_add(self, TRANSLATED, summed, "sums of gradients are fp32 beside fp32 masters");
-    if (amp) report_add(self, TRANSLATED, amp, says_true(amp) ? "fp32 masters" : "no fp32 masters");
-    if (masters)
-        report_add(self, TRANSLATED, masters,
-                says_true(masters) ? "fp32 masters" : "no fp32 masters");
     const kept_types rounded = {"bf16", "bf16", "bf16", "bf16"}, fp32 = {"fp32", NULL, NULL, NULL},
                      mixed = fp32_kept();
     const value *from = use && says_true(use) ? use : downcast;

@@ -78,8 +78,9 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
 // Returns the current value of a key; NULL: none.
 const char *translation_get(const translation *self, const char *path);
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise);
-// Returns whether --set gives the key.
-bool translation_given(const translation *self, const char *path);
+// Returns the value that --set gives the key, and what the translation gives it; NULL: none.
+const char *translation_given(const translation *self, const char *path);
+setting *translation_setting(const translation *self, const char *path);
 
 // Returns whether a value is a default and was not written in a file.
 bool is_default(const value *v);

@@ -50,7 +50,7 @@ ok "names those there are" says '"sample-10BT", "default"'
 ok "gated" fails hf:gated/set --out x
 ok "says what to do" says "accept its terms"
 ok "private" fails hf:private/set --out x
-ok "says so" says "401.*HF_TOKEN"
+ok "says so" says "HF_TOKEN.*(401)"
 mkdir home && echo " secret" >home/token
 ok "with the token of a login it comes" run hf:private/set:default --out login
 HF_ENDPOINT=http://0.0.0.0:1 run hf:a/b --out x --tries 1

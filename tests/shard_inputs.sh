@@ -36,6 +36,11 @@ expect 0 "30 documents" build set --input after.npy
 check "the ids of the array" cmp set.bin after.ids
 expect 0 "30 documents" build set --input wide.npy --token-type uint32
 check "the ids of the wide array" cmp set.bin after.ids
+mkfifo pipe.npy # which can be opened only once
+timeout 60 sh -c 'cat wide.npy >pipe.npy' &
+expect 0 "30 documents" timeout 60 "$drover" data build --tokenizer tok --out piped --input pipe.npy --token-type uint32
+check "the ids from a pipe" cmp piped.bin after.ids
+wait
 expect 0 "30 documents" build set --input cut7.bin --cut-before 7
 expect 0 "30 documents" build set --input a.bin --cut-before '<|endoftext|>'
 expect 1 'to make one from a text or token ids: drover data build --input a.bin' "$drover" train run.yaml --set data.train=a.bin

@@ -16,7 +16,7 @@ static drv_status rows_of(const char *path, const char *const *names, json_t **o
     record_source source;
     record row;
     *out = json_array();
-    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET}, path, &opts, &source));
+    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET, .path = path}, &opts, &source));
     str text = {0};
     drv_status status = DRV_OK;
     for (bool done = false; status == DRV_OK && !done;) {

@@ -17,7 +17,7 @@ static drv_status column(const char *path, const char *name, json_t **out) {
     const reader_opts opts = {.key = name};
     record_source source;
     *out = json_array();
-    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET}, path, &opts, &source));
+    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET, .path = path}, &opts, &source));
     str value = {0};
     bool done = false;
     drv_status s = DRV_OK;

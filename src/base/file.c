@@ -344,6 +344,12 @@ bool file_is_dir(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool file_is_same(const char *x, const char *y) {
+    struct stat of_x, of_y;
+    return stat(x, &of_x) == 0 && stat(y, &of_y) == 0 && of_x.st_dev == of_y.st_dev &&
+           of_x.st_ino == of_y.st_ino;
+}
+
 int64_t file_size(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;

@@ -65,6 +65,8 @@ DRV_CHECKED drv_status file_put_in_place(const char *path);
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+// Returns whether both paths lead to the same existing file or folder.
+bool file_is_same(const char *x, const char *y);
 // DRV_E_IO: the user may not search the folder, so that its files seem not to exist.
 DRV_CHECKED drv_status dir_may_enter(const char *path);
 int64_t file_size(const char *path);               // -1: no such file

@@ -1,7 +1,6 @@
 // The model that a run begins with, and what must hold between keys: each rule names the keys,
 // their values and the place that gave them.
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/host_port.h"
@@ -93,12 +92,9 @@ drv_status config_base_model(arena *a, run_config *cfg) {
 
 // Returns whether two paths lead to one folder; each is a folder, or a file in one.
 static bool same_folder(arena *a, const char *x, const char *y) {
-    struct stat sx, sy;
     x = path_folder(a, x);
     y = path_folder(a, y);
-    if (strcmp(x, y) == 0) return true;
-    return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
-           sx.st_ino == sy.st_ino;
+    return strcmp(x, y) == 0 || file_is_same(x, y);
 }
 
 void config_choose_ids(arena *a, run_config *cfg) {

@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "data/get/http_try.h"
 
 // Limits of a question to the hub and of a commit, so that it ends in time: files, and bytes of
 // those that are part of it. MAX_OTHERS: how often it is made again since another one came first.
@@ -47,15 +46,6 @@ static drv_status post(push *self, const char *url, json_t *value, hub_call *cal
     const drv_status status = hub_call_run(&self->o->link, call);
     call->bytes = NULL;
     free(text);
-    return status;
-}
-
-// Ends a call: its answer as JSON, which the caller owns, or why it was refused.
-static drv_status answer(hub_call *call, drv_status status, json_t **out) {
-    if (status == DRV_OK && !hub_call_succeeded(call)) status = hub_call_refused(call);
-    if (status == DRV_OK)
-        status = json_read_bytes(call->url, call->body.p ? call->body.p : "", call->body.n, out);
-    hub_call_free(call);
     return status;
 }
 
@@ -108,7 +98,7 @@ static drv_status read_head(push *self, const char **missing) {
         hub_call_free(&call);
         return status;
     }
-    DRV_TRY(answer(&call, DRV_OK, &info));
+    DRV_TRY(hub_call_answer(&call, DRV_OK, &info));
     const char *sha = json_string_value(json_object_get(info, "sha"));
     if (!is_hex(sha, 40))
         status = drv_fail(DRV_E_DATA, "%s: sha is \"%.80s\", expected a commit of 40 digits",
@@ -245,7 +235,7 @@ static drv_status ask_modes(push *self) {
         json_t *body = json_pack("{s:o}", "files", list);
         hub_call call = {.fd = -1};
         if (status == DRV_OK)
-            status = answer(&call, post(self, url, body, &call), &said);
+            status = hub_call_answer(&call, post(self, url, body, &call), &said);
         else
             json_decref(body);
         for (int k = 0; k < n && status == DRV_OK; k++)
@@ -374,7 +364,7 @@ static drv_status send_commit(push *self, const str *body, int n_before) {
         return DRV_OK;
     }
     const char *url = call.url;
-    DRV_TRY(answer(&call, sent, &said));
+    DRV_TRY(hub_call_answer(&call, sent, &said));
     const drv_status status = take_commit(self, url, said);
     json_decref(said);
     return status;

@@ -33,7 +33,7 @@ typedef struct upload {
 
 typedef struct crowd {
     arena *a;
-    const hub_link *link;
+    const http_link *link;
     const char *repo, *branch;
     CURLM *multi;
     hub_call **queue; // in the order in which they begin
@@ -231,7 +231,7 @@ static void start_some(crowd *all) {
     for (int i = all->first; i < all->n && all->running < all->link->parallel; i++) {
         hub_call *call = all->queue[i];
         const upload *job = call->owner;
-        if (call->state != CALL_WAITS || clock_s() < call->not_before) continue;
+        if (call->state != CALL_WAITS || clock_s() < call->tries.not_before) continue;
         if (job->lost) {
             call->state = CALL_DONE;
             continue;
@@ -299,12 +299,7 @@ static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) 
             .content_type = LFS_TYPE,
             .bytes = text,
             .n_bytes = (int64_t)strlen(text)};
-    drv_status status = hub_call_run(all->link, &call);
-    if (status == DRV_OK && !hub_call_succeeded(&call)) status = hub_call_refused(&call);
-    if (status == DRV_OK)
-        status = json_read_bytes(call.url, call.body.p ? call.body.p : "", call.body.n, out);
-    hub_call_free(&call);
-    return status;
+    return hub_call_answer(&call, hub_call_run(all->link, &call), out);
 }
 
 // Takes over what the answer says of one object. *there: the hub has it.
@@ -400,7 +395,7 @@ static drv_status send_all(crowd *all, const lfs_object *list, int n, lfs_stats 
     return DRV_OK;
 }
 
-drv_status lfs_upload(arena *a, const hub_link *link, const char *repo, const char *branch,
+drv_status lfs_upload(arena *a, const http_link *link, const char *repo, const char *branch,
         const lfs_object *list, int n, lfs_stats *out) {
     crowd all = {.a = a, .link = link, .repo = repo, .branch = branch, .n_files = n};
     *out = (lfs_stats){0};

@@ -13,7 +13,7 @@
 enum { MAX_BYTES = 256 << 20 };
 
 // The name tells the hub, the repository and the object apart.
-static const char *path_of(arena *a, const hub_link *link, const char *repo,
+static const char *path_of(arena *a, const http_link *link, const char *repo,
         const lfs_object *object) {
     const char *folder = path_user_cache(a, "drover/push");
     char sum[HASH_TEXT_BYTES];
@@ -24,7 +24,7 @@ static const char *path_of(arena *a, const hub_link *link, const char *repo,
     return arena_printf(a, "%s/%.32s.jsonl", folder, sum);
 }
 
-void part_journal_read(arena *a, const hub_link *link, const char *repo, const lfs_object *object,
+void part_journal_read(arena *a, const http_link *link, const char *repo, const lfs_object *object,
         part_journal *out, json_t **action, json_t **parts) {
     char *text = NULL;
     size_t left = 0;

@@ -11,6 +11,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "base/file.h"
+
 enum { RAW_BYTES = 1 << 18 };
 // The longest window that the zstd tool writes (--long=31); its memory is that of the text that
 // lies in it.
@@ -34,7 +36,7 @@ static drv_status read_file(byte_stream *s, char *p, size_t n, size_t *got) {
     do
         k = read(s->fd, p, n);
     while (k < 0 && errno == EINTR);
-    if (k < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", s->f->name, strerror(errno));
+    if (k < 0) return file_fail("read", s->f->name);
     s->where += k;
     *got = (size_t)k;
     return DRV_OK;
@@ -74,7 +76,7 @@ static void begin_unpacking(byte_stream *s) {
 drv_status byte_stream_open(const input_file *file, bool as_is, byte_stream **out) {
     const bool standard = strcmp(file->path, "-") == 0;
     const int fd = standard ? dup(0) : open(file->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", file->name, strerror(errno));
+    if (fd < 0) return file_fail("open", file->name);
     byte_stream *s = mem_alloc(sizeof *s);
     *s = (byte_stream){.f = file, .packing = file->packing, .fd = fd, .raw = mem_alloc(RAW_BYTES)};
     const drv_status status = as_is ? DRV_OK : find_packing(s);

@@ -234,8 +234,7 @@ static drv_status add_named(lister *l, const char *input) {
 static drv_status add_input(lister *l, const char *input) {
     if (strcmp(input, "-") == 0) return add_file(l, input, true);
     if (file_exists(input)) return add_named(l, input);
-    if (!strpbrk(input, "*?["))
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
+    if (!strpbrk(input, "*?[")) return file_fail("open", input);
     glob_t g;
     const int code = glob(input, 0, NULL, &g);
     if (code == GLOB_NOMATCH) return drv_fail(DRV_E_IO, "no file matches \"%s\"", input);

@@ -9,11 +9,9 @@
 #include "data/read/byte_stream.h"
 #include "data/read/content.h"
 #include "data/read/array_scan.h"
-#include "data/read/arrow.h"
 #include "data/read/csv_table.h"
 #include "data/read/long_json.h"
 #include "data/read/reader_options.h"
-#include "data/read/record_source.h"
 #include "tok/tokenizer.h"
 
 enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20, MAX_ROW_BYTES = 64 << 20 };
@@ -31,6 +29,7 @@ struct reader {
     input_file *f;
     byte_stream *stream;
     record_source source; // of a format that cuts its records itself
+    record_source first;  // of the first file, opened before its turn
     id_cutter cutter;     // of those that are token ids
     csv_table *table;     // of a CSV or TSV file; its rows
     csv_scan row;
@@ -71,9 +70,8 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
         else if (opts->key || opts->lines)
             in->files[i].kind = INPUT_JSONL;
     }
-    DRV_TRY(reader_check_options(&in->o, in->files, in->n_files));
     *out = in;
-    return DRV_OK;
+    return reader_check_options(&in->o, in->files, in->n_files, &in->first);
 }
 
 static void close_file(reader *in) {
@@ -88,6 +86,7 @@ static void close_file(reader *in) {
 
 void reader_close(reader *in) {
     close_file(in);
+    record_source_close(&in->first);
     str_free(&in->buffer);
     id_cutter_free(&in->cutter);
     long_json_free(&in->text);
@@ -115,9 +114,8 @@ static drv_status fill(reader *in) {
 
 // --- recognising a file by its content
 // Columns are read here and there in a file, so a pipe cannot hold them.
-static drv_status find_columns_file(reader *in, const char *format, const char **path) {
-    const input_file *file = in->f;
-    *path = file->path;
+static drv_status find_columns_file(reader *in, const char *format) {
+    input_file *file = in->f;
     if (in->stream && byte_stream_packing(in->stream) != PACKED_NOT)
         return drv_fail(DRV_E_DATA, "\"%s\": a packed %s file; unpack it first", file->name,
                 format);
@@ -127,20 +125,17 @@ static drv_status find_columns_file(reader *in, const char *format, const char *
             return drv_fail(DRV_E_DATA,
                     "standard input: %s, which cannot be read from a pipe, since it needs random access; give the file's path",
                     format);
-        *path = "/dev/stdin";
+        file->path = "/dev/stdin";
     }
     byte_stream_close(in->stream);
     in->stream = NULL;
     return DRV_OK;
 }
 
-drv_status reader_starts_with_labels(const reader *in, bool *labelled) {
-    record_source source;
-    *labelled = false;
-    if (in->files[0].kind != INPUT_ARROW) return DRV_OK;
-    DRV_TRY(record_source_open(&in->files[0], in->files[0].path, &in->o, &source));
-    *labelled = arrow_has_labels(&source);
-    record_source_close(&source);
+drv_status reader_starts_with_labels(reader *in, bool *labelled) {
+    const bool is_arrow = in->files[0].kind == INPUT_ARROW;
+    if (is_arrow && !in->first.ops) DRV_TRY(record_source_open(&in->files[0], &in->o, &in->first));
+    *labelled = is_arrow && in->first.labels;
     return DRV_OK;
 }
 
@@ -150,12 +145,13 @@ static id_cut cut_of(const id_opts *ids, input_kind kind) {
 
 static drv_status open_source(reader *in) {
     const input_kind kind = in->f->kind;
-    const char *path = in->f->path;
-    if (record_source_seeks(kind))
-        DRV_TRY(find_columns_file(in, record_source_format(kind), &path));
+    if (record_source_seeks(kind)) DRV_TRY(find_columns_file(in, record_source_format(kind)));
     id_cutter_reset(&in->cutter);
     in->cutter.cut = cut_of(&in->o.ids, kind);
-    return record_source_open(in->f, path, &in->o, &in->source);
+    if (in->f != in->files || !in->first.ops) return record_source_open(in->f, &in->o, &in->source);
+    in->source = in->first;
+    in->first = (record_source){0};
+    return DRV_OK;
 }
 
 // Logs the recognised format of a file whose ending is unknown.
@@ -399,9 +395,8 @@ static bool blank(const char *p, size_t n) {
     return true;
 }
 
-static void say_nulls(reader *in) {
-    const json_row_notes *notes = record_source_notes(&in->source);
-    if (!notes || !notes->nulls_cut || in->nulls_said) return;
+static void say_nulls(reader *in, const record *row) {
+    if (!row->nulls_cut || in->nulls_said) return;
     in->nulls_said = true;
     log_info("%s: members of its structs that are null are left out of tools and their calls, where Arrow's schema "
              "gives them to every record; transformers prints them, TRL leaves them out as well",
@@ -429,7 +424,6 @@ static drv_status next_cut(reader *in, str *bytes, record *out, bool *done) {
         cutter->at = 0;
         record row = *out;
         DRV_TRY(record_source_next(&in->source, &cutter->ids, &row, done));
-        say_nulls(in);
         if (!*done && (row.broken || !row.ids || row.labels)) {
             if (cutter->within && !row.broken)
                 return drv_fail(DRV_E_DATA,
@@ -455,7 +449,7 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
     if (in->source.ops && in->cutter.cut.where != CUT_NOT) return next_cut(in, bytes, out, done);
     if (in->source.ops) {
         DRV_TRY(record_source_next(&in->source, bytes, out, done));
-        say_nulls(in);
+        say_nulls(in, out);
         return DRV_OK;
     }
     if (in->broken) {
@@ -532,7 +526,7 @@ const reader_opts *reader_options(const reader *in) {
 int64_t reader_bytes(const reader *in, int64_t *total) {
     *total = in->bytes_total;
     const int64_t within = in->stream       ? byte_stream_where(in->stream)
-                           : in->source.ops ? record_source_where(&in->source)
+                           : in->source.ops ? in->source.ops->where(in->source.state)
                                             : 0;
     return in->bytes_before + within;
 }

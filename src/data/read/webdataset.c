@@ -1,7 +1,5 @@
 // Groups the members of a tar archive into samples (webdataset/webdataset,
 // tariterators.py) and takes the text of each.
-#include "data/read/webdataset.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +9,7 @@
 #include "base/json_cursor.h"
 #include "base/tar_members.h"
 #include "data/read/byte_stream.h"
+#include "data/read/record_source.h"
 
 enum { MAX_MEMBER = 1 << 28 };
 
@@ -191,13 +190,12 @@ static void close_set(void *state) {
     free(set);
 }
 
-drv_status webdataset_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next, .where = where, .close = close_set};
+drv_status webdataset_open(const input_file *file, const reader_opts *opts, record_source *out) {
+    static const record_source_ops ops = {next, where, close_set};
     webdataset *set = mem_alloc(sizeof *set);
-    *set = (webdataset){.file = job->file, .o = job->o};
-    *out = (record_source){&ops, set};
-    DRV_TRY(byte_stream_open(job->file, false, &set->stream));
-    set->tar =
-            tar_members_open(&(tar_input){job->file->name, read_stream, skip_stream, set->stream});
+    *set = (webdataset){.file = file, .o = opts};
+    *out = (record_source){.ops = &ops, .state = set, .ids = IDS_TYPED};
+    DRV_TRY(byte_stream_open(file, false, &set->stream));
+    set->tar = tar_members_open(&(tar_input){file->name, read_stream, skip_stream, set->stream});
     return DRV_OK;
 }

@@ -442,8 +442,8 @@ static drv_status check_inputs(const builder *build) {
     return DRV_OK;
 }
 
-// The files of the set replace those that have their names, but no input, and no .bin that is not
-// of a set: one without its .idx, unless a build that was killed left it.
+// Refuses to replace an input, or a .bin that belongs to no data set because it has no .idx beside
+// it. A .bin that a killed build left has none either, but has that build's journal.
 static drv_status check_outputs(arena *a, const builder *build) {
     static const char *const endings[] = {".bin", ".idx", ".idx.json", ".roles", ".pairs"};
     const char *prefix = build->opts->prefix, *bin = arena_printf(a, "%s.bin", prefix);
@@ -451,11 +451,8 @@ static drv_status check_outputs(arena *a, const builder *build) {
     const input_file *files = reader_files(build->reader, &n);
     for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
         const char *path = arena_printf(a, "%s%s", prefix, endings[k]);
-        struct stat old, input;
-        if (stat(path, &old) != 0) continue;
         for (int i = 0; i < n; i++)
-            if (stat(files[i].path, &input) == 0 && input.st_dev == old.st_dev &&
-                    input.st_ino == old.st_ino)
+            if (file_is_same(files[i].path, path))
                 return drv_fail(DRV_E_USAGE,
                         "--out is \"%s\", whose file \"%s\" is an input, expected another prefix",
                         prefix, path);
@@ -464,7 +461,7 @@ static drv_status check_outputs(arena *a, const builder *build) {
             file_exists(build->journal))
         return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "--out is \"%s\", but \"%s\" is not of a data set, since it has no .idx beside it, expected another prefix, or remove it",
+            "--out is \"%s\", but \"%s\" does not belong to a data set: it has no .idx beside it; choose another prefix, or remove the file",
             prefix, bin);
 }
 

@@ -40,7 +40,7 @@ static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *e
         return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld or more to resume", s->path,
                 (long long)file_size(s->path), (long long)keep);
     if (ftruncate(s->fd, keep) != 0 || lseek(s->fd, keep, SEEK_SET) != keep)
-        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", s->path, strerror(errno));
+        return file_fail("write", s->path);
     return DRV_OK;
 }
 
@@ -88,7 +88,6 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
             .roles.fd = -1,
             .n_tokens = n_tokens,
             .n_documents = n_documents};
-    DRV_TRY(dir_make_parent(prefix));
     drv_status status =
             sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
     if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);

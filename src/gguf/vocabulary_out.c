@@ -1,6 +1,6 @@
 // Converts tokenizer.json and tokenizer_config.json to tokenizer.ggml.*, as llama.cpp's
 // convert_hf_to_gguf.py does. Sentencepiece vocabularies need scores for the order of merges.
-#include "gguf/vocabulary_out.h"
+#include "gguf/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "tok/score_merges.h"
-#include "gguf/vocabulary.h"
+#include "gguf/pre_types.h"
 #include "tok/tokenizer.h"
 
 #define SPACE_MARK "\xE2\x96\x81" // U+2581, which sentencepiece writes for a space
@@ -110,7 +110,7 @@ static drv_status read_vocab(writing *w) {
     json_object_foreach((json_t *)(uintptr_t)vocab, text, id) {
         const size_t n = strlen(text);
         DRV_TRY(set_token(w, json_is_integer(id) ? json_integer_value(id) : -1, text, n,
-                is_byte(w, text, n) ? TOKEN_BYTE : TOKEN_NORMAL));
+                is_byte(w, text, n) ? PIECE_BYTE : PIECE_NORMAL));
     }
     return DRV_OK;
 }
@@ -200,9 +200,9 @@ static drv_status put_added(writing *w) {
     for (int i = 0; i < w->n_added; i++) {
         const tokenizer_added *t = &w->added[i];
         DRV_TRY(set_token(w, t->id, t->text, strlen(t->text),
-                unk && strcmp(unk, t->text) == 0 ? TOKEN_UNKNOWN
-                : t->special                     ? TOKEN_CONTROL
-                                                 : TOKEN_USER_DEFINED));
+                unk && strcmp(unk, t->text) == 0 ? PIECE_UNKNOWN
+                : t->special                     ? PIECE_CONTROL
+                                                 : PIECE_USER_DEFINED));
     }
     put_flags(w);
     tell_flags(w);
@@ -215,7 +215,7 @@ static void fill_up(writing *w) {
         if (w->tokens[id].p) continue;
         const char *text = arena_printf(w->a, "[PAD%lld]", (long long)id);
         w->tokens[id] = (gguf_text){text, strlen(text)};
-        w->types[id] = TOKEN_UNUSED;
+        w->types[id] = PIECE_UNUSED;
     }
 }
 
@@ -293,7 +293,7 @@ static drv_status scores_of_merges(const writing *out, const json_t *merges, flo
     }
     str_free(&whole);
     for (int64_t id = 0; id < out->n; id++)
-        if (!made[id] && out->types[id] == TOKEN_NORMAL) scores[id] = (float)-n_made++;
+        if (!made[id] && out->types[id] == PIECE_NORMAL) scores[id] = (float)-n_made++;
     return status;
 }
 
@@ -306,7 +306,7 @@ static bool same_merges(const writing *w, const json_t *merges, const float *sco
     int64_t n;
     str whole = {0};
     bool same = true;
-    score_merges(w->a, w->tokens, scores, w->n, &list, &n);
+    score_merges(w->a, w->tokens, scores, NULL, w->n, &list, &n);
     token_index_build(w->a, w->tokens, w->n, &index);
     same = (size_t)n == json_array_size(merges);
     for (int64_t i = 0; same && i < n; i++) {

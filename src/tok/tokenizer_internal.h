@@ -173,3 +173,5 @@ void tokenizer_compose(const tokenizer *t, const void *text, size_t n, str *out)
 // Map a byte to its printable stand-in in byte-level vocabularies (GPT-2's table), and back.
 uint32_t byte_char(int byte);
 int char_byte(uint32_t cp); // -1: none
+// Spells n > 0 bytes as byte-level vocabularies do.
+str_view byte_names(arena *a, const char *p, size_t n);

@@ -2,10 +2,12 @@
 #include "harness.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/dtype.h"
 #include "ckpt/model_source.h"
+#include "ckpt/model_writer.h"
 #include "ckpt/tensor_writer.h"
 
 // --- numbers
@@ -141,6 +143,58 @@ static void into_a_folder_in_use(void **state) {
     arena_free(a);
 }
 
+// A link stands for its folder; a folder in a folder of that name is moved file by file; a link to
+// nothing is refused before the work.
+static void into_a_folder_by_a_link(void **state) {
+    arena *a = arena_new("link");
+    const char *dir = temporary_dir(a), *target = path_join(a, dir, "target"),
+               *link = path_join(a, dir, "link"), *nowhere = path_join(a, dir, "nowhere");
+    out_folder o;
+    OK(dir_make(target));
+    assert_int_equal(symlink("target", link), 0);
+    assert_int_equal(symlink("none", nowhere), 0);
+    FAILS(model_write_check(dir, nowhere, true), DRV_E_USAGE, "is a link to nothing");
+    for (int i = 0; i < 2; i++) {
+        OK(model_write_check(dir, link, i > 0));
+        out_folder_name(a, link, &o);
+        OK(out_folder_make(&o));
+        OK(out_folder_put(&o, "below/file", i ? "new" : "old", 3));
+        OK(out_folder_place(&o, i > 0));
+        char *text;
+        size_t n;
+        OK(file_read(a, path_join(a, target, "below/file"), &text, &n));
+        assert_string_equal(text, i ? "new" : "old");
+        assert_false(file_exists(arena_printf(a, "%s.tmp", target)));
+    }
+    arena_free(a);
+}
+
+// Copies a file that memory need not hold, and one in a folder of its own; a folder that cannot be
+// made is a failure.
+static void copies_of_files(void **state) {
+    arena *a = arena_new("copies");
+    const char *dir = temporary_dir(a), *from = path_join(a, dir, "from"),
+               *out = path_join(a, dir, "out");
+    enum { BYTES = (4 << 20) + 5 };
+    char *bytes = mem_alloc(BYTES), *copy;
+    size_t n;
+    out_folder o;
+    for (int i = 0; i < BYTES; i++)
+        bytes[i] = (char)(i / 7);
+    OK(file_write_atomic(from, bytes, BYTES));
+    OK(out_folder_begin(a, out, &o));
+    OK(out_folder_copy(&o, "a/copy", from));
+    assert_int_equal(o.files[0].bytes, BYTES);
+    FAILS(out_folder_copy(&o, "a/copy/below", from), DRV_E_IO, "a/copy");
+    FAILS(out_folder_copy(&o, "b", path_join(a, dir, "none")), DRV_E_IO, "none");
+    OK(file_read(a, path_join(a, o.tmp, "a/copy"), &copy, &n));
+    assert_int_equal(n, BYTES);
+    assert_memory_equal(copy, bytes, BYTES);
+    out_folder_discard(&o);
+    free(bytes);
+    arena_free(a);
+}
+
 // --- what is not read
 static void other_layouts_are_refused(void **state) {
     arena *a = arena_new("refused");
@@ -201,7 +255,8 @@ static void a_file_that_is_shortened(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(halves_round_to_nearest_even),
             cmocka_unit_test(what_a_type_cannot_hold), cmocka_unit_test(shards_and_rows),
-            cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(other_layouts_are_refused),
+            cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(into_a_folder_by_a_link),
+            cmocka_unit_test(copies_of_files), cmocka_unit_test(other_layouts_are_refused),
             cmocka_unit_test(a_run_is_no_model), cmocka_unit_test(a_file_that_is_shortened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

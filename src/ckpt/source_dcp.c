@@ -206,7 +206,8 @@ static const char *newest_of_nemo(arena *a, const char *path) {
 }
 
 static const char *folder_of(arena *a, const char *path) {
-    static const char *const places[] = {"", "weights"}; // NeMo 2 has them in a folder below
+    // NeMo 2 and Accelerate (FSDP) have them in a folder below.
+    static const char *const places[] = {"", "weights", "pytorch_model_fsdp_0"};
     path = rank_files_iteration(a, path); // of Megatron
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *folder = *places[i] ? path_join(a, path, places[i]) : path;

@@ -93,6 +93,7 @@ check "no weight of it is fp32" bash -c "! grep -qa '\"dtype\":\"F32\"' $step/mo
 check "config.json says so" grep -q '"torch_dtype": "bfloat16"' $step/config.json
 check "fp32 weights lie beside it" grep -qa '"master.model.norm.weight":{"dtype":"F32"' $step/optimizer.safetensors
 expect 0 "$step: ok" "$drover" ckpt verify $step
+expect 0 "$step: ok" "$drover" ckpt verify bf16run/checkpoints
 expect 0 "all weights are equal" "$drover" ckpt export bf16run --out published
 check "published is the model file" same $step published
 expect 0 "proved" "$drover" ckpt export bf16run --out exact --dtype f32

@@ -79,16 +79,6 @@ static quant_id own_type(const model_source *s) {
 }
 
 // --- metadata
-static const char *last_part(arena *a, const char *path) {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    size_t begin = n;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    return arena_strndup(a, path + begin, n - begin);
-}
-
 static const char *family_key(const writing *w, const char *name) {
     return arena_printf(w->a, "%s.%s", w->meta->family->gguf, name);
 }
@@ -102,7 +92,7 @@ static void put_shape(writing *out) {
     gguf_put_text(header, "general.architecture", meta->family->gguf);
     gguf_put_text(header, "general.type", "model");
     gguf_put_text(header, "general.name",
-            out->opts->name ? out->opts->name : last_part(out->a, out->source->path));
+            out->opts->name ? out->opts->name : path_folder_name(out->a, out->source->path));
     gguf_put_u32(header, "general.file_type", file_type);
     gguf_put_u32(header, "general.quantization_version", 2);
     const struct {
@@ -338,8 +328,7 @@ static drv_status write_file(writing *w) {
     drv_status status = write_data(w);
     if (status == DRV_OK && fsync(w->fd) != 0) status = file_fail("sync", w->tmp);
     if (close(w->fd) != 0 && status == DRV_OK) status = file_fail("close", w->tmp);
-    if (status == DRV_OK && rename(w->tmp, w->path) != 0)
-        status = file_fail("rename into place", w->path);
+    if (status == DRV_OK) status = file_put_in_place(w->path);
     if (status != DRV_OK) unlink(w->tmp);
     return status;
 }

@@ -229,22 +229,27 @@ static drv_status fill_all(const ckpt_ranks *ranks, const model_source *s, const
     return status;
 }
 
+static drv_status check_expected(const model_source *s, const ckpt_tensor *list, int n) {
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i].entry.name;
+        const source_tensor *from = model_source_find(s, name);
+        if (from)
+            DRV_TRY(check_shape(from, &list[i].entry));
+        else
+            return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"%s", s->path, name,
+                    strcmp(name, "lm_head.weight") == 0
+                            ? "; if it is tied to the embedding, config.json must have tie_word_embeddings: true"
+                            : "");
+    }
+    return DRV_OK;
+}
+
 static drv_status check(const model_source *s, const ckpt_tensor *list, int n,
         bool beside_masters) {
     arena *a = arena_new("expected tensors");
-    drv_status status = refuse_unexpected(a, s, list, n, beside_masters);
-    for (int i = 0; i < n && status == DRV_OK; i++) {
-        const char *name = list[i].entry.name;
-        const source_tensor *from = model_source_find(s, name);
-        status =
-                from ? check_shape(from, &list[i].entry)
-                     : drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"%s", s->path, name,
-                               strcmp(name, "lm_head.weight") == 0
-                                       ? "; if it is tied to the embedding, config.json must have tie_word_embeddings: true"
-                                       : "");
-    }
+    const drv_status status = refuse_unexpected(a, s, list, n, beside_masters);
     arena_free(a);
-    return status;
+    return status == DRV_OK ? check_expected(s, list, n) : status;
 }
 
 drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
@@ -273,4 +278,10 @@ drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *whic
     model_source_close(&s);
     arena_free(a);
     return status;
+}
+
+drv_status ckpt_fill_alone(const model_source *s, const ckpt_tensor *list, int n,
+        const ckpt_sink *sink) {
+    DRV_TRY(check_expected(s, list, n));
+    return fill_all(NULL, s, list, n, sink);
 }

@@ -57,6 +57,11 @@ DRV_CHECKED drv_status model_write_check(const char *source, const char *path, b
 DRV_CHECKED drv_status model_write(arena *a, const model_source *s, const st_entry *list, int n,
         const char *path, const model_write_opts *opts, model_written *out);
 
+// Writes NAME.safetensors with the tensors of `list` in their types, or shards of at most
+// `shard_bytes` (0: SHARD_BYTES) and their index.
+DRV_CHECKED drv_status model_write_tensors(const model_source *s, const char *name,
+        const st_entry *list, int n, int64_t shard_bytes, out_folder *o,
+        const model_write_opts *opts);
 // For writers of other formats: reads rows of a tensor, applies the change and rounds them to
 // `type`; `values` has room for n * cols floats.
 DRV_CHECKED drv_status model_read_as(const model_source *s, const model_change *change,

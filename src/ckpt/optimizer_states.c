@@ -65,11 +65,7 @@ static int n_items(const pickle_value *list) {
 
 static drv_status read_number(optimizer_states *o, torch_file *file, const pickle_value *v,
         double *out) {
-    union {
-        float f32;
-        double f64;
-        int64_t i64;
-    } value = {0};
+    char bytes[8] = {0};
     foreign_block b = {0};
     torch_file *from;
     *out = (double)NAN;
@@ -78,12 +74,9 @@ static drv_status read_number(optimizer_states *o, torch_file *file, const pickl
     if (v->kind != PICKLE_CALL) return DRV_OK;
     DRV_TRY(rank_tensor_of(o->m, file, "step", v, &from, &b.tensor));
     b.file = from;
-    if (b.tensor->elements != 1 || b.tensor->type->bytes > (int)sizeof value) return DRV_OK;
-    DRV_TRY(foreign_read_block(&b, 0, 1, &value));
-    const char *type = b.tensor->type->name;
-    if (strcmp(type, "float32") == 0) *out = (double)value.f32;
-    if (strcmp(type, "float64") == 0) *out = value.f64;
-    if (strcmp(type, "int64") == 0) *out = (double)value.i64;
+    if (b.tensor->elements != 1 || b.tensor->type->bytes > (int)sizeof bytes) return DRV_OK;
+    DRV_TRY(foreign_read_block(&b, 0, 1, bytes));
+    *out = torch_number(b.tensor->type, bytes);
     return DRV_OK;
 }
 

@@ -1,5 +1,6 @@
-// Opens checkpoints of torch.distributed.checkpoint as sources: a folder with .metadata or
-// weights/.metadata. The names of the tensors are those of foreign_names.h.
+// Opens checkpoints of torch.distributed.checkpoint as sources: a folder with .metadata,
+// weights/.metadata (NeMo 2) or pytorch_model_fsdp_0/.metadata (Accelerate). The names of the
+// tensors are those of foreign_names.h.
 #pragma once
 #include "ckpt/foreign_state.h"
 

@@ -19,18 +19,6 @@ static drv_status refuse(const dcp_reading *r, const char *name, const char *wha
 }
 
 // --- numbers
-static double number_at(const torch_type *type, const void *p) {
-    double real;
-    int64_t integer;
-    int32_t small;
-    float f;
-    if (strcmp(type->name, "int64") == 0) return memcpy(&integer, p, 8), (double)integer;
-    if (strcmp(type->name, "int32") == 0) return memcpy(&small, p, 4), (double)small;
-    if (strcmp(type->name, "float64") == 0) return memcpy(&real, p, 8), real;
-    if (strcmp(type->name, "float32") == 0) return memcpy(&f, p, 4), (double)f;
-    return (double)NAN;
-}
-
 // Reads a number that was saved as a tensor of one element or as an object. NaN: it is none.
 static drv_status read_number(dcp_reading *r, const dcp_entry *e, double *out) {
     torch_file *file = NULL;
@@ -48,7 +36,7 @@ static drv_status read_number(dcp_reading *r, const dcp_entry *e, double *out) {
     char bytes[8] = {0};
     if (tensor->elements != 1 || e->type->bytes > (int)sizeof bytes) return DRV_OK;
     DRV_TRY(torch_read(file, tensor, 0, 1, bytes));
-    *out = number_at(e->type, bytes);
+    *out = torch_number(e->type, bytes);
     return DRV_OK;
 }
 
@@ -128,7 +116,7 @@ typedef struct shard_grid {
 
 static bool grid_of(const dcp_entry *e, const dcp_entry *weight, const foreign_name *row, int layer,
         shard_grid *g) {
-    const int first = dcp_row_dim(row, layer), n = first + (dcp_is_vector(row) ? 1 : 2);
+    const int first = dcp_row_dim(row, layer), n = first + (foreign_is_vector(row) ? 1 : 2);
     if (weight->n_dims != n || e->n_dims != n + 1) return false;
     for (int i = 0; i < n; i++)
         if (!e->dim[i] || weight->dim[i] % e->dim[i]) return false;

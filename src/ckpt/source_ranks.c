@@ -33,7 +33,7 @@ static void add_part(rank_joining *j, rank *r, const char *name, torch_file *fil
     if (p.chunk >= j->n_chunks) j->n_chunks = p.chunk + 1;
     p.row = foreign_name_of(j->m->names, p.name, &p.layer);
     p.blocks = ARENA_NEW(j->m->a, foreign_block);
-    *p.blocks = rank_block(file, tensor);
+    *p.blocks = foreign_whole_block(file, tensor);
     p.n_blocks = 1;
     p.rows = p.blocks->rows;
     p.cols = p.blocks->cols;

@@ -51,13 +51,19 @@ void ckpt_print_comparison(const comparison *c) {
     printf("\n");
 }
 
-static void print_result(const char *out, const convert_result *r) {
+// Prints the result of an export or a merge that ended with `status`.
+static drv_status print_result(drv_status status, const char *out, const convert_result *r) {
+    if (status != DRV_OK) {
+        if (r->compared) ckpt_print_comparison(&r->comparison);
+        return status;
+    }
     log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
             str_bytes((double)r->written.bytes), st_type_name(r->written.type), r->written.seconds);
     if (r->compared) ckpt_print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
     generation_print_hint(out);
+    return DRV_OK;
 }
 
 // --- verbs
@@ -128,12 +134,9 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     if (dcp) DRV_TRY(read_names(args, &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));
     if (gguf) return export_gguf(a, args, path, gguf);
-    drv_status status = convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
-    if (status == DRV_OK)
-        print_result(out, &result);
-    else if (result.compared)
-        ckpt_print_comparison(&result.comparison);
-    return status;
+    const drv_status status =
+            convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
+    return print_result(status, out, &result);
 }
 
 static drv_status merge_gguf(arena *a, const cli_args *args, const char *base,
@@ -162,13 +165,9 @@ drv_status ckpt_merge(arena *a, const cli_args *args) {
     DRV_TRY(find_model(a, args->positional[0], &base));
     DRV_TRY(find_model(a, args->positional[1], &adapter_path));
     if (gguf) return merge_gguf(a, args, base, adapter_path, gguf);
-    drv_status status = convert_merge(a, base, adapter_path, out, &opts,
+    const drv_status status = convert_merge(a, base, adapter_path, out, &opts,
             !cli_has(args, "--no-verify"), &result);
-    if (status == DRV_OK)
-        print_result(out, &result);
-    else if (result.compared)
-        ckpt_print_comparison(&result.comparison);
-    return status;
+    return print_result(status, out, &result);
 }
 
 drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {

@@ -52,11 +52,16 @@ static void print_json(json_t *value) {
             json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII));
 }
 
+// Returns the folder of a run's checkpoints: that in its directory, or else the path itself.
+static const char *checkpoints_of(arena *a, const char *path) {
+    const char *dir = path_join(a, path, "checkpoints");
+    return file_is_dir(dir) ? dir : path;
+}
+
 static drv_status run_list(arena *a, const cli_args *args) {
-    const char *run_dir = args->positional[0];
-    char **names, *dir = path_join(a, run_dir, "checkpoints");
+    const char *run_dir = args->positional[0], *dir = checkpoints_of(a, run_dir);
+    char **names;
     int n_steps;
-    if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
     DRV_TRY(ckpt_list(a, dir, &names, &n_steps));
@@ -80,14 +85,9 @@ static drv_status run_list(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-// A run has many checkpoints; the caller must choose one.
-static drv_status refuse_run(arena *a, const char *path) {
-    const char *run = ckpt_run_hint(a, path);
-    return run ? drv_fail(DRV_E_USAGE, "\"%s\" is %s", path, run) : DRV_OK;
-}
-
 static drv_status run_show(arena *a, const cli_args *args) {
-    DRV_TRY(refuse_run(a, args->positional[0]));
+    const char *path = args->positional[0], *run = ckpt_run_hint(a, path);
+    if (run) return drv_fail(DRV_E_USAGE, "\"%s\" is %s", path, run); // which of its checkpoints?
     return ckpt_show(a, args);
 }
 
@@ -126,17 +126,15 @@ static drv_status verify_run(arena *a, const char *dir, bool json) {
     else
         json_decref(all);
     if (!bad) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: %d of %d checkpoint%s not valid", dir, bad, n_steps,
-            n_steps == 1 ? " is"
-            : bad == 1   ? "s is"
-                         : "s are");
+    return drv_fail(DRV_E_DATA, "%s: not valid: %d of %d checkpoint%s", dir, bad, n_steps,
+            str_plural(n_steps));
 }
 
 static drv_status run_verify(arena *a, const cli_args *args) {
     if (args->n_positional == 2) return ckpt_compare(a, args);
-    const char *path = args->positional[0], *dir = path_join(a, path, "checkpoints");
+    const char *path = args->positional[0];
     const bool json = cli_has(args, "--json");
-    if (file_is_dir(dir)) return verify_run(a, dir, json);
+    if (ckpt_run_hint(a, path)) return verify_run(a, checkpoints_of(a, path), json);
     drv_status status = check_whole(a, path);
     if (json)
         print_json(verified_json(path, status == DRV_OK ? NULL : drv_message()));
@@ -151,7 +149,7 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 static const cli_option import_options[] = {
         {"--out", "DIR", "the Hugging Face folder to write"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
-        {"--config", "FILE", "the config.json of a checkpoint that has none"},
+        {"--config", "FILE", "the config.json of the model, if it is not in the folder"},
         KEY_OPTION,
         {"--optimizer", NULL, "also import the optimizer's state, for model.weights: resume"},
         {"--keep-blocks", NULL, "keep the GGUF file in the folder, to tune it in its blocks"},
@@ -163,7 +161,6 @@ static const cli_option import_options[] = {
 
 static const cli_rule import_rules[] = {
         {.option = "--keep-blocks", .excludes = "--dtype --max-shard-size"},
-        {.option = "--key", .excludes = "--config"},
         {.option = "--optimizer", .excludes = "--dtype --key --keep-blocks"},
 };
 

@@ -254,21 +254,23 @@ static void find_problem(arena *a, comparison *c) {
         c->problem = c->problem ? arena_printf(a, "%s; %s", c->problem, c->weight) : c->weight;
 }
 
+bool compare_configs(arena *a, const model *model_a, const model *model_b, comparison *out) {
+    model_config other = model_b->config;
+    other.initializer_range = model_a->config.initializer_range; // for training; GGUF has none
+    const char *difference = model_config_difference(a, &model_a->config, &other);
+    *out = (comparison){.vocab = model_a->config.vocab_size,
+            .type_a = model_main_tensor(model_a)->type_name,
+            .type_b = model_main_tensor(model_b)->type_name};
+    if (difference) out->problem = arena_printf(a, "they are different models: %s", difference);
+    return !difference;
+}
+
 drv_status compare_models(arena *a, const model *model_a, const model *model_b, bool exact_a,
         comparison *out) {
     replay_prompts prompts;
     replay *self;
-    *out = (comparison){.vocab = model_a->config.vocab_size,
-            .type_a = model_main_tensor(model_a)->type_name,
-            .type_b = model_main_tensor(model_b)->type_name};
-    model_config other = model_b->config;
-    other.initializer_range = model_a->config.initializer_range; // for training; GGUF has none
-    const char *difference = model_config_difference(a, &model_a->config, &other);
-    if (difference) {
-        out->problem = arena_printf(a, "they are different models: %s", difference);
-        return DRV_OK;
-    }
-    difference = left_out(model_a);
+    if (!compare_configs(a, model_a, model_b, out)) return DRV_OK;
+    const char *difference = left_out(model_a);
     if (difference) {
         out->problem = arena_printf(a, "the adapter changes %s, which is not a weight of the model",
                 difference);

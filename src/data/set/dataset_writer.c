@@ -19,7 +19,8 @@ typedef struct sink { // a file that grows
     int fd;
     unsigned char *buffer;
     size_t n;
-    int64_t at, on_its_way; // bytes written; of them given to the disk
+    int64_t at,
+            on_its_way; // bytes written, and those of them that the kernel was told to write back
 } sink;
 
 struct dataset_writer {
@@ -155,8 +156,7 @@ static drv_status put_in_place(const sink *s) {
     return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", s->path, strerror(errno));
 }
 
-// The index from the lengths, see docs/formats.md: a file beside them that is renamed when it is
-// whole.
+// Writes the index (docs/formats.md) from the lengths, as a file that is renamed once it is complete.
 static drv_status write_index(dataset_writer *writer, arena *a) {
     const int64_t n_documents = writer->n_documents, entries = n_documents + 1, version = 1;
     unsigned char head[DATASET_HEADER];

@@ -255,12 +255,12 @@ static drv_status look_at_content(reader *in) {
     const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator,
                table = file->kind == INPUT_CSV || file->kind == INPUT_TSV;
     DRV_TRY(fill_front(in, open || table || file->kind == INPUT_JSONL));
-    const char *p = in->buffer.p ? in->buffer.p : "";
-    const content_mark mark = content_mark_of(p, in->buffer.n);
+    const char *front = in->buffer.p ? in->buffer.p : "";
+    const content_mark mark = content_mark_of(front, in->buffer.n);
     if (mark == MARK_UTF8) in->at = 3;
     if (mark == MARK_UTF16) in->broken = "is UTF-16, expected UTF-8";
-    const bool parquet = content_is_parquet(p, in->buffer.n),
-               arrow = content_is_arrow(p, in->buffer.n);
+    const bool parquet = content_is_parquet(front, in->buffer.n),
+               arrow = content_is_arrow(front, in->buffer.n);
     if (!file->guessed && (parquet || arrow)) {
         in->broken =
                 parquet ? "is a Parquet file by its first bytes, expected the extension .parquet"
@@ -272,10 +272,10 @@ static drv_status look_at_content(reader *in) {
         file->kind = INPUT_PARQUET;
     else if (arrow)
         file->kind = INPUT_ARROW;
-    else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))
+    else if (open && content_is_json_lines(front + in->at, in->buffer.n - in->at, in->eof))
         file->kind = INPUT_JSONL;
     in->is_array = (open || file->kind == INPUT_JSONL) &&
-                   content_is_json_array(p + in->at, in->buffer.n - in->at);
+                   content_is_json_array(front + in->at, in->buffer.n - in->at);
     if (in->is_array) file->kind = INPUT_JSONL;
     if (table && file->guessed && !parquet && !arrow) file->kind = kind_of_table(in);
     name_content(in, byte_stream_packing(in->stream));

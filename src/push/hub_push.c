@@ -38,12 +38,7 @@ static drv_status post(push *self, const char *url, json_t *value, hub_call *cal
     char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
     json_decref(value);
     if (!text) return drv_fail(DRV_E_USAGE, "%s: a name or the message is not UTF-8", url);
-    *call = (hub_call){.method = "POST",
-            .url = url,
-            .content_type = "application/json",
-            .bytes = text,
-            .n_bytes = (int64_t)strlen(text),
-            .fd = -1};
+    *call = hub_call_post(url, "application/json", text, strlen(text));
     const drv_status status = hub_call_run(&self->o->link, call);
     call->bytes = NULL;
     free(text);
@@ -120,8 +115,7 @@ static drv_status create_branch(push *self) {
     hub_call call = {.fd = -1};
     drv_status status = post(self, api(self, arena_printf(self->a, "branch/%s", self->branch)),
             json_object(), &call);
-    if (status == DRV_OK && !hub_call_succeeded(&call)) status = hub_call_refused(&call);
-    hub_call_free(&call);
+    status = hub_call_answer(&call, status, NULL);
     if (status == DRV_OK) log_info("created the branch \"%s\"", self->o->branch);
     return status;
 }
@@ -351,21 +345,16 @@ static drv_status send_commit(push *self, const str *body, int n_before) {
     json_t *said = NULL;
     if (self->o->pull_request && !opens) DRV_TRY(branch_of_request(self, &branch));
     // With its parent a commit whose answer was lost is found out by its second try.
-    hub_call call = {.method = "POST",
-            .url = api(self,
-                    arena_printf(self->a, "commit/%s%s", branch, opens ? "?create_pr=1" : "")),
-            .content_type = "application/x-ndjson",
-            .bytes = body->p,
-            .n_bytes = (int64_t)body->n,
-            .fd = -1,
-            .once = opens};
+    const char *url =
+            api(self, arena_printf(self->a, "commit/%s%s", branch, opens ? "?create_pr=1" : ""));
+    hub_call call = hub_call_post(url, "application/x-ndjson", body->p, body->n);
+    call.once = opens;
     const drv_status sent = hub_call_run(&self->o->link, &call);
     if (sent == DRV_OK && (call.code == 409 || call.code == 412) && !self->o->pull_request) {
         self->stale = true;
         hub_call_free(&call);
         return DRV_OK;
     }
-    const char *url = call.url;
     DRV_TRY(hub_call_answer(&call, sent, &said));
     const drv_status status = take_commit(self, url, said);
     json_decref(said);

@@ -153,13 +153,9 @@ static void enqueue(crowd *all, hub_call *call) {
 static void enqueue_last(crowd *all, upload *job, const char *url, json_t *body) {
     const char *text = json_print_in(all->a, body, JSON_COMPACT);
     hub_call_free(&job->last);
-    job->last = (hub_call){.method = "POST",
-            .url = url,
-            .content_type = LFS_TYPE,
-            .bytes = text,
-            .n_bytes = (int64_t)strlen(text),
-            .owner = job,
-            .number = -1};
+    job->last = hub_call_post(url, LFS_TYPE, text, strlen(text));
+    job->last.owner = job;
+    job->last.number = -1;
     enqueue(all, &job->last);
 }
 
@@ -293,12 +289,9 @@ static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) 
             "basic", "multipart", "objects", objects, "hash_algo", "sha256");
     if (all->branch) json_object_set_new(body, "ref", json_pack("{s:s}", "name", all->branch));
     const char *text = json_print_in(all->a, body, JSON_COMPACT);
-    hub_call call = {.method = "POST",
-            .url = arena_printf(all->a, "%s/%s.git/info/lfs/objects/batch", all->link->endpoint,
-                    all->repo),
-            .content_type = LFS_TYPE,
-            .bytes = text,
-            .n_bytes = (int64_t)strlen(text)};
+    hub_call call = hub_call_post(arena_printf(all->a, "%s/%s.git/info/lfs/objects/batch",
+                                          all->link->endpoint, all->repo),
+            LFS_TYPE, text, strlen(text));
     return hub_call_answer(&call, hub_call_run(all->link, &call), out);
 }
 

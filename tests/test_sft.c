@@ -221,6 +221,8 @@ static void broken_records(void **state) {
             {"{}", "unknown form"},
             {"{\"text\": \"x\"}", "expected messages, conversations"},
             {"{\"messages\": []}", "the conversation is empty"},
+            {"{\"messages\": \"[{'role': 'user'}]\"}",
+                    "\"messages\" is a text, expected a list of messages, or JSON of one"},
             {"{\"messages\": [1]}", "message 0 is not an object"},
             {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
                     "message 0: part 0 of its content is of type \"image\", expected text"},

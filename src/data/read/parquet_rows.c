@@ -65,29 +65,23 @@ static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
 }
 
 static drv_status choose_all(parquet_rows *rows, const char *const *fields) {
-    enum { NAMED = 20 };
-    str names = {0};
-    int n_named = 0;
     chosen all = {0};
     const parquet_node *nodes = rows->schema.nodes;
     for (int i = 1; i < rows->schema.n; i += nodes[i].n_nodes) {
-        if (n_named++ < NAMED) str_printf(&names, "%s\"%s\"", names.n ? ", " : "", nodes[i].name);
         if (!is_field(nodes[i].name, fields)) continue;
         all.left_out = NULL;
         choose(rows, i, &all);
         if (all.left_out) say_left_out(rows, all.left_out);
     }
-    drv_status status = DRV_OK;
-    if (!all.text) {
-        str expected = {0};
-        for (int i = 0; fields[i]; i++)
-            str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
-        status = drv_fail(DRV_E_DATA,
-                "%s: no column of text by a name that is known (%s); it has %s%s", rows->file.path,
-                expected.p ? expected.p : "", names.n ? names.p : "none",
-                n_named > NAMED ? ", ..." : "");
-        str_free(&expected);
-    }
+    if (all.text) return DRV_OK;
+    str expected = {0}, names = {0};
+    for (int i = 0; fields[i]; i++)
+        str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
+    parquet_name_columns(&rows->schema, true, &names);
+    const drv_status status =
+            drv_fail(DRV_E_DATA, "%s: no column of text by a name that is known (%s); it has %s",
+                    rows->file.path, expected.p ? expected.p : "", names.n ? names.p : "none");
+    str_free(&expected);
     str_free(&names);
     return status;
 }

@@ -11,6 +11,8 @@ const record_form record_forms[N_RECORD_FORMS] = {
         {{"question"}, {0}, {"answer", "response"}},
 };
 
+static const char *const list_names[] = {"messages", "conversations"};
+
 const char *const sft_record_fields[] = {"messages", "conversations", "prompt", "query",
         "instruction", "question", "input", "context", "output", "response", "completion", "answer",
         "system", "tools", NULL};
@@ -145,6 +147,10 @@ static drv_status add_pair(json_t *messages, const json_t *o) {
         DRV_TRY(record_add_prompt(messages, prompt, names[0], input, names[1]));
         return add_answer(messages, answer, names[2]);
     }
+    for (int i = 0; i < 2; i++)
+        if (json_is_string(json_object_get(o, list_names[i])))
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" is a text, expected a list of messages, or JSON of one", list_names[i]);
     return drv_fail(DRV_E_DATA,
             "unknown form, expected messages, conversations, prompt and response, or instruction and output");
 }
@@ -179,14 +185,13 @@ drv_status record_tools(const json_t *o, json_t **out) {
 }
 
 static drv_status add_all(sft_record *r, const json_t *o) {
-    static const char *const names[] = {"messages", "conversations"};
     if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "no JSON object");
     DRV_TRY(record_tools(o, &r->tools));
     for (int i = 0; i < 2; i++) {
-        json_t *list = read_list(o, names[i]);
+        json_t *list = read_list(o, list_names[i]);
         if (i == 0 && !list) DRV_TRY(record_add_system(r->messages, o));
         if (!list) continue;
-        const drv_status status = record_add_list(r->messages, names[i], list);
+        const drv_status status = record_add_list(r->messages, list_names[i], list);
         json_decref(list);
         return status;
     }

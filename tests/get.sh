@@ -129,7 +129,7 @@ ok "comes with the files of PyTorch" test "$(names models/pickled)" = "./config.
 ok "the one that was cut off is whole" whole models/pickled/pytorch_model-00002-of-00002.bin \
     "good/pickled pytorch_model-00002-of-00002.bin"
 ok "neither of them" no_get hf:good/other
-ok "is refused, naming what there is" says "no weights that are read (.*); it has model.gguf, tf_model.h5, adapter_model.bin$"
+ok "is refused, naming what there is" says "no weights that drover reads (.*); it has model.gguf, tf_model.h5, adapter_model.bin$"
 ok "nothing is written" test ! -e models/other
 ok "no config.json" no_get hf:good/empty
 ok "is refused" says "no config.json"

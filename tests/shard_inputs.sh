@@ -78,7 +78,7 @@ refuses "wide.npy: as uint16 every second token is 0" --input wide.npy
 "$drover" data build --input after.npy --tokenizer tok --out mega 2>out
 refuses "mega.bin: begins with" --input mega.bin
 says "with its .idx it is a data set already"
-refuses "token ids are taken as they are" --input a.bin --append-eod
+refuses "token ids are stored unchanged" --input a.bin --append-eod
 refuses "--token-type is \"float\"" --input a.bin --token-type float
 mkdir only && cp a.bin b.bin only
 refuses "it has 2 .bin: a pattern in quotes names them: 'only/*.bin'" --input only

@@ -77,7 +77,7 @@ static void parquet_rows(void **state) {
     json_decref(got);
     const struct {
         const char *file, *column, *says;
-    } bad[] = {{"numbers.parquet", "text", "it has none at all"},
+    } bad[] = {{"numbers.parquet", "text", "none of its columns is one: "},
             {"nested.parquet", "txt", "it has \"text\", \"page.title\", \"page.body\""},
             {"nested.parquet", "tags", "no string column \"tags\""},
             {"brotli.parquet", "text", "brotli is not supported"}};

@@ -32,7 +32,7 @@ static bool is_on_hub(const char *base) {
     return hub_is_name(base) && !file_is_dir(base);
 }
 
-// A text in a table or a sentence, in which no character has a meaning of Markdown's.
+// Escapes the characters that have a meaning in Markdown.
 static const char *plain(arena *a, const char *text) {
     str out = {0};
     for (const char *p = text; *p; p++) {

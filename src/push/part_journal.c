@@ -12,7 +12,7 @@
 
 enum { MAX_BYTES = 256 << 20 };
 
-// The name tells the hub, the repository and the object apart.
+// The name depends on the hub, the repository and the object.
 static const char *path_of(arena *a, const http_link *link, const char *repo,
         const lfs_object *object) {
     const char *folder = path_user_cache(a, "drover/push");

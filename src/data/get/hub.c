@@ -47,7 +47,7 @@ static drv_status parse_spec(hub *request, const char *spec) {
     request->repo = colon ? arena_strndup(request->a, spec, (size_t)(colon - spec)) : spec;
     request->config = colon ? colon + 1 : NULL;
     const bool parts = slash ? slash > spec && slash[1] && !strchr(slash + 1, '/')
-                             : request->model && *spec; // models of the first days have no ORG
+                             : request->model && *spec; // the oldest models have no ORG
     const bool ok = parts && (!colon || (!request->model && colon > slash + 1 && colon[1])) &&
                     !strpbrk(request->repo, "?#% ") && !strstr(request->repo, "..");
     return ok ? DRV_OK
@@ -307,7 +307,7 @@ static drv_status check_model(const hub *request) {
                 request->repo);
     if (!request->has_safetensors && !request->has_torch)
         return drv_fail(DRV_E_DATA,
-                "hf:%s: no weights that are read (model.safetensors, model-*.safetensors, "
+                "hf:%s: no weights that drover reads (model.safetensors, model-*.safetensors, "
                 "pytorch_model.bin, pytorch_model-*.bin); it has %s",
                 request->repo,
                 request->other_weights.n ? request->other_weights.p : "no weights at all");

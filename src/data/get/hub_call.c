@@ -243,9 +243,19 @@ drv_status hub_call_refused(const hub_call *call) {
     return status;
 }
 
+hub_call hub_call_post(const char *url, const char *content_type, const char *text,
+        size_t n_bytes) {
+    return (hub_call){.method = "POST",
+            .url = url,
+            .content_type = content_type,
+            .bytes = text,
+            .n_bytes = (int64_t)n_bytes,
+            .fd = -1};
+}
+
 drv_status hub_call_answer(hub_call *call, drv_status status, json_t **out) {
     if (status == DRV_OK && !hub_call_succeeded(call)) status = hub_call_refused(call);
-    if (status == DRV_OK)
+    if (status == DRV_OK && out)
         status = json_read_bytes(call->url, call->body.p ? call->body.p : "", call->body.n, out);
     hub_call_free(call);
     return status;

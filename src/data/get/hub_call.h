@@ -50,8 +50,10 @@ bool hub_call_succeeded(const hub_call *call); // 2xx
 void hub_call_free(hub_call *call);
 // Returns the error for an unexpected response: what it means and what can be done about it.
 drv_status hub_call_refused(const hub_call *call);
+// Returns a call that posts a text, which outlives it.
+hub_call hub_call_post(const char *url, const char *content_type, const char *text, size_t n_bytes);
 // Ends a call of which `status` is the result: frees it, and returns its response as JSON, which
-// the caller owns, or why it was refused.
+// the caller owns (`out` NULL: ignores it), or why it was refused.
 DRV_CHECKED drv_status hub_call_answer(hub_call *call, drv_status status, json_t **out);
 // Gets a page of a list. *next: the URL of the next page, "" if there is none.
 DRV_CHECKED drv_status hub_call_list(arena *a, const http_link *link, const char *url, json_t **out,

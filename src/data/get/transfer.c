@@ -119,9 +119,7 @@ static drv_status again(transfer *job, const char *why) {
 
 static drv_status finish(transfer *job) {
     if (fsync(job->fd) != 0) return file_fail("sync", job->part);
-    if (rename(job->part, job->file->path) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", job->part,
-                strerror(errno));
+    if (rename(job->part, job->file->path) != 0) return file_fail("rename into place", job->part);
     job->state = JOB_DONE;
     return DRV_OK;
 }

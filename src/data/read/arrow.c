@@ -5,7 +5,7 @@
 #include "data/read/record_source.h"
 
 enum { NO_LABEL = -100 };   // of a token without a loss, in PyTorch and transformers
-enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a list of nulls or of empty structs has no bytes
+enum { MAX_ROW = 1 << 28 }; // bytes of JSON: lists of nulls or of empty structs take none in a file
 
 // The kind of rows that a file gives. LABELLED_IDS: after the ids a byte for each, which says
 // whether its label is itself, or else -100.
@@ -25,8 +25,8 @@ typedef struct arrow_reader {
     arrow_gives gives;
     int text;              // field of the text
     int ids, labels, mask; // fields of lists; -1: none
-    int64_t row, rows;     // of the batch at hand
-    size_t row_at;         // where the row at hand begins in what it is appended to
+    int64_t row, rows;     // of the current batch
+    size_t row_at;         // offset at which the current row begins in the output
     json_row_notes notes;
 } arrow_reader;
 
@@ -49,8 +49,8 @@ static void say_left_out(const arrow_reader *arrow, const char *column, const ar
             within ? " of \"" : "", within ? column : "", within ? "\"" : "", of->words);
 }
 
-// Marks what is read of a field, which is `column` or lies in it; *text: there is some. False: none
-// of it is read.
+// Marks the fields of the subtree of `field`, which is `column` or lies in it, that are read. Sets
+// *text if one of them has text. Returns whether any is read.
 static bool want_values(arrow_reader *arrow, const char *column, int field, bool *text) {
     const arrow_field *of = &arrow->schema->fields[field];
     if (of->type == ARROW_OTHER) {

@@ -1,5 +1,5 @@
-// Bytes of a file, unpacked by zlib or zstd as they are read. What is read before the caller asks
-// is kept.
+// Reads a file, and decompresses it with zlib or zstd. Keeps the bytes that detecting the
+// compression has read.
 #include "data/read/byte_stream.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static drv_status read_file(byte_stream *s, char *p, size_t n, size_t *got) {
     return DRV_OK;
 }
 
-// A frame that is passed over (RFC 8878, 3.1.2), with which files of pzstd begin.
+// Returns whether it is a skippable frame (RFC 8878, 3.1.2), with which files of pzstd begin.
 static bool is_skippable_frame(const char *p) {
     return (p[0] & 0xF0) == 0x50 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0;
 }
@@ -112,7 +112,7 @@ static drv_status broken(const byte_stream *s, const char *why) {
 static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
     z_stream *z = &s->gzip;
     while (!s->inside && s->ended && s->at < s->n && s->raw[s->at] == 0)
-        s->at++; // zeros after a member fill up its block on a tape; gzip passes them over too
+        s->at++; // zeros after a member pad its block on a tape; gzip ignores them too
     if (s->at == s->n) return DRV_OK;
     z->next_in = (Bytef *)s->raw + s->at;
     z->avail_in = (uInt)(s->n - s->at);

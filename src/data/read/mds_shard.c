@@ -167,7 +167,7 @@ static drv_status odd_sample(const mds_shard *shard, const char *why) {
     return drv_fail(DRV_E_DATA, "%s: sample %u: %s", shard->file->name, shard->next, why);
 }
 
-// Finds the values of the columns in the sample at hand.
+// Finds the value of each column in the current sample.
 static drv_status find_values(mds_shard *shard) {
     size_t head = 0;
     for (int i = 0; i < shard->n_columns; i++)

@@ -11,7 +11,7 @@
 #include "data/read/parquet_pages.h"
 #include "data/read/record_source.h"
 
-enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a few bytes of a page may say that a list is very long
+enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a few bytes of a page can describe a very long list
 
 typedef struct row_leaf {
     parquet_column column;
@@ -23,10 +23,10 @@ typedef struct parquet_rows {
     parquet_file file;
     parquet_schema schema;
     row_leaf *leaves; // [schema.n] by node
-    bool *wanted;     // [schema.n] there is something in it that is read
+    bool *wanted;     // [schema.n] it or a node below it is read
     bool is_text;     // the rows are the text of the one wanted leaf
     int first;        // the first leaf that is read
-    size_t row_at;    // where the row at hand begins in what it is appended to
+    size_t row_at;    // offset at which the current row begins in the output
     json_row_notes notes;
 } parquet_rows;
 
@@ -38,11 +38,11 @@ static bool is_field(const char *name, const char *const *fields) {
 }
 
 typedef struct chosen {
-    const parquet_node *left_out; // a node that is not read, if there is one
-    bool text;                    // there is some
+    const parquet_node *left_out; // a node that is not read; NULL: all are read
+    bool text;                    // one of the nodes has text
 } chosen;
 
-// Marks the nodes below node i that are read.
+// Marks the nodes of the subtree of node i that are read. Returns whether one of them is.
 static bool choose(parquet_rows *rows, int i, chosen *all) {
     const parquet_node *node = &rows->schema.nodes[i];
     if (node->is_map || (node->leaf >= 0 && node->kind == PARQUET_UNREAD)) {
@@ -65,29 +65,23 @@ static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
 }
 
 static drv_status choose_all(parquet_rows *rows, const char *const *fields) {
-    enum { NAMED = 20 };
-    str names = {0};
-    int n_named = 0;
     chosen all = {0};
     const parquet_node *nodes = rows->schema.nodes;
     for (int i = 1; i < rows->schema.n; i += nodes[i].n_nodes) {
-        if (n_named++ < NAMED) str_printf(&names, "%s\"%s\"", names.n ? ", " : "", nodes[i].name);
         if (!is_field(nodes[i].name, fields)) continue;
         all.left_out = NULL;
         choose(rows, i, &all);
         if (all.left_out) say_left_out(rows, all.left_out);
     }
-    drv_status status = DRV_OK;
-    if (!all.text) {
-        str expected = {0};
-        for (int i = 0; fields[i]; i++)
-            str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
-        status = drv_fail(DRV_E_DATA,
-                "%s: no column of text by a name that is known (%s); it has %s%s", rows->file.path,
-                expected.p ? expected.p : "", names.n ? names.p : "none",
-                n_named > NAMED ? ", ..." : "");
-        str_free(&expected);
-    }
+    if (all.text) return DRV_OK;
+    str expected = {0}, names = {0};
+    for (int i = 0; fields[i]; i++)
+        str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
+    parquet_name_columns(&rows->schema, true, &names);
+    const drv_status status =
+            drv_fail(DRV_E_DATA, "%s: no column of text by a name that is known (%s); it has %s",
+                    rows->file.path, expected.p ? expected.p : "", names.n ? names.p : "none");
+    str_free(&expected);
     str_free(&names);
     return status;
 }
@@ -128,7 +122,7 @@ static drv_status disagree(const parquet_rows *rows, int i) {
             rows->file.path, rows->schema.nodes[i].name);
 }
 
-// The slot of leaf i, which must be there and repeat the list of this level.
+// Reads the current entry of leaf i, which must exist and continue the list of this level.
 static drv_status slot_of(const parquet_rows *rows, int i, int repetition, parquet_slot *slot) {
     bool there;
     DRV_TRY(parquet_pages_peek(rows->leaves[i].pages, slot, &there));
@@ -142,7 +136,7 @@ static int first_leaf(const parquet_rows *rows, int i) {
     return i;
 }
 
-// Passes over a missing value, which has one slot in each leaf.
+// Skips a missing value, which has one entry in each leaf.
 static drv_status pass_missing(parquet_rows *rows, int i, int repetition) {
     parquet_slot slot;
     const parquet_node *node = &rows->schema.nodes[i];
@@ -180,7 +174,7 @@ static void add_scalar(const parquet_node *node, const byte_array *value, str *o
 
 static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out);
 
-// The children of a group as an object.
+// Appends the children of a group as an object.
 static drv_status add_members(parquet_rows *rows, int i, int repetition, str *out) {
     const parquet_node *nodes = rows->schema.nodes;
     json_members members;
@@ -195,8 +189,8 @@ static drv_status add_members(parquet_rows *rows, int i, int repetition, str *ou
     return DRV_OK;
 }
 
-// One element of the list that the repeated node i is: i itself, or its only child where i stands
-// for nothing else (LogicalTypes.md, "Backward-compatibility rules").
+// Appends one element of the list that the repeated node i is. The element is node i itself, or its
+// only child if i is just the wrapper of a list (LogicalTypes.md, "Backward-compatibility rules").
 static drv_status add_element(parquet_rows *rows, int i, int repetition, str *out) {
     const parquet_node *node = &rows->schema.nodes[i], *list = &rows->schema.nodes[node->parent];
     parquet_slot slot;
@@ -241,7 +235,8 @@ static drv_status add_list(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
-// The value of node i; its first slots repeat the list of the level `repetition` (0: a new row).
+// Appends the value of node i, whose first entries continue the list of level `repetition` (0: they
+// begin a row).
 static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) {
     const parquet_node *node = &rows->schema.nodes[i];
     parquet_slot slot;
@@ -260,7 +255,7 @@ static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
-// The value of the text's column in the row at hand.
+// Appends the text of the current row.
 static void add_text(parquet_rows *rows, int leaf, const parquet_slot *slot, str *out, record *to) {
     if (slot->present)
         str_add(out, slot->value.p, slot->value.n);

@@ -1,4 +1,4 @@
-// Headers of .bin and .npy files, and the ids behind them.
+// Reads the headers of .bin and .npy files and the ids after them.
 //
 // .bin: 256 int32, of which the first three are magic, version and count; then the ids
 // (karpathy/llm.c dev/data/data_common.py, KellerJordan/modded-nanogpt, fineweb.py).
@@ -90,7 +90,7 @@ static int shown(const char *value) {
     return n < 60 ? (int)n : 60;
 }
 
-// The text behind a key of the Python dict that describes the array; NULL: there is none.
+// Returns the value of a key in the Python dict that describes the array; NULL: no such key.
 static const char *value_of(const char *header, const char *key) {
     const char *p = strstr(header, key);
     if (!p) return NULL;
@@ -164,7 +164,7 @@ static drv_status check_length(const token_shard *shard) {
     return DRV_OK;
 }
 
-// uint32 ids below 65536, read as uint16: every second one is 0.
+// Refuses uint32 ids that would be read as uint16: if they are below 65536, every second one is 0.
 static drv_status look_for_uint32(const token_shard *shard, size_t n_bytes) {
     enum { LEAST = 16, MOST = 4096 };
     const size_t n = n_bytes / 4 < MOST ? n_bytes / 4 : MOST;

@@ -22,7 +22,7 @@ typedef struct webdataset {
     tar_members *tar;
     tar_member member; // the first one of the next sample
     bool has_member, ended;
-    str key;   // of the sample at hand
+    str key;   // of the current sample
     str value; // of its best member so far
     str packed;
     member_rank rank;
@@ -67,7 +67,7 @@ static member_rank rank_of(const webdataset *set, const char *ending, bool *is_j
     return set->o->is_key_given ? RANK_SECOND : RANK_FIRST;
 }
 
-// Unpacks members of gzip, one behind the other. Returns why it cannot, else NULL.
+// Decompresses a sequence of gzip members. Returns what is wrong, else NULL.
 static const char *unpack(const str *packed, str *out) {
     enum { STEP = 1 << 18 };
     z_stream z = {.next_in = (Bytef *)packed->p, .avail_in = (uInt)packed->n};
@@ -135,7 +135,7 @@ static drv_status read_sample(webdataset *set, bool *done) {
     }
 }
 
-// An array of integers as ids. Returns why it is none, else NULL.
+// Appends a JSON array of integers as ids. Returns what is wrong, else NULL.
 static const char *add_ids(const str *json, str *out) {
     json_cursor c = {.p = json->p, .end = json->p + json->n};
     const size_t before = out->n;

@@ -1,5 +1,5 @@
-// Are all tokens of a data set in a vocabulary? At once where PREFIX.idx.json knows the largest id,
-// else by reading the tokens once from front to back, on a background thread.
+// Checks the largest id of a data set against a vocabulary. It is known from PREFIX.idx.json, or
+// else found by reading all tokens on a background thread.
 #include "data/set/vocab_check.h"
 
 #include <fcntl.h>

@@ -11,6 +11,8 @@ const record_form record_forms[N_RECORD_FORMS] = {
         {{"question"}, {0}, {"answer", "response"}},
 };
 
+static const char *const list_names[] = {"messages", "conversations"};
+
 const char *const sft_record_fields[] = {"messages", "conversations", "prompt", "query",
         "instruction", "question", "input", "context", "output", "response", "completion", "answer",
         "system", "tools", NULL};
@@ -145,6 +147,10 @@ static drv_status add_pair(json_t *messages, const json_t *o) {
         DRV_TRY(record_add_prompt(messages, prompt, names[0], input, names[1]));
         return add_answer(messages, answer, names[2]);
     }
+    for (int i = 0; i < 2; i++)
+        if (json_is_string(json_object_get(o, list_names[i])))
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" is a text, expected a list of messages, or JSON of one", list_names[i]);
     return drv_fail(DRV_E_DATA,
             "unknown form, expected messages, conversations, prompt and response, or instruction and output");
 }
@@ -158,29 +164,39 @@ drv_status record_add_system(json_t *messages, const json_t *o) {
     return DRV_OK;
 }
 
+// Returns the list in the field `name`, which the caller owns. It may be given as JSON in a text,
+// since tables such as CSV have no lists. NULL: the field is not a list.
+static json_t *read_list(const json_t *o, const char *name) {
+    json_t *field = json_object_get(o, name), *list = NULL;
+    if (json_is_array(field)) return json_incref(field);
+    if (json_is_string(field) &&
+            json_parse(json_string_value(field), json_string_length(field), &list) == DRV_OK &&
+            json_is_array(list))
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 drv_status record_tools(const json_t *o, json_t **out) {
-    json_t *tools = json_object_get(o, "tools");
+    const json_t *tools = json_object_get(o, "tools");
     if (!tools || json_is_null(tools)) return DRV_OK;
-    if (!json_is_string(tools))
-        *out = json_incref(tools);
-    else if (json_parse(json_string_value(tools), json_string_length(tools), out) != DRV_OK)
-        *out = NULL;
-    if (!json_is_array(*out)) return drv_fail(DRV_E_DATA, "\"tools\" is not a list");
-    return DRV_OK;
+    *out = read_list(o, "tools");
+    return *out ? DRV_OK : drv_fail(DRV_E_DATA, "\"tools\" is not a list");
 }
 
 static drv_status add_all(sft_record *r, const json_t *o) {
-    const json_t *messages = json_object_get(o, "messages"),
-                 *turns = json_object_get(o, "conversations");
     if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "no JSON object");
     DRV_TRY(record_tools(o, &r->tools));
-    if (json_is_array(messages)) return record_add_list(r->messages, "messages", messages);
-    DRV_TRY(record_add_system(r->messages, o));
-    if (!json_is_array(turns)) {
-        r->parted = true;
-        return add_pair(r->messages, o);
+    for (int i = 0; i < 2; i++) {
+        json_t *list = read_list(o, list_names[i]);
+        if (i == 0 && !list) DRV_TRY(record_add_system(r->messages, o));
+        if (!list) continue;
+        const drv_status status = record_add_list(r->messages, list_names[i], list);
+        json_decref(list);
+        return status;
     }
-    return record_add_list(r->messages, "conversations", turns);
+    r->parted = true;
+    return add_pair(r->messages, o);
 }
 
 drv_status sft_record_read(const char *line, size_t n, sft_record *out) {

@@ -37,8 +37,7 @@ static drv_status derive_min_lr(translation *self) {
     double peak = 0;
     if (lr && !str_to_f64(lr, &peak)) peak = 0;
     if (kwargs && kwargs->kind == VALUE_TEXT) {
-        DRV_TRY_CTX(yaml_read_value(self->a, kwargs->path, kwargs->where, kwargs->text, &map), "%s",
-                kwargs->where);
+        DRV_TRY(yaml_read_value(self->a, kwargs->path, kwargs->where, kwargs->text, &map));
         map.where = kwargs->where;
         kwargs = ARENA_NEW(self->a, value);
         *(value *)(uintptr_t)kwargs = map;

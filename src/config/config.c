@@ -242,6 +242,18 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
     return finish(&l, status, path && strcmp(path, "-") == 0 ? NULL : path, out);
 }
 
+drv_status config_check_sets(arena *a, const char *const *sets, int n_sets) {
+    loader l = new_loader(a);
+    drv_status status = read_sources(&l, NULL, sets, n_sets);
+    if (status == DRV_OK) status = unknown_keys_refuse(a, &l.unknown);
+    free(l.unknown.list);
+    for (int i = 0; i < n_sets && status == DRV_OK; i++)
+        if (key_find(arena_strndup(a, sets[i], strcspn(sets[i], "="))) < 0)
+            status = drv_fail(DRV_E_USAGE,
+                    "--set %s: expected one of the keys that drover config prints", sets[i]);
+    return status;
+}
+
 drv_status config_load_text(arena *a, const char *name, const char *text, size_t n_bytes,
         run_config *out) {
     loader l = new_loader(a);

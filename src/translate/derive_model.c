@@ -214,10 +214,13 @@ static void derive_precision(translation *self) {
     if (half)
         report_printf(self, CHANGES, bf16, "is %s; training.precision is bf16 or fp32",
                 value_shown(self->a, bf16));
+    else if (bf16 && (says_true(bf16) || says(bf16, "bf16") || says(bf16, "full")))
+        set_types(self, bf16, &mixed, says(bf16, "auto") ? "which the device has" : NULL);
+    else if (bf16 && (says(bf16, "false") || says(bf16, "no") || says(bf16, "0")))
+        set_types(self, bf16, &fp32, NULL);
     else if (bf16)
-        set_types(self, bf16,
-                says_true(bf16) || says(bf16, "bf16") || says(bf16, "full") ? &mixed : &fp32,
-                says(bf16, "auto") ? "which the device has" : NULL);
+        report_printf(self, REFUSED, bf16, "is %s, expected true or false",
+                value_shown(self->a, bf16));
 }
 
 // --- LoRA

@@ -211,7 +211,7 @@ expect 2 "UBS is set in the list in line 9 of ./common.sh, which is not run" $ne
 
 # --- keys of other keys' kind, and the defaults of a program
 printf 'exp_manager:\n  ema: {enable: False, decay: 0.99}\nmodel: {flash_attention: False}\n' >off.txt
-expect 2 '"training.steps" is not said, and has no default there; give --set training.steps=N' "$drover" config --from nxdt off.txt --set model.preset=tiny
+expect 2 '"training.steps" is not given, and has no default there; give --set training.steps=N' "$drover" config --from nxdt off.txt --set model.preset=tiny
 says "optimizer.lr (--from nxdt)" "data.sequence_length (--from nxdt)"
 least="--set model.preset=tiny --set training.steps=9 --set optimizer.lr=1e-4 --set training.global_batch_size=8 --set data.sequence_length=64"
 expect 0 "seed: 1234 " "$drover" config --from nxdt off.txt $least
@@ -476,7 +476,7 @@ expect 2 "--accept rl" "$drover" config --from axolotl dpo.txt --set model.prese
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
 says "beta: 0.2" "data build --preference"
 { cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
-expect 2 '"fsdp_config" is a section; what it shards is parallel.zero' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
+expect 2 '"fsdp_config" is a section; sharding is parallel.zero here' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: orpo" >>axolotl.txt
 expect 2 '"rl" is "orpo", which is not supported' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 

@@ -47,7 +47,7 @@ static drv_status derive_shape(translation *self) {
         if (v && !says(v, "-1"))
             translation_set(self, keys[i], value_yaml(self->a, v, false), v, NULL);
         else if (v)
-            report_add(self, NO_EFFECT, v, "config.json says it");
+            report_add(self, NO_EFFECT, v, "config.json gives it");
     }
     if (from) {
         if (other)
@@ -142,7 +142,7 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         if (rest[i])
             report_add(self, manual ? TRANSLATED : NO_EFFECT, rest[i],
-                    manual ? "types of weights, moments and sums" : "precision.type says it");
+                    manual ? "types of weights, moments and sums" : "precision.type decides it");
 }
 
 // Axolotl's optimizers: all implementations of AdamW, and Muon, whose steps it scales as drover

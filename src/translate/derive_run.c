@@ -289,7 +289,8 @@ drv_status derive_run(translation *self) {
     const value *drops = fact_take(self, "drop_last");
     if (drops) {
         self->drops_last = says_true(drops);
-        report_add(self, NO_EFFECT, drops, "batches are whole; it says how many an epoch has");
+        report_add(self, NO_EFFECT, drops,
+                "batches are always whole; it only affects their number in an epoch");
     }
     DRV_TRY(derive_ranks(self));
     DRV_TRY(derive_batch(self));

@@ -197,7 +197,7 @@ drv_status derive_schedule(translation *self) {
         if (none) translation_set(self, "schedule.warmup_steps", "0", name, NULL);
         if (strcmp(known->warmup, "nemo") == 0 && !fact_has_value(self, "warmup_steps"))
             translation_set(self, "schedule.warmup_steps", "0", name,
-                    "it has none unless it is said");
+                    "it has none unless one is given");
     } else if (name) {
         report_printf(self, CHANGES, name, "is %s; the rate would follow schedule.type's cosine",
                 value_shown(self->a, name));

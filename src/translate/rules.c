@@ -123,7 +123,7 @@ void report_printf(translation *self, outcome what, const value *v, const char *
 void report_unsaid(translation *self, const char *ours) {
     const char *where = arena_printf(self->a, "--from %s", self->opts->kind);
     const value v = {.kind = VALUE_TEXT, .path = ours, .where = where};
-    report_printf(self, REFUSED, &v, "is not said, and has no default there; give --set %s=N",
+    report_printf(self, REFUSED, &v, "is not given, and has no default there; give --set %s=N",
             ours);
 }
 

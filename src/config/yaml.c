@@ -163,7 +163,7 @@ static drv_status read_text(arena *a, const char *file, const char *text, size_t
     if (!yaml_parser_load(&parser, &doc)) {
         status = not_yaml(&parser, file, out, text, n_bytes);
     } else {
-        yaml_walk walk = {a, file, out->where, &doc, 0};
+        yaml_walk walk = {.a = a, .file = file, .given = out->where, .doc = &doc};
         if (yaml_document_get_root_node(&doc)) status = read_node(&walk, 1, 0, out);
         yaml_document_delete(&doc);
         if (status == DRV_OK && !yaml_parser_load(&parser, &next)) {

@@ -258,6 +258,7 @@ expect 0 "recompute: none " $args -- trl sft --max_steps 5 --no-gradient-checkpo
 says "precision: fp32 "
 expect 2 '"no_foo" is not a key of args' $args -- trl sft --max_steps 5 --no_foo
 expect 2 '"train_iters" is not a key of args that drover knows; here it is "training.steps"' $args --set training.steps=5 -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
+expect 2 "training.steps=N; 1 key is refused, listed above" $args -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
 for wrong in bf16 packing use_mix_precision; do
     expect 2 "\"$wrong\" is \"maybe\", expected true or false" $args -- python sft.py --max_steps 5 --$wrong maybe
 done

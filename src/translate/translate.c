@@ -256,6 +256,17 @@ static drv_status run(translation *self, const kind *k) {
     return DRV_OK;
 }
 
+// Adds to a message how many keys are refused, which may be why something else is missing.
+static drv_status add_refused(const translation *self, drv_status status) {
+    int n = 0;
+    for (int i = 0; i < self->n_lines; i++)
+        n += self->lines[i].outcome == REFUSED;
+    if (status != DRV_E_USAGE || n == 0) return status;
+    const char *message = arena_strdup(self->a, drv_message());
+    return drv_fail(status, "%s; %d key%s refused, listed above", message, n,
+            n > 1 ? "s are" : " is");
+}
+
 drv_status translate(arena *a, const translate_opts *opts, str *config, str *report) {
     const kind *k = NULL;
     DRV_TRY(find_kind(opts->kind, &k));
@@ -267,7 +278,7 @@ drv_status translate(arena *a, const translate_opts *opts, str *config, str *rep
             .kinds = k->kinds,
             .program = "",
             .left = budget_begin()};
-    drv_status status = run(&self, k);
+    drv_status status = add_refused(&self, run(&self, k));
     translation_report(&self, report);
     if (status == DRV_OK) status = translation_judge(&self);
     if (status == DRV_OK) translation_print(&self, config);

@@ -101,6 +101,13 @@ command="bench data without a folder for temporary files"
 TMPDIR=$dir/nothing "$drover" bench data --tokenizer tok --input text.txt >good 2>err
 expect ": No such file or directory" 1
 
+# So is standard input.
+for verb in "config -" "tokenizer decode --tokenizer tok"; do
+    command="drover $verb without standard input"
+    "$drover" $verb >good 2>err <&-
+    expect "standard input" 1
+done
+
 # JSON stays valid where the name of a file has bytes that are not UTF-8, or a quote.
 for odd in $'odd\344' 'od"d'; do
     cp -r run "$odd"

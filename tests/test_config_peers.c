@@ -24,12 +24,6 @@ static void other_trainers_keys_are_answered(void **state) {
             {"training: {per_device_train_batchsize: 1}", "\"training.micro_batch_size\""},
             {"seqlen: 1", "here it is \"data.sequence_length\""},
             {"gbs: 1", "here it is \"training.global_batch_size\""},
-            {"plot_loss: true", "drover plot RUN_DIR"}, {"template: llama3", "--template"},
-            {"max_samples: 9", "build it of those records alone"},
-            {"quantization_bit: 4", "\"model.base_dtype\""},
-            {"use_muon: true", "\"optimizer.type\""},
-            {"pure_bf16: true", "\"optimizer.master_dtype\""},
-            {"neat_packing: true", "\"data.pack\""},
             {"bf-16: 1", "here it is \"training.precision\""},
             {"model: {num_layer: 1}", "here it is \"model.num_hidden_layers\""},
             {"optimizer: {lr_: 1}", "did you mean \"optimizer.lr\"?"},
@@ -78,6 +72,20 @@ static void other_trainers_keys_are_answered(void **state) {
             {"logging_steps: 5", "\"training.log_every\""},
             {"eval_steps: 5", "\"training.eval_every\""}, {"output_dir: x", "\"run_dir\""},
             {"model_name_or_path: x", "\"model.from\""}, {"report_to: x", "metrics.jsonl"}};
+    refuse_answered(cases, sizeof cases / sizeof *cases);
+}
+
+static void keys_of_litgpt_and_llama_factory_are_answered(void **state) {
+    static const answered cases[] = {{"plot_loss: true", "drover plot RUN_DIR"},
+            {"template: llama3", "--template"},
+            {"max_samples: 9", "build it of those records alone"},
+            {"quantization_bit: 4", "\"model.base_dtype\""},
+            {"use_muon: true", "\"optimizer.type\""},
+            {"pure_bf16: true", "\"optimizer.master_dtype\""},
+            {"neat_packing: true", "\"data.pack\""},
+            {"eval: {max_iters: 9}", "\"training.eval_batches\""},
+            {"eval: {interval: 9}", "\"training.eval_every\""},
+            {"initial_checkpoint_dir: x", "\"model.from\""}};
     refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 
@@ -147,6 +155,7 @@ static void every_option_of_a_trainer_is_in_the_list(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(other_trainers_keys_are_answered),
+            cmocka_unit_test(keys_of_litgpt_and_llama_factory_are_answered),
             cmocka_unit_test(units_of_samples_and_tokens_are_answered),
             cmocka_unit_test(other_trainers_sections_are_answered),
             cmocka_unit_test(all_unknown_keys_are_answered_at_once),

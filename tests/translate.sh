@@ -211,7 +211,7 @@ expect 2 "UBS is set in the list in line 9 of ./common.sh, which is not run" $ne
 
 # --- keys of other keys' kind, and the defaults of a program
 printf 'exp_manager:\n  ema: {enable: False, decay: 0.99}\nmodel: {flash_attention: False}\n' >off.txt
-expect 2 '"training.steps" is not said, and has no default there; give --set training.steps=N' "$drover" config --from nxdt off.txt --set model.preset=tiny
+expect 2 '"training.steps" is not given, and has no default there; give --set training.steps=N' "$drover" config --from nxdt off.txt --set model.preset=tiny
 says "optimizer.lr (--from nxdt)" "data.sequence_length (--from nxdt)"
 least="--set model.preset=tiny --set training.steps=9 --set optimizer.lr=1e-4 --set training.global_batch_size=8 --set data.sequence_length=64"
 expect 0 "seed: 1234 " "$drover" config --from nxdt off.txt $least
@@ -254,6 +254,19 @@ expect 2 '"num_train_epochs" is "3", and how many steps that is depends on the d
 expect 2 "1 ranks are fewer than tensor x pipeline x context = 8; give --ranks N" $args -- python3 ray_train_llama2.py
 expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python3 train.py --model_name_or_path some/llama --max_steps 5
 expect 2 '"foo" is not a key of args' $args -- python train.py --max_steps 5 --foo 1
+expect 0 "recompute: none " $args -- trl sft --max_steps 5 --no-gradient-checkpointing --no_bf16 --no_remove_unused_columns
+says "precision: fp32 "
+expect 2 '"no_foo" is not a key of args' $args -- trl sft --max_steps 5 --no_foo
+expect 2 '"train_iters" is not a key of args that drover knows; here it is "training.steps"' $args --set training.steps=5 -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
+expect 2 "training.steps=N; 1 key is refused, listed above" $args -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
+for wrong in bf16 packing use_mix_precision; do
+    expect 2 "\"$wrong\" is \"maybe\", expected true or false" $args -- python sft.py --max_steps 5 --$wrong maybe
+done
+expect 2 "--ranks is 7, expected a multiple of tensor x pipeline x context = 2" $args --ranks 7 -- torchrun sft.py --max_steps 5 --tp_size 2
+expect 2 "command line lr_scheduler_kwargs={a: not YAML" $args -- python sft.py --max_steps 5 --lr_scheduler_kwargs '{a'
+expect 2 'did you mean "optimizer.lr"' $args --set optimizer.lrr=1 -- python sft.py --max_steps 5
+expect 2 '--set "training.steps": expected KEY=VALUE' $args --set training.steps -- python sft.py --max_steps 5
+expect 2 "--set optimizer={lr: 1}: expected one of the keys" $args --set "optimizer={lr: 1}" -- python sft.py --max_steps 5
 expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
 expect 2 "\"ls\": no command that trains, expected a program" $args -- ls -l
 expect 2 "drover config --from axolotl FILE translates its YAML" $args -- accelerate launch -m axolotl.cli.train x.yml
@@ -464,7 +477,7 @@ expect 2 "--accept rl" "$drover" config --from axolotl dpo.txt --set model.prese
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
 says "beta: 0.2" "data build --preference"
 { cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
-expect 2 '"fsdp_config" is a section; what it shards is parallel.zero' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
+expect 2 '"fsdp_config" is a section; sharding is parallel.zero here' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: orpo" >>axolotl.txt
 expect 2 '"rl" is "orpo", which is not supported' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 

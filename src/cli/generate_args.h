@@ -1,4 +1,4 @@
-// What generate and chat share: options of the model and of the sampling, and the output of text.
+// Serves generate and chat: options of the model and of the sampling, and the output of text.
 #pragma once
 #include "base/json.h"
 #include "cli/cli.h"

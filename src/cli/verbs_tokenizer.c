@@ -156,7 +156,9 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
     DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
-    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
+    const bool is_stdin = strcmp(input, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(input, "rb");
+    if (is_stdin) input = "standard input";
     drv_status status = f ? decode_all(t, args, f, input)
                           : drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
     if (f && f != stdin) fclose(f);

@@ -2,10 +2,12 @@
 // what is not a key, then apply defaults and values in the order of the tables.
 #include "config/config.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "config/config_internal.h"
@@ -179,7 +181,7 @@ static drv_status apply(arena *a, run_config *cfg) {
     return config_check(a, cfg);
 }
 
-// Who gives a folder probably means a run directory, which holds the run's config.
+// Refuses a folder, which is probably a run directory and holds the run's config.
 static drv_status refuse_folder(arena *a, const char *path) {
     const char *kept = path_join(a, path, "config.yaml");
     return drv_fail(DRV_E_USAGE, "\"%s\" is a folder, expected a config, a file in YAML%s%s", path,
@@ -194,6 +196,9 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
             size_t n;
             const bool is_stdin = strcmp(path, "-") == 0;
             if (file_is_dir(path)) return refuse_folder(l->a, path);
+            // One that is closed would be read as empty by its name.
+            if (is_stdin && read(STDIN_FILENO, NULL, 0) < 0)
+                return drv_fail(DRV_E_IO, "could not read standard input: %s", strerror(errno));
             DRV_TRY(file_read_any(l->a, is_stdin ? "/dev/stdin" : path, &text, &n));
             DRV_TRY(yaml_read(l->a, is_stdin ? "standard input" : path, text, n, v));
         } else {
@@ -235,6 +240,18 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
     loader l = new_loader(a);
     const drv_status status = read_sources(&l, path, sets, n_sets);
     return finish(&l, status, path && strcmp(path, "-") == 0 ? NULL : path, out);
+}
+
+drv_status config_check_sets(arena *a, const char *const *sets, int n_sets) {
+    loader l = new_loader(a);
+    drv_status status = read_sources(&l, NULL, sets, n_sets);
+    if (status == DRV_OK) status = unknown_keys_refuse(a, &l.unknown);
+    free(l.unknown.list);
+    for (int i = 0; i < n_sets && status == DRV_OK; i++)
+        if (key_find(arena_strndup(a, sets[i], strcspn(sets[i], "="))) < 0)
+            status = drv_fail(DRV_E_USAGE,
+                    "--set %s: expected one of the keys that drover config prints", sets[i]);
+    return status;
 }
 
 drv_status config_load_text(arena *a, const char *name, const char *text, size_t n_bytes,

@@ -74,9 +74,9 @@ const foreign_key foreign_args[] = {
                 "torch_compile_mode torch_empty_cache_steps padding_free use_cache low_cpu_mem_usage hooks* dump_only_* "
                 "enable_activation_dumps enable_grad_dumps enable_tb_logging_* target_layers master_print_model_layers "
                 "use_liger_kernel liger_kernel liger_kernel_config ddp_* ignore_bias_buffers local_rank cpu use_cpu no_cuda",
-                "it says how or where the same is computed"),
+                "it changes how or where the result is computed, not the result"),
         CHANGES(A, "deepspeed fsdp fsdp_config parallelism_config accelerator_config",
-                "what it shards is parallel.zero here, and what its file says beside that is not read"),
+                "sharding is parallel.zero here, and the rest of its settings is not read"),
         ONLY(A, "auto_find_batch_size", "false",
                 "drover plan says which micro-batch fits the memory, before the run"),
         // model
@@ -91,7 +91,7 @@ const foreign_key foreign_args[] = {
         CHANGES(A, "load_in_4bit load_in_8bit",
                 "model.base_dtype q4_k and q8_0 hold a frozen model in blocks of ggml, not NF4"),
         NONE(A, "bnb_4bit_quant_type bnb_4bit_quant_storage use_bnb_nested_quant",
-                "load_in_4bit says whether it is used"),
+                "load_in_4bit decides whether it is used"),
         CHANGES(A, "model_init_kwargs", "it is not read: give the options in it by themselves"),
         NONE(A, "router_aux_loss_coef", "drover trains dense models"),
         ONLY(A, "eos_token pad_token", "null", "the special tokens are those of the tokenizer"),
@@ -127,7 +127,7 @@ const foreign_key foreign_args[] = {
         FACT(A, "dataloader_drop_last", "training.steps", "drop_last"),
         FACT(A, "packing", "data.pack", "packing"),
         FACT(A, "packing_strategy", "data.pack", "packing_strategy"),
-        ONLY(A, "train_sampling_strategy", "random", "rows come in a seeded order"),
+        ONLY(A, "train_sampling_strategy", "random", "the seed decides the order of rows"),
         CHANGES(A, "datasets",
                 "it is not read: build a set of each, and give them by --set data.train"),
         CHANGES(A, "test_split_size", "give data.split by --set"),
@@ -142,7 +142,7 @@ const foreign_key foreign_args[] = {
         NONE(A, "precompute_ref_log_probs precompute_ref_batch_size disable_dropout reference_free",
                 "the reference's log-probabilities are always computed once"),
         NONE(A, "f_alpha_divergence_coef discopop_tau ref_model_mixup_alpha ref_model_sync_steps",
-                "another option says whether it is used"),
+                "another option decides whether it is used"),
         CHANGES(A, "rpo_alpha ld_alpha sync_ref_model use_weighting loss_weights max_prompt_length",
                 "DPO has no such option"),
         CHANGES(A, "neftune_noise_alpha label_smoothing_factor shuffle_dataset",

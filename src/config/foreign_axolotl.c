@@ -51,7 +51,7 @@ const foreign_key foreign_axolotl[] = {
                 "lr_quadratic_warmup relora jagged_restart_steps lisa_n_layers dataset_exact_deduplication fp8 sage_attention qat.* "
                 "llmcompressor.* peft.loftq_config.* unfrozen_parameters",
                 "drover has no such option"),
-        NONE(A, "relora_* jagged_restart_* lisa_* fp8_*", "another key says whether it is used"),
+        NONE(A, "relora_* jagged_restart_* lisa_* fp8_*", "another key decides whether it is used"),
         CHANGES(A, "min_sample_len dataset_shard_num dataset_shard_idx",
                 "the whole set is trained on; build it of those records alone"),
         FACT(A, "dataloader_drop_last", "training.steps", "drop_last"),
@@ -73,7 +73,7 @@ const foreign_key foreign_axolotl[] = {
         NONE(A,
                 "lora_mlp_kernel lora_qkv_kernel lora_o_kernel lora_embedding_kernel lora_on_cpu bnb_config_kwargs "
                 "qlora_sharded_model_loading peft_autocast_adapter_dtype peft_ensure_weight_tying merge_lora merge_method",
-                "it says how the same is computed"),
+                "it changes how the result is computed, not the result"),
         // batches and steps
         FACT(A, "micro_batch_size", "training.micro_batch_size", "micro"),
         FACT(A, "gradient_accumulation_steps", "training.global_batch_size", "accumulation"),
@@ -93,7 +93,7 @@ const foreign_key foreign_axolotl[] = {
                 "optim_args optim_target_modules lr_div_factor lr_groups embedding_lr embedding_lr_scale loraplus_lr_ratio",
                 "one rate is for all weights, and optimizer.* has all that can be set"),
         NONE(A, "adam_beta3 adam_epsilon2 dion_* qgalore_* loraplus_lr_embedding",
-                "another key says whether it is used"),
+                "another key decides whether it is used"),
         FACT(A, "lr_scheduler", "schedule.type", "schedule"),
         FACT(A, "lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
         FACT(A, "cosine_min_lr_ratio", "schedule.min_lr", "min_lr_ratio"),
@@ -110,20 +110,20 @@ const foreign_key foreign_axolotl[] = {
                 "gradient_checkpointing_kwargs flash_attention flash_attn_cross_entropy flash_attn_rms_norm flash_attn_fuse_qkv "
                 "flash_attn_fuse_mlp attn_implementation flex_attn_* flash_optimum torchdistx_path use_ray ray_* xformers_attention sdp_attention flex_attention eager_attention torch_compile local_rank ddp* "
                 "plugins liger_* cut_cross_entropy low_cpu_mem_usage",
-                "it says how the same is computed"),
+                "it changes how the result is computed, not the result"),
         NONE(A,
                 "chunked_cross_entropy chunked_cross_entropy_num_chunks deepcompile device device_map embeddings_skip_upcast "
                 "experimental_skip_move_to_device flash_attn_d512 fp32_norms fused_attn_kernel gc_collect_steps gc_steps gpu_memory_limit "
                 "heads_k_stride large_head_attention layer_offloading max_memory ring_attn_func sdpa_varlen selective_checkpointing "
                 "tiled_mlp tiled_mlp_* torch_compile_* torch_empty_cache_steps use_kernels world_size",
-                "it says how or where the same is computed"),
+                "it changes how or where the result is computed, not the result"),
         ONLY(A, "auto_find_batch_size", "false",
                 "drover plan says which micro-batch fits the memory, before the run"),
         ONLY(A, "s2_attention", "false", "attention sees the whole row"),
         ONLY(A, "expert_parallel_size", "1", "drover trains dense models"),
         CHANGES(A,
                 "deepspeed fsdp fsdp_config fsdp_version dp_shard_size dp_replicate_size accelerator_config",
-                "what it shards is parallel.zero here, and what its file says beside that is not read"),
+                "sharding is parallel.zero here, and the rest of its settings is not read"),
         SAME(A, "sequence_parallel_degree context_parallel_size", "parallel.context"),
         SAME(A, "tensor_parallel_size", "parallel.tensor"),
         // the loop and its files
@@ -148,7 +148,7 @@ const foreign_key foreign_axolotl[] = {
                 "resume_from_checkpoint auto_resume_from_checkpoints include_tokens_per_second profiler_steps use_otel_metrics otel_metrics_* comet_* use_comet",
                 "a run directory always has log.txt, metrics.jsonl and tensorboard/; a run resumes by itself"),
         NONE(A, "trl.* kto_* orpo_alpha cpo_alpha simpo_gamma dpo_padding_free dpo_use_liger_kernel precompute_ref_log_probs",
-                "it is for preference training, which rl says"),
+                "it is for preference training, which rl chooses"),
         SAME(A, "rl_beta dpo_beta", "dpo.beta"),
         CHANGES(A, "dpo_loss_type dpo_use_weighting dpo_loss_weights rpo_alpha max_prompt_len",
                 "DPO has no such option"),

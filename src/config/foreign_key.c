@@ -91,7 +91,8 @@ const char *foreign_flag_hint(arena *a, const char *name) {
     return row ? hint_of(a, row) : NULL;
 }
 
-const char *foreign_how(const foreign_key *row) {
+// Returns the description of a rule in docs/keys.md: "the same value", "no effect here", ...
+static const char *foreign_how(const foreign_key *row) {
     static const char *const how[] = {
             [FOREIGN_hint] = "",
             [FOREIGN_same] = "the same value",

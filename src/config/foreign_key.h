@@ -68,5 +68,3 @@ const char *foreign_flag_hint(arena *a, const char *name);
 int foreign_names(arena *a, const char **out);
 // Prints the tables as Markdown.
 void foreign_keys_print(str *out);
-// Returns the description of a rule in docs/keys.md: "the same", "no effect here", ...
-const char *foreign_how(const foreign_key *row);

@@ -137,7 +137,7 @@ const foreign_key foreign_peers[] = {
         // model
         HINT("model_name_or_path pretrained_model_name_or_path base_model hf_assets_path model_path "
              "checkpoint_dir pretrained_model initial_load_path pretrained_checkpoint "
-             "restore_from_path init_from",
+             "restore_from_path init_from initial_checkpoint_dir",
                 "model.from", NULL),
         HINT("flavor model_name model.name model_type architecture", "model.preset", LLAMA_ONLY),
         HINT("num_layers n_layers n_layer nlayers", "model.num_hidden_layers", NULL),
@@ -236,9 +236,10 @@ const foreign_key foreign_peers[] = {
         HINT("logging_steps log_interval log_freq log_every_n_steps log_every_n print_freq",
                 "training.log_every", NULL),
         HINT("eval_steps eval_interval val_check_interval eval_strategy evaluation_strategy "
-             "validation_freq validation.freq eval_freq",
+             "validation_freq validation.freq eval_freq eval.interval",
                 "training.eval_every", NULL),
-        HINT("eval_iters limit_val_batches eval_max_batches validation_steps validation.steps",
+        HINT("eval_iters limit_val_batches eval_max_batches validation_steps validation.steps "
+             "eval.max_iters",
                 "training.eval_batches", NULL),
         HINT("max_eval_samples eval_samples num_eval_samples val_samples limit_val_samples "
              "validation_samples",

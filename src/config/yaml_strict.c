@@ -12,8 +12,8 @@
 #include "base/arena.h"
 
 typedef struct strict_walk {
-    const char *file; // NULL: a --set
-    const char *key;  // of a --set
+    const char *file; // NULL: a single value, ...
+    const value *of;  // ... whose path and place these are
     const char *p;    // in the text, ...
     size_t index;     // ... the character there: libyaml counts characters
     const char *end;
@@ -25,7 +25,7 @@ typedef struct strict_walk {
 } strict_walk;
 
 static drv_status refuse(const strict_walk *w, const yaml_mark_t *mark, const char *what) {
-    if (!w->file) return drv_fail(DRV_E_USAGE, "--set %s: %s", w->key, what);
+    if (!w->file) return drv_fail(DRV_E_USAGE, "%s %s: %s", w->of->where, w->of->path, what);
     return drv_fail(DRV_E_USAGE, "%s:%zu: %s", w->file, mark->line + 1, what);
 }
 
@@ -101,7 +101,7 @@ static drv_status check_depth(const strict_walk *w, const yaml_token_t *t) {
     return refuse(w, &t->start_mark, what);
 }
 
-// Refuses a comment behind the value of a --set, of which it would silently cut off a part.
+// Refuses a comment behind a single value, of which it would silently cut off a part.
 static drv_status check_end(strict_walk *w, const yaml_token_t *t) {
     if (w->file || t->type != YAML_STREAM_END_TOKEN) return DRV_OK;
     byte_at(w, &w->last);
@@ -129,8 +129,8 @@ static bool is_utf16(const char *text, size_t n) {
     return n >= 2 && (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0);
 }
 
-drv_status yaml_check(const char *file, const char *key, const char *text, size_t n) {
-    strict_walk walk = {.file = file, .key = key, .p = text, .end = text + n};
+drv_status yaml_check(const char *file, const value *of, const char *text, size_t n) {
+    strict_walk walk = {.file = file, .of = of, .p = text, .end = text + n};
     yaml_parser_t parser;
     drv_status status = DRV_OK;
     if (is_utf16(text, n))

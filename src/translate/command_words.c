@@ -96,6 +96,13 @@ static void report_stray(translation *self, const shell_command *command, const 
     report_add(self, REFUSED, v, "is neither an option nor an option's value");
 }
 
+// Returns whether a switch says no to another one: transformers' HfArgumentParser makes
+// --no_packing beside --packing.
+static bool is_negation(const translation *self, const char *name) {
+    return str_starts(name, "no_") && !foreign_find(self->kinds, name) &&
+           foreign_find(self->kinds, name + strlen("no_"));
+}
+
 // Translates flags from words[first] to words[end]: --name value, --name=value, --switch. Several
 // values make a list, except for a launcher.
 drv_status flags_translate(translation *self, const shell_command *command, int first, int end) {
@@ -121,6 +128,9 @@ drv_status flags_translate(translation *self, const shell_command *command, int 
                     !is_program(command->words[i + 1].text))
                 i++;
             said = joined(self->a, &command->words[first_value], i - first_value + 1);
+        } else if (is_negation(self, plain)) {
+            plain += strlen("no_");
+            said.text = "false";
         }
         word_translate(self, plain, command, &said, said.text);
     }

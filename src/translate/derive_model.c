@@ -47,7 +47,7 @@ static drv_status derive_shape(translation *self) {
         if (v && !says(v, "-1"))
             translation_set(self, keys[i], value_yaml(self->a, v, false), v, NULL);
         else if (v)
-            report_add(self, NO_EFFECT, v, "config.json says it");
+            report_add(self, NO_EFFECT, v, "config.json gives it");
     }
     if (from) {
         if (other)
@@ -142,7 +142,7 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         if (rest[i])
             report_add(self, manual ? TRANSLATED : NO_EFFECT, rest[i],
-                    manual ? "types of weights, moments and sums" : "precision.type says it");
+                    manual ? "types of weights, moments and sums" : "precision.type decides it");
 }
 
 // Axolotl's optimizers: all implementations of AdamW, and Muon, whose steps it scales as drover
@@ -214,10 +214,13 @@ static void derive_precision(translation *self) {
     if (half)
         report_printf(self, CHANGES, bf16, "is %s; training.precision is bf16 or fp32",
                 value_shown(self->a, bf16));
+    else if (bf16 && (says_true(bf16) || says(bf16, "bf16") || says(bf16, "full")))
+        set_types(self, bf16, &mixed, says(bf16, "auto") ? "which the device has" : NULL);
+    else if (bf16 && (says(bf16, "false") || says(bf16, "no") || says(bf16, "0")))
+        set_types(self, bf16, &fp32, NULL);
     else if (bf16)
-        set_types(self, bf16,
-                says_true(bf16) || says(bf16, "bf16") || says(bf16, "full") ? &mixed : &fp32,
-                says(bf16, "auto") ? "which the device has" : NULL);
+        report_printf(self, REFUSED, bf16, "is %s, expected true or false",
+                value_shown(self->a, bf16));
 }
 
 // --- LoRA

@@ -79,7 +79,7 @@ static fact *find_fact(const translation *self, const char *name) {
     return NULL;
 }
 
-const value *fact_look(const translation *self, const char *name) {
+static const value *fact_look(const translation *self, const char *name) {
     const fact *found = find_fact(self, name);
     return found ? found->value : NULL;
 }
@@ -123,7 +123,7 @@ void report_printf(translation *self, outcome what, const value *v, const char *
 void report_unsaid(translation *self, const char *ours) {
     const char *where = arena_printf(self->a, "--from %s", self->opts->kind);
     const value v = {.kind = VALUE_TEXT, .path = ours, .where = where};
-    report_printf(self, REFUSED, &v, "is not said, and has no default there; give --set %s=N",
+    report_printf(self, REFUSED, &v, "is not given, and has no default there; give --set %s=N",
             ours);
 }
 
@@ -304,7 +304,19 @@ static void rule_never(translation *self, const foreign_key *row, const value *v
     report_add(self, is_off(v) ? NO_EFFECT : REFUSED, v, is_off(v) ? "it is off" : row->remark);
 }
 
+// Returns whether a fact is true or false and nothing else.
+static bool is_switch(const char *name) {
+    return STR_ONE_OF(name, "amp_O2", "answers_only", "checkpoints", "decay_norms", "drop_last",
+            "fp32_grad_acc", "master_weights", "masters", "packing", "sample_packing",
+            "sft_packing", "target_linear", "train_on_inputs", "xla_downcast_bf16", "xla_use_bf16",
+            "zero_masters");
+}
+
 static void rule_fact(translation *self, const foreign_key *row, const value *v) {
+    if (is_switch(row->argument) && !says_true(v) && !is_off(v)) {
+        report_printf(self, REFUSED, v, "is %s, expected true or false", value_shown(self->a, v));
+        return;
+    }
     MEM_GROW(self->facts, self->n_facts, self->cap_facts);
     self->facts[self->n_facts++] = (fact){row->argument, v, false};
 }
@@ -316,13 +328,16 @@ static rule *const rules[] = {
 #undef RULE
 };
 
-// Refuses an unknown key, and suggests the nearest known one.
+// Returns what is said of an unknown key: the name of ours, if it is another trainer's, or the
+// nearest known one.
 static const char *not_in_list(const translation *self, const char *name) {
     enum { MOST_LINES = 500 }; // reports longer than this have no suggestions, which take time
-    const char *near =
-            self->n_lines < MOST_LINES ? foreign_nearest(self->a, self->kinds, name) : NULL;
-    return arena_printf(self->a, "is not a key of %s that drover knows%s%s%s", self->opts->kind,
-            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    const bool helps = self->n_lines < MOST_LINES;
+    const char *hint = helps ? foreign_hint(self->a, name, false) : NULL,
+               *near = helps && !hint ? foreign_nearest(self->a, self->kinds, name) : NULL;
+    if (near) hint = arena_printf(self->a, "did you mean \"%s\"?", near);
+    return arena_printf(self->a, "is not a key of %s that drover knows%s%s", self->opts->kind,
+            hint ? "; " : "", hint ? hint : "");
 }
 
 void translate_key(translation *self, const value *v) {

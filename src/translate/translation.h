@@ -86,10 +86,8 @@ setting *translation_setting(const translation *self, const char *path);
 bool is_default(const value *v);
 bool fact_is_said(const translation *self, const char *name);   // null counts
 bool fact_has_value(const translation *self, const char *name); // null does not
-// Returns the value of a fact, which may be null; NULL: it was not given.
-const value *fact_look(const translation *self, const char *name);
 bool fact_is_true(const translation *self, const char *name);
-// Does so, and marks it as used.
+// Returns the value of a fact, which may be null, and marks it as used; NULL: it was not given.
 const value *fact_last(translation *self, const char *name);
 // Returns the value of a fact and marks it as used; NULL: it was not given, or is null.
 const value *fact_take(translation *self, const char *name);

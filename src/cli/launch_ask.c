@@ -60,7 +60,7 @@ static drv_status ask_pods(arena *a, asked_job *job) {
 drv_status launch_ask(arena *a, asked_job *job) {
     const job_record *record = &job->record;
     program_end end;
-    const program_words words = job_ask_command(a, record);
+    const program_words words = job_ask_command(record);
     if (!job->is_known) return DRV_OK;
     DRV_TRY(launch_call(a, job, &words, &end));
     if (job_is_slurm(record))
@@ -72,7 +72,7 @@ drv_status launch_ask(arena *a, asked_job *job) {
 // From a pod that runs, since a volume of Kubernetes is rarely mounted where kubectl is.
 static drv_status read_from_pod(arena *a, asked_job *job, const char *path) {
     program_end end;
-    const program_words words = job_cat_command(a, &job->record, job->state.pod, path);
+    const program_words words = job_cat_command(&job->record, job->state.pod, path);
     const program_call call = {.words = &words,
             .limit_s = job->limit_s,
             .most_bytes = MOST_STATUS + 1};

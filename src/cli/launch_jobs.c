@@ -82,13 +82,13 @@ static drv_status hand_on(const cli_args *args, job_spec *spec, const char *opti
 // nodes itself where srun starts the ranks, or where it alone can go on without one: no spare node
 // takes its place.
 static drv_status read_node_options(arena *a, const cli_args *args, job_spec *spec) {
-    recovery_rules rules;
+    supervisor_rules rules;
     preflight_use how;
     DRV_TRY(launch_read_rules(args, spec->nodes, &rules));
     DRV_TRY(launch_read_preflight(args, &how));
     spec->spares = rules.n_spares;
-    spec->fewest = rules.rules.min_nodes;
-    spec->restarts = rules.rules.max_restarts > 0;
+    spec->fewest = rules.min_nodes;
+    spec->restarts = rules.max_restarts > 0;
     spec->node_options = ARENA_ARRAY(a, const char *, 2 * N_LAUNCH_RULE_OPTIONS + 2);
     for (int i = 0; i < N_LAUNCH_RULE_OPTIONS; i++) {
         const char *option = launch_rule_names[i], *value = cli_get(args, option, NULL);
@@ -320,7 +320,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     DRV_TRY(read_subject(a, args, spec, cfg));
     spec->name = cli_get(args, "--name", default_name(a, spec));
     spec->command = command_of(a, args);
-    return job_check(a, spec);
+    return job_check(spec);
 }
 
 // Checks what concerns training alone. *says: what a rank needs and has.

@@ -119,15 +119,6 @@ static drv_status read_config(arena *a, const cli_args *args, launch_job *job) {
 }
 
 // --- what follows a failure
-static drv_status read_rules(const cli_args *args, launch_job *job) {
-    recovery_rules read;
-    DRV_TRY(launch_read_rules(args, job->n_nodes, &read));
-    job->rules = read.rules;
-    job->n_spares = read.n_spares;
-    job->grow_after_s = read.grow_after_s;
-    return DRV_OK;
-}
-
 static drv_status read_preflight(const cli_args *args, launch_job *job) {
     preflight_use how;
     double seconds = 10;
@@ -155,9 +146,9 @@ static drv_status find_placement(arena *a, const cli_args *args, launch_job *job
     job->port = job->placement.port.by ? job->placement.port.value : DEFAULT_PORT;
     DRV_TRY(check_placement(&job->placement, job->n_nodes));
     DRV_TRY(read_config(a, args, job));
-    DRV_TRY(read_rules(args, job));
+    DRV_TRY(launch_read_rules(args, job->n_nodes, &job->rules));
     DRV_TRY(read_preflight(args, job));
-    const int full = job->n_nodes - job->n_spares;
+    const int full = job->n_nodes - job->rules.n_spares;
     return expect_check(full * job->ranks, full);
 }
 

@@ -31,11 +31,9 @@ typedef struct launch_planner {
 typedef struct launch_job {
     node_placement placement;
     int node, n_nodes, ranks; // ranks: per node
-    int n_spares;             // nodes beyond those of the layout, which replace failed ones
-    supervisor_rules rules;   // max_restarts 0: only one attempt
-    double grow_after_s;      // new nodes wait for so long before they take part
-    double check_s;           // how long new nodes are measured before an attempt; 0: they are not
-    bool prefers;             // outliers are chosen last
+    supervisor_rules rules;
+    double check_s; // how long new nodes are measured before an attempt; 0: they are not
+    bool prefers;   // outliers are chosen last
     const launch_planner *planner;
     const char *run_dir;
     uint32_t address; // of node 0, network order; 0: not found yet

@@ -6,9 +6,29 @@
 
 enum { SAME_STEP = 3, SAME_HOST = 2 };
 
-// first_s: wait before the first restart; repeated_s: before the second in a row for one cause,
-// doubled each time up to most_s. With first_s 0 a finished step in between makes a restart the
-// first.
+supervisor_rules supervisor_rules_of(int n_nodes, int n_spares) {
+    return (supervisor_rules){.window_s = 3600,
+            .min_nodes = n_nodes - n_spares,
+            .n_spares = n_spares,
+            .grow_after_s = 300};
+}
+
+drv_status supervisor_rules_check(const supervisor_rules *self, int n_nodes) {
+    const int full = n_nodes - self->n_spares;
+    if (self->n_spares >= n_nodes)
+        return drv_fail(DRV_E_USAGE, "--spare-nodes %d, expected fewer than the %d node%s",
+                self->n_spares, n_nodes, str_plural(n_nodes));
+    if (self->min_nodes > full)
+        return drv_fail(DRV_E_USAGE, "--min-nodes %d, expected at most the %d node%s%s",
+                self->min_nodes, full, str_plural(full),
+                self->n_spares ? " that are not spare" : "");
+    return DRV_OK;
+}
+
+// --- causes
+
+// first_s: wait before the first restart; repeated_s: before the second in a row for the same cause,
+// doubled each time up to most_s. If first_s is 0, the count starts again after each finished step.
 typedef struct rule {
     const char *name, *cause, *happens;
     bool restarts, blames; // blames: a host is excluded after two such ends
@@ -113,6 +133,7 @@ static decision end_with(int status, const char *why) {
 }
 
 decision supervisor_decide(arena *a, const supervisor_rules *rules, const attempt_end *ends, int n,
+// --- decisions
         int n_usable) {
     const attempt_end *last = &ends[n - 1];
     const rule *of = &rules_of[last->cause];

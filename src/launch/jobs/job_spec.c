@@ -108,7 +108,7 @@ static drv_status check_ray(const job_spec *spec) {
     return DRV_OK;
 }
 
-drv_status job_check(arena *a DRV_UNUSED, const job_spec *spec) {
+drv_status job_check(const job_spec *spec) {
     DRV_TRY(check_name(spec));
     DRV_TRY(check_texts(spec));
     DRV_TRY(check_topology(spec));

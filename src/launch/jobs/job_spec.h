@@ -84,7 +84,7 @@ extern const int n_job_kinds;
 
 // Checks names, sizes and options that depend on each other. DRV_E_USAGE names the option, the
 // value and what was expected.
-DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
+DRV_CHECKED drv_status job_check(const job_spec *spec);
 // Reads the seconds of "MINUTES", "HH:MM:SS", "DAYS-HH:MM:SS" as Slurm reads them, or "90m", "24h",
 // "7d".
 DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);

@@ -88,7 +88,7 @@ enum { SSH_PORT = 2222 };
 // `oversubscribe`: the host file has no slots.
 const char *const *mpirun_words(arena *a, const job_spec *spec, const char *hosts,
         bool oversubscribe, int *n);
-const char *const *sshd_words(int *n);
-const char *const *mpirun_environment(arena *a, const char *hosts); // for pod.environment
-extern const char mpirun_pre_stop[], sshd_pre_stop[];
+// Return the launcher's pod without its command, and a worker's pod.
+pod mpirun_pod(arena *a, const char *container, const char *hosts);
+pod sshd_pod(const char *container);
 const char *wait_for_hosts(arena *a, const char *hosts); // for pod.wait_first

@@ -66,28 +66,16 @@ static void put_job(yaml_writer *w, arena *a, const job_spec *spec, const char *
 }
 
 static void put_jobs(yaml_writer *w, arena *a, const job_spec *spec) {
-    int n_sshd;
-    const char *const *sshd = sshd_words(&n_sshd);
-    const pod node = {.container = "node",
-                      .command = sshd,
-                      .n_command = n_sshd,
-                      .size = POD_DEVICES,
-                      .restart = "Never",
-                      .pre_stop = sshd_pre_stop,
-                      .has_progress = spec->has_progress,
-                      .ssh_port = SSH_PORT},
-              launcher = {.container = "node",
-                      .has_program = true,
-                      .environment = mpirun_environment(a, HOSTS),
-                      .restart = "Never",
-                      .pre_stop = mpirun_pre_stop},
-              alone = {.container = "node",
-                      .has_program = true,
-                      .restart = "Never",
-                      .health_port = spec->nodes == 1 ? pod_health_port(spec) : 0,
-                      .unhealthy_s = RUN_UNHEALTHY_S,
-                      .start_s = RUN_START_S,
-                      .size = POD_DEVICES};
+    pod node = sshd_pod("node"), launcher = mpirun_pod(a, "node", HOSTS);
+    const pod alone = {.container = "node",
+            .has_program = true,
+            .restart = "Never",
+            .health_port = spec->nodes == 1 ? pod_health_port(spec) : 0,
+            .unhealthy_s = RUN_UNHEALTHY_S,
+            .start_s = RUN_START_S,
+            .size = POD_DEVICES};
+    node.restart = launcher.restart = "Never";
+    node.has_progress = spec->has_progress;
     yaml_list(w, "replicatedJobs");
     if (spec->is_node_launch) {
         put_job(w, a, spec, "node", true, &alone);

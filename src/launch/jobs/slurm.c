@@ -98,7 +98,8 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
         put_part(out, "restarts");
     } else {
         str_printf(out,
-                "{ srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\"; echo $? >\"$began.status\"; } &\n",
+                "attempt=$(field attempt) # of the last start\nended=$(mktemp) || exit 75\n"
+                "{ srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\"; echo $? >\"$ended\"; } &\n",
                 spec->is_node_launch ? "none" : "pmix");
         put_part(out, "once");
     }

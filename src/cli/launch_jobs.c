@@ -248,7 +248,8 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
     return DRV_OK;
 }
 
-// The command without what changes no file, in one line for a comment.
+// The command without what changes no file, for a comment. Of --env it has the names alone: a value
+// may be a secret, and files without the variables have the comment too.
 static const char *command_of(arena *a, const cli_args *args) {
     str line = {0};
     str_printf(&line, "drover %s", args->name);
@@ -258,12 +259,13 @@ static const char *command_of(arena *a, const cli_args *args) {
         str_printf(&line, " %s", name);
         if (!value) continue;
         str_puts(&line, " ");
-        shell_word(&line, value);
+        if (strcmp(name, "--env") == 0)
+            shell_word(&line, arena_printf(a, "%.*s=...", (int)strcspn(value, "="), value));
+        else
+            shell_word(&line, value);
     }
     str_puts(&line, strcmp(cli_get(args, "--job", ""), "data") == 0 ? " -- " : " ");
     shell_words(&line, (const char *const *)args->positional, args->n_positional);
-    for (size_t i = 0; i < line.n; i++)
-        if ((unsigned char)line.p[i] < ' ' || line.p[i] == 0x7F) line.p[i] = '?';
     return str_keep(a, &line);
 }
 

@@ -76,6 +76,7 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         list[(*n)++] = first[i];
     for (; *variables; variables += 2) {
+        if (pod_options_set_variable(more, variables[0])) continue;
         list[(*n)++] = "-x";
         list[(*n)++] = arena_printf(a, "%s=%s", variables[0], variables[1]);
     }

@@ -9,6 +9,8 @@
 #define CONFIG_DIR "/etc/drover"       // where the ConfigMap is mounted
 #define SECRET_DIR "/run/drover-secret"
 #define PAGE_DIR   "/run/drover-page" // the password of the page
+#define RAY_SCRIPT "ray_nodes.py"     // files beside the config in the ConfigMap of a Ray job
+#define RAY_JOB    "job.json"
 #define PAGE_NAME                                                                                  \
     "drover-page" // app.kubernetes.io/name of the pods of the page, which are none of the job
 #define KUEUE_LABEL  "kueue.x-k8s.io/queue-name"

@@ -24,7 +24,7 @@ static void put_time(str *out, int64_t seconds) {
 static void put_head(const job_spec *spec, str *out) {
     const int tasks = spec->work != WORK_TRAIN || spec->is_node_launch ? 1 : spec->ranks;
     str_puts(out, "#!/bin/bash\n");
-    str_printf(out, "# Made by: %s\n", spec->command);
+    job_put_command(spec, out);
     str_printf(out, "#SBATCH --job-name=%s\n", spec->name);
     str_printf(out, "#SBATCH --nodes=%d\n", spec->nodes);
     str_printf(out, "#SBATCH --ntasks-per-node=%d\n", tasks);

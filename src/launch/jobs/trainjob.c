@@ -111,9 +111,14 @@ static void put_runtime(yaml_writer *w, arena *a, const job_spec *spec) {
 }
 
 drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
+    enum { MOST_WORDS = 128 }; // of a list in a TrainJob, by its schema
     int n;
     const char *const *words = spec->is_node_launch ? job_words(a, spec, pod_config(a, spec), &n)
                                                     : mpirun_words(a, spec, HOSTS, false, &n);
+    if (n > MOST_WORDS)
+        return drv_fail(DRV_E_USAGE,
+                "launch trainjob: the command has %d words, but Trainer accepts %d; expected fewer --set, --env and --secret-env",
+                n, MOST_WORDS);
     yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
     manifest_config_map(w, a, spec, NULL, 0);
     put_runtime(w, a, spec);

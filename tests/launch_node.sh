@@ -195,7 +195,7 @@ for i in 0n 1n; do told $i "node 2 of 3 did not come within 20 s"; done
 ended "nobody at node 0" 75 1m
 told 1m "was not found within 2 s"
 ended "no such host" 75 1u
-told 1u "the name is not known" "waiting for node 0 at no-such-host.invalid:2000"
+told 1u "its name has no IPv4 address" "waiting for node 0 at no-such-host.invalid:2000"
 nothing_is_left "after faults"
 expect 2 "unknown key" "$drover" launch node run.yaml --set nokey=1 --nodes 1
 finish

@@ -79,14 +79,10 @@ static drv_status check_placement(const node_placement *w, int n_nodes) {
     return DRV_OK;
 }
 
-// "localhost" and 127.x: all nodes are on this machine.
-static bool is_here(const char *host) {
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0;
-}
-
 static drv_status find_secret(launch_job *job) {
     DRV_TRY(launch_read_secret(&job->secret, &job->has_secret));
-    if (job->has_secret || job->n_nodes == 1 || is_here(job->placement.master.value)) return DRV_OK;
+    if (job->has_secret || job->n_nodes == 1 || launch_is_local(job->placement.master.value))
+        return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "launch node: several hosts need a shared secret; expected DROVER_JOB_SECRET_FILE, a file of mode 0600 with the same random bytes on all nodes");
 }

@@ -61,6 +61,12 @@ DRV_CHECKED drv_status launch_agent(const char *const *words, int n_words);
 // Runs as a rank of mpirun: takes its share of cores and devices, and becomes `drover train`; or it
 // measures its node, with the words LAUNCH_CHECK, the run directory and seconds.
 DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_words);
+// Returns whether the master's name says that all nodes are on this machine: "localhost" or 127.x.
+bool launch_is_local(const char *master);
+// Returns the IPv4 address of the master in network order; 0: the name has none, or not yet. Many
+// systems give their own name a loopback address in /etc/hosts (Debian: 127.0.1.1), which no other
+// host reaches; then it is the first address of this host that others may reach.
+uint32_t launch_resolve(const char *master);
 // Reads the secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: other users
 // may read the file, or it holds less than 16 bytes.
 DRV_CHECKED drv_status launch_read_secret(job_secret *out, bool *found);

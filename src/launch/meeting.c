@@ -21,10 +21,27 @@ enum { N_HELLO = 6 };
 #define SILENT_S 8.0  // four heartbeats
 #define FRESH_S  10.0 // heartbeats of a waiting node are more frequent
 
+// --- addresses
+bool launch_is_local(const char *master) {
+    return strcmp(master, "localhost") == 0 || str_starts(master, "127.");
+}
+
+uint32_t launch_resolve(const char *master) {
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    struct sockaddr_in in;
+    host_addresses here;
+    if (getaddrinfo(master, NULL, &hints, &list) != 0) return 0;
+    memcpy(&in, list->ai_addr, sizeof in);
+    freeaddrinfo(list);
+    const bool is_loopback = ntohl(in.sin_addr.s_addr) >> 24 == 127;
+    if (is_loopback && !launch_is_local(master) && host_addresses_find(&here) == DRV_OK &&
+            here.n > 0)
+        return here.address[0];
+    return in.sin_addr.s_addr;
+}
+
 // --- listening
-// Binds the address that the other nodes know: that of the master's name, if it belongs to this
-// host. A pod may be unable to look up its own name, and a name may lead to a proxy; then the first
-// address that other hosts may reach is used.
 static int bind_here(uint32_t address, int port) {
     const struct sockaddr_in own = {.sin_family = AF_INET,
             .sin_port = htons((uint16_t)port),
@@ -39,21 +56,20 @@ static int bind_here(uint32_t address, int port) {
     return -1;
 }
 
+// Finds the address at which the other nodes look for node 0: that of the master's name, if it
+// belongs to this host. A pod may be unable to look up its own name, and a name may lead to a
+// proxy; then the first address that other hosts may reach is used.
 static drv_status find_address(const meeting *self, uint32_t *out) {
-    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
     host_addresses here;
-    const char *only = getenv("DROVER_INTERFACE"), *name = self->job->placement.master.value;
+    const char *only = getenv("DROVER_INTERFACE");
+    const uint32_t named = launch_resolve(self->job->placement.master.value);
     DRV_TRY(host_addresses_find(&here));
     *out = here.n > 0 ? here.address[0] : htonl(INADDR_LOOPBACK);
-    if ((only && *only) || getaddrinfo(name, NULL, &hints, &list) != 0) return DRV_OK;
-    struct sockaddr_in in;
-    memcpy(&in, list->ai_addr, sizeof in);
-    freeaddrinfo(list);
-    const int fd = bind_here(in.sin_addr.s_addr, 0); // tests whether it is this host's
+    if ((only && *only) || !named) return DRV_OK;
+    const int fd = bind_here(named, 0); // tests whether it is this host's
     if (fd < 0) return DRV_OK;
     close(fd);
-    *out = in.sin_addr.s_addr;
+    *out = named;
     return DRV_OK;
 }
 

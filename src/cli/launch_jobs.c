@@ -62,7 +62,8 @@ static drv_status check_node_launch(const cli_args *args, const job_spec *spec,
         return drv_fail(DRV_E_USAGE, "%s: --job %s has no ranks, expected no %s", args->name,
                 cli_get(args, "--job", ""), option);
     if (spec->is_node_launch) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: %s is of drover launch node, expected a job of it (%s)",
+    return drv_fail(DRV_E_USAGE,
+            "%s: %s is an option of drover launch node, expected a job that runs it (%s)",
             args->name, option,
             takes(args, "--policy") ? "--policy torch"
             : takes(args, "--tasks")
@@ -109,7 +110,7 @@ static drv_status read_progress(const cli_args *args, job_spec *spec) {
     if (!takes(args, "--progress") || !cli_has(args, "--progress")) return DRV_OK;
     if (spec->work != WORK_TRAIN || spec->is_node_launch)
         return drv_fail(DRV_E_USAGE,
-                "%s: --progress is of ranks that mpirun starts, expected --policy mpi; with torch Trainer itself gives pods its token",
+                "%s: --progress is for ranks that mpirun starts, expected --policy mpi; with torch, Trainer gives its token to the pods itself",
                 args->name);
     if (!spec->name_space)
         return drv_fail(DRV_E_USAGE,

@@ -67,7 +67,7 @@ void launch_print_next(arena *a, const job_record *record, const char *dir) {
     print_secrets(a, record);
     const program_words test = job_submit_command(a, record, dir, true),
                         submit = job_submit_command(a, record, dir, false);
-    print_command("", &test, "asks, and starts nothing");
+    print_command("", &test, "asks whether the scheduler would accept it");
     print_command("", &submit, NULL);
     if (!record->kind->is_kubernetes) return;
     program_words look = {0};
@@ -154,6 +154,6 @@ drv_status launch_submit(arena *a, const char *dir, job_record *record) {
     DRV_TRY(job_record_write(a, dir, record));
     printf("submitted%s%s\n", *record->id ? " as job " : "", record->id);
     print_page(a, record);
-    printf("look after it: drover launch status|logs|stop|clean %s\n", path_for_shell(a, dir));
+    printf("next: drover launch status|logs|stop|clean %s\n", path_for_shell(a, dir));
     return DRV_OK;
 }

@@ -25,8 +25,7 @@ static const cli_option node_options[] = {
         {"--master", "HOST:PORT", "address of node 0 (default: as the launcher says; port 29400)"},
         {"--wait", "SECONDS", "how long nodes wait for each other (default 300)"},
         LAUNCH_RULE_OPTIONS,
-        {"--preflight", "HOW",
-                "measure nodes first: off, warn, or exclude those that stand out (default off)"},
+        {"--preflight", "HOW", "measure nodes first: off, warn, or exclude outliers (default off)"},
         {"--preflight-seconds", "SECONDS", "how long to measure, about (default 10)"},
         {"--explain", NULL, "print what happens after each kind of failure, and exit"},
         {"--fresh", NULL, "start at step 0, as with drover train"},
@@ -242,7 +241,7 @@ static const cli_option slurm_options[] = {
         TOPOLOGY("the most leaf switches that the nodes may use"),
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: it starts launch node (default on Neuron)"},
-        PREFLIGHT("warn: name nodes that stand out; exclude: try without them; off (default)"),
+        PREFLIGHT("warn: name outliers; exclude: try without them; off (default)"),
 };
 static const cli_option volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("Volcano's queue"),
         TIME, TOPOLOGY(OF_TIERS), PREFLIGHT(OF_NODES)};

@@ -166,20 +166,20 @@ static bool may_replace(const meeting *self, int node, const char *process) {
 
 static const char *what_differs(meeting *self, const control_message *said, int node) {
     const launch_job *job = self->job;
-    if (said->n_fields != N_HELLO) return "it says hello in another way";
+    if (said->n_fields != N_HELLO) return "its first message has another form";
     if (strcmp(said->field[0], drover_version()) != 0)
         return arena_printf(self->a, "node %d has drover %s, node 0 has %s; expected the same",
                 node, said->field[0], drover_version());
     if (control_number(said->field[2]) != job->n_nodes ||
             control_number(said->field[3]) != job->ranks)
         return arena_printf(self->a,
-                "node %d knows of %s nodes x %s ranks, node 0 of %d x %d; expected the same", node,
+                "node %d expects %s nodes x %s ranks, node 0 %d x %d; expected the same", node,
                 said->field[2], said->field[3], job->n_nodes, job->ranks);
     if (node < 1 || node >= job->n_nodes)
-        return arena_printf(self->a, "a node calls itself node %d, expected 1 to %d", node,
+        return arena_printf(self->a, "a node has the number %d, expected 1 to %d", node,
                 job->n_nodes - 1);
     if (self->members[node].here && !may_replace(self, node, said->field[5]))
-        return arena_printf(self->a, "node %d came twice: from %s, and from %s", node,
+        return arena_printf(self->a, "two processes are node %d: on %s and on %s", node,
                 self->members[node].host, said->field[4]);
     return NULL;
 }
@@ -208,8 +208,8 @@ static bool meet(meeting *self, control *line) {
     const int node = said.kind == CONTROL_HELLO && said.n_fields == N_HELLO
                              ? control_number(said.field[1])
                              : 0;
-    const char *why =
-            said.kind == CONTROL_HELLO ? what_differs(self, &said, node) : "it does not say hello";
+    const char *why = said.kind == CONTROL_HELLO ? what_differs(self, &said, node)
+                                                 : "its first message is not a hello";
     if (why) {
         // A node that can come back, once the loss of the old one is noticed, must not give up.
         const bool later = self->has_begun && node > 0 && node < self->job->n_nodes;
@@ -234,7 +234,7 @@ static bool meet(meeting *self, control *line) {
     name_member(self, node, new->line.fd);
     control_send(&new->line, CONTROL_WELCOME, fields, 2);
     if (self->has_begun)
-        log_info("node %d (%s) has come%s", node, new->host,
+        log_info("node %d (%s) is connected%s", node, new->host,
                 new->excluded ? ", but is excluded" : "; it waits for the next attempt");
     return true;
 }

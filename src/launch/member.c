@@ -216,7 +216,7 @@ static void send_result(member *self) {
     const local_job *l = &self->local;
     const bool over = l->child && (l->child_ended || l->ranks_ended_s > 0);
     if (self->told && !self->returns && clock_s() - self->end_sent_s > VERDICT_S)
-        end(self, EXIT_TRY_AGAIN, "node 0 does not say how the job has ended");
+        end(self, EXIT_TRY_AGAIN, "node 0 did not report how the job ended");
     if (self->told || !over || self->clears) return;
     const char *fields[] = {outcome_text(self->a, local_job_outcome(&self->local,
                                                           self->place * self->job->ranks)),

@@ -40,43 +40,48 @@ typedef struct rule {
 static const rule rules_of[N_END_CAUSES] = {
         [END_DONE] = {.name = "done", .cause = "all steps are done (0)", .happens = "the job ends"},
         [END_STOPPED] = {.name = "stopped",
-                .cause = "stop on request (3)",
-                .happens = "no restart: the step is saved"},
+                .cause = "the job was asked to stop (3)",
+                .happens = "no restart: the last finished step is saved"},
         [END_GROWS] = {.name = "grows",
-                .cause = "nodes have come (back)",
-                .happens = "after the next save an attempt with them, which counts as no restart",
+                .cause = "new nodes, or lost ones that came back, are waiting",
+                .happens =
+                        "after the next save an attempt that includes them; not counted as a restart",
                 .restarts = true},
         [END_LOST] = {.name = "lost",
-                .cause = "lost host or rank",
+                .cause = "a host or a rank is lost",
                 .happens = "restart at once",
                 AT_ONCE},
-        [END_HANG] = {.name = "hang", .cause = "hang", .happens = "restart at once", AT_ONCE},
+        [END_HANG] = {.name = "hang",
+                .cause = "a rank hangs",
+                .happens = "restart at once",
+                AT_ONCE},
         [END_DEVICE] = {.name = "device",
-                .cause = "device error",
+                .cause = "a device fails",
                 .happens = "restart at once",
                 AT_ONCE},
         [END_FULL] = {.name = "full",
-                .cause = "disk full",
-                .happens = "wait, then restart: 30 s, doubled up to 10 min",
+                .cause = "the disk is full",
+                .happens =
+                        "restart after 30 s; if it is still full, after 1 min, doubled up to 10 min",
                 .restarts = true,
                 .first_s = 30,
                 .repeated_s = 60,
                 .most_s = 600},
         [END_MEMORY] = {.name = "memory",
-                .cause = "out of memory (cgroup events, 137)",
-                .happens = "no restart: the plan beside the peak is printed"},
+                .cause = "the system kills a rank for lack of memory",
+                .happens = "no restart: drover prints the planned memory and what ranks held"},
         [END_FAILED] = {.name = "failed",
-                .cause = "not finite loss, bad data, refused checkpoint (1)",
-                .happens = "no restart: another try gives the same bits"},
+                .cause = "loss not finite, bad data, refused checkpoint (1)",
+                .happens = "no restart: another try would fail in the same way"},
         [END_USAGE] = {.name = "usage",
-                .cause = "configuration (2)",
-                .happens = "no restart: another try gives the same"},
+                .cause = "wrong configuration (2)",
+                .happens = "no restart: another try would fail in the same way"},
         [END_HELD] = {.name = "held",
-                .cause = "another attempt has the run directory (75)",
-                .happens = "no restart: the scheduler's turn"},
+                .cause = "another job has the run directory (75)",
+                .happens = "no restart: the scheduler may start this job again"},
         [END_NO_RANKS] = {.name = "no_ranks",
                 .cause = "mpirun cannot start the ranks (1)",
-                .happens = "no restart: another try gives the same"},
+                .happens = "no restart: another try would fail in the same way"},
 };
 
 const char *end_cause_name(end_cause cause) {
@@ -128,12 +133,12 @@ static double wait_of(const attempt_end *ends, int n) {
     return fmin(r->most_s, r->repeated_s * exp2(fmin(repeated - 1, 30)));
 }
 
+// --- decisions
 static decision end_with(int status, const char *why) {
     return (decision){.status = status, .excluded = -1, .why = why};
 }
 
 decision supervisor_decide(arena *a, const supervisor_rules *rules, const attempt_end *ends, int n,
-// --- decisions
         int n_usable) {
     const attempt_end *last = &ends[n - 1];
     const rule *of = &rules_of[last->cause];
@@ -163,17 +168,17 @@ decision supervisor_decide(arena *a, const supervisor_rules *rules, const attemp
 }
 
 void supervisor_explain(const supervisor_rules *rules, str *out) {
-    str_printf(out, "%-50s  %s\n", "cause", "what happens");
+    str_printf(out, "%-51s  %s\n", "how an attempt ends (exit status)", "what follows");
     for (int i = 0; i < N_END_CAUSES; i++)
-        str_printf(out, "%-50s  %s%s\n", rules_of[i].cause, rules_of[i].happens,
-                rules_of[i].blames ? "; the same host twice in the window: excluded" : "");
-    str_printf(out, "%-50s  %s\n", "the same step on three hosts",
-            "no restart (1): the rows of that step are named");
-    str_printf(out, "%-50s  %s\n", "node 0 is gone",
-            "all others end with 75: the scheduler's turn");
+        str_printf(out, "%-51s  %s%s\n", rules_of[i].cause, rules_of[i].happens,
+                rules_of[i].blames ? "; a host that fails twice in the window is excluded" : "");
+    str_printf(out, "%-51s  %s\n", "the same step fails on three hosts",
+            "no restart (1): drover prints which rows that step reads");
+    str_printf(out, "%-51s  %s\n", "node 0 is lost",
+            "all other nodes end with 75: the scheduler may start the job again");
     str_printf(out,
-            "at most %d restart%s within %s, attempts of at least %d node%s; alike again without a step "
-            "between: 1 s, doubled up to 1 min\n",
+            "At most %d restart%s within %s, on at least %d node%s. If the same failure occurs again before\n"
+            "a step is finished, drover waits for 1 s before the restart, doubled each time up to 1 min.\n",
             rules->max_restarts, str_plural(rules->max_restarts),
             str_long_duration(rules->window_s), rules->min_nodes, str_plural(rules->min_nodes));
 }

@@ -6,11 +6,22 @@
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
-static bool is_ascii(const unsigned char *s, size_t n) {
+// Returns whether NFC may change a text: whether it has a character outside these ranges, which
+// have none that combines with one before it or decomposes (Latin, Cyrillic, kana, Chinese, marks).
+static bool may_change(const unsigned char *s, size_t n) {
+    static const uint32_t stable[][2] = {{0x3000, 0x3029}, {0x3030, 0x3098}, {0x309B, 0xA66E},
+            {0xFF00, 0xFFEF}, {0x400, 0x482}, {0x2010, 0x20CF}};
     unsigned char all = 0;
     for (size_t i = 0; i < n; i++)
         all |= s[i];
-    return all < 0x80;
+    for (const unsigned char *p = s, *end = s + n; all >= 0x80 && p < end;) {
+        const uint32_t cp = utf8_next(&p);
+        bool found = cp < 0x300;
+        for (size_t i = 0; i < sizeof stable / sizeof *stable && !found; i++)
+            found = cp >= stable[i][0] && cp <= stable[i][1];
+        if (!found) return true;
+    }
+    return false;
 }
 
 // Characters that libutf8proc reorders or composes and Hugging Face does not, whose NFC has the
@@ -22,7 +33,6 @@ static const struct {
 };
 
 static bool is_inert(uint32_t cp) {
-    if (cp >= 0x1E00 && cp < 0xA800) return false; // fast: has most letters beyond Latin ones
     size_t low = 0, high = sizeof inert / sizeof *inert;
     while (low < high) {
         const size_t middle = (low + high) / 2;
@@ -44,21 +54,17 @@ static void compose_part(const unsigned char *s, size_t n, str *out) {
 }
 
 void tokenizer_compose(const tokenizer *tok, const void *text, size_t n_bytes, str *out) {
-    enum { FIRST_INERT = 0xD7 }; // the first byte of U+05C8, the first of them
     const unsigned char *part = text, *end = part + n_bytes, *p = part;
-    if (!tok->nfc || is_ascii(text, n_bytes)) {
+    if (!tok->nfc || !may_change(text, n_bytes)) {
         str_add(out, text, n_bytes);
         return;
     }
     while (p < end) {
         const unsigned char *begin = p;
-        if (*p < FIRST_INERT) {
-            p++;
-        } else if (is_inert(utf8_next(&p))) {
-            compose_part(part, (size_t)(begin - part), out);
-            str_add(out, begin, (size_t)(p - begin));
-            part = p;
-        }
+        if (!is_inert(utf8_next(&p))) continue;
+        compose_part(part, (size_t)(begin - part), out);
+        str_add(out, begin, (size_t)(p - begin));
+        part = p;
     }
     compose_part(part, (size_t)(end - part), out);
 }
@@ -75,7 +81,7 @@ void tokenizer_normalize(const tokenizer *tok, const void *text, size_t n_bytes,
         n_bytes = stepped.n;
     }
     str composed = {0};
-    if (tok->nfc && !is_ascii(text, n_bytes)) {
+    if (tok->nfc && may_change(text, n_bytes)) {
         tokenizer_compose(tok, text, n_bytes, &composed);
         text = composed.p;
         n_bytes = composed.n;

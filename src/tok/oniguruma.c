@@ -18,10 +18,12 @@ static int add_up(int x, int y) {
 }
 
 drv_status onig_refuse(const onig *tr, const char *from, const char *what) {
-    const char *line = strpbrk(tr->pattern, "\r\n"); // messages have one line
-    const int shown = line && line - tr->pattern < 60 ? (int)(line - tr->pattern) : 60;
+    size_t shown = strcspn(tr->pattern, "\r\n"); // messages have one line
+    if (shown > 60) shown = 60;
+    while (shown > 0 && ((unsigned char)tr->pattern[shown] & 0xC0) == 0x80) // and whole characters
+        shown--;
     return drv_fail(DRV_E_DATA, "%s: split pattern \"%.*s\", byte %zu: %s is not supported",
-            tr->where, shown, tr->pattern, (size_t)(from - tr->pattern), what);
+            tr->where, (int)shown, tr->pattern, (size_t)(from - tr->pattern), what);
 }
 
 drv_status onig_enter(onig *tr) {

@@ -237,10 +237,10 @@ void bpe_config_json(const bpe_lists *lists, str *out) {
             [ROLE_EOS] = lists->eos,
             [ROLE_PAD] = lists->pad,
             [ROLE_UNK] = lists->unk};
-    json_t *config = json_pack("{s:s, s:b, s:b, s:b, s:o}", "tokenizer_class",
-            "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0, "add_bos_token",
-            lists->add_bos && lists->bos >= 0, "add_eos_token", lists->add_eos && lists->eos >= 0,
-            "added_tokens_decoder", added_tokens(lists, true));
+    json_t *config = json_pack("{s:s, s:b, s:o}", "tokenizer_class", "PreTrainedTokenizerFast",
+            "clean_up_tokenization_spaces", 0, "added_tokens_decoder", added_tokens(lists, true));
+    if (lists->bos >= 0) json_object_set_new(config, "add_bos_token", json_boolean(lists->add_bos));
+    if (lists->eos >= 0) json_object_set_new(config, "add_eos_token", json_boolean(lists->add_eos));
     if (lists->context)
         json_object_set_new(config, "model_max_length", json_integer(lists->context));
     for (token_role role = 0; role < N_TOKEN_ROLES; role++)

@@ -1,5 +1,4 @@
-// A token without a row is found out here by its id: whoever uses the model would find out in the
-// middle of a text.
+// Finds tokens whose id has no row in the model, which would fail in the middle of a text.
 #include "ckpt/carried_tokens.h"
 
 #include <stdlib.h>

@@ -14,9 +14,6 @@ typedef struct foreign_progress {
     double learning_rate; // of the next step
 } foreign_progress;
 foreign_progress foreign_progress_unknown(void);
-// Replaces a missing step by updates, or updates by step. DRV_E_DATA: both are missing, or a number
-// is out of range; the message names `path`.
-DRV_CHECKED drv_status foreign_progress_check(const char *path, foreign_progress *p);
 
 // Prefixes of a weight's name in optimizer.safetensors, like CKPT_MASTER: AdamW's, then those of
 // Muon and NorMuon.

@@ -1,8 +1,8 @@
 // Finds tokens whose id has no row in the model, which would fail in the middle of a text.
-#include "ckpt/carried_tokens.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "ckpt/model_source.h"
 
 typedef struct tokens {
     const ckpt_carried *file; // that is looked at

@@ -2,13 +2,12 @@
 // metadata.py): each chunk of a tensor is an archive of torch.save in __0_0.distcp, and .metadata,
 // a pickle of the class Metadata, says where. What later versions added to that class and readers
 // do not need (storage_meta) is left out, so that older ones read it too.
-#include "ckpt/dcp_writer.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "ckpt/megatron_args.h"
+#include "ckpt/model_writer.h"
 #include "gguf/llama_names.h"
 #include "pickle/pickle_writer.h"
 #include "pickle/torch_writer.h"

@@ -6,8 +6,6 @@
 
 #include "base/file.h"
 #include "ckpt/rank_files.h"
-#include "ckpt/source_dcp.h"
-#include "ckpt/source_ranks.h"
 #include "pickle/torch_file.h"
 
 foreign_progress foreign_progress_unknown(void) {

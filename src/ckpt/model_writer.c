@@ -10,8 +10,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "ckpt/carried_tokens.h"
-#include "ckpt/dcp_writer.h"
 #include "ckpt/tensor_writer.h"
 
 enum { PIECE = 4 << 20 }; // bytes in fp32

@@ -1,12 +1,11 @@
 // Finds the files of each rank's optimizer by the trainer, and joins their tensors.
-#include "ckpt/ranks_optimizer.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "ckpt/megatron_args.h"
+#include "ckpt/optimizer_states.h"
 #include "ckpt/rank_tensors.h"
 
 static const char *beside(arena *a, const char *path, const char *name) {

@@ -1,8 +1,6 @@
 // Lists the tensors of each rank by the trainer's names, and has them joined.
 //
 // Legend: j a joining of ranks, r a rank, p a part, t a tensor
-#include "ckpt/source_ranks.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +8,7 @@
 #include "ckpt/megatron_args.h"
 #include "ckpt/rank_join.h"
 #include "ckpt/rank_tensors.h"
-#include "ckpt/ranks_optimizer.h"
+#include "ckpt/optimizer_states.h"
 
 // --- a rank
 // Removes "model1." of a virtual stage, which is chunk 1, from a name.

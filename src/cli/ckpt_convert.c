@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "ckpt/consolidate.h"
 #include "cli/generate_args.h"
 #include "cli/gguf_export.h"
 #include "convert/convert.h"

@@ -80,6 +80,9 @@ for type in f32 f16 bf16 q8_0; do
 done
 expect 0 "all weights are equal" "$drover" ckpt verify f32 f32.gguf
 check "the proof lies beside it" grep -q '"good": true' q8_0.gguf.verify.json
+mkdir left.gguf.verify.json
+expect 1 "left.gguf.verify.json" "$drover" ckpt export f32 --gguf left.gguf
+check "no file has the name before its proof has" test ! -e left.gguf
 expect 2 "--gguf and --dtype exclude" "$drover" ckpt export f32 --gguf x.gguf --dtype bf16
 expect 2 "--type needs --gguf" "$drover" ckpt export f32 --out none --type f16
 expect 2 "--force replaces it" "$drover" ckpt export f32 --gguf f32.gguf

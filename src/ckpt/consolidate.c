@@ -1,6 +1,4 @@
 // Tensors are copied as stored, in the order of their data.
-#include "ckpt/consolidate.h"
-
 #include <stdlib.h>
 #include <string.h>
 

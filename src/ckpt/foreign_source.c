@@ -199,7 +199,7 @@ static drv_status add_part(foreign_model *m, const foreign_tensor *t, const fore
     return DRV_OK;
 }
 
-// The rows of the parts of one layer are those that config.json says.
+// Checks that the parts of a layer have the rows that follow from config.json, and adds them.
 static drv_status add_layer(foreign_model *m, const foreign_tensor *t, const foreign_name *row,
         int layer, int64_t base, int64_t rows, model_source *out) {
     const int64_t copies = m->sizes.key_copies ? m->sizes.key_copies : 1;

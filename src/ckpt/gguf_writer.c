@@ -23,7 +23,7 @@ enum { PIECE = 4 << 20 }; // bytes in fp32
 static const struct {
     const char *name;
     quant_id type;
-    uint32_t file_type; // general.file_type: what most tensors are (ggml.h, ggml_ftype)
+    uint32_t file_type; // general.file_type: the type of most tensors (ggml.h, ggml_ftype)
 } written_types[] = {{"f32", QUANT_F32, 0}, {"f16", QUANT_F16, 1}, {"q8_0", QUANT_Q8_0, 7},
         {"q4_k", QUANT_Q4_K, 14}, {"bf16", QUANT_BF16, 32}};
 enum { N_WRITTEN_TYPES = sizeof written_types / sizeof *written_types };
@@ -191,7 +191,7 @@ static drv_status put_tokenizer(writing *out) {
 }
 
 // --- tensors
-// Rows that are not whole blocks of the type asked for are written in one that has room for them.
+// Chooses the type of a tensor: the requested one, or a wider one if its rows are not whole blocks.
 static quant_id type_for(writing *w, const source_tensor *t) {
     const bool is_output =
             strcmp(t->name, w->meta->tied ? "model.embed_tokens.weight" : "lm_head.weight") == 0;
@@ -257,7 +257,7 @@ static drv_status round_to(const planned *p, const float *values, int64_t n, uns
     return DRV_OK;
 }
 
-// Rows of whole heads, put in GGUF's order within each.
+// Copies rows of whole heads in GGUF's order.
 static void interleave(const float *heads, int64_t rows, int64_t cols, int64_t head_dim,
         float *out) {
     for (int64_t row = 0; row < rows; row++)
@@ -333,10 +333,10 @@ static drv_status write_file(writing *w) {
     return status;
 }
 
-// --- the way back
+// --- losses
 static void say_lost(const writing *w, const char *name, const json_t *before, json_t *after) {
     const char *lost = llama_config_lost(w->a, before, after);
-    if (lost) log_warn("%s: of %s, a GGUF file loses or changes %s", w->path, name, lost);
+    if (lost) log_warn("%s/%s: a GGUF file loses or changes %s", w->source->path, name, lost);
     json_decref(after);
 }
 

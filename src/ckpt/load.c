@@ -1,6 +1,6 @@
-// Tensors of a model into the state of a run: exactly those that are expected. Several ranks read a
-// tensor together, some rows each, and send the others what they have pieces of: each byte is read
-// once, for any layout.
+// Loads the tensors of a model into the state of a run, and requires exactly the expected ones.
+// Each of several ranks reads some rows of a tensor and sends the others their pieces, so that each
+// byte is read once, whatever the layout.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { PIECE = 1 << 18, SHARED_PIECE = 1 << 21 }; // bytes in fp32 that a rank reads at a time
 
-// --- what should not be there
+// --- unexpected tensors
 static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_tensor *list, int n,
         bool beside_masters) {
     name_map expected = {.a = a};
@@ -69,7 +69,7 @@ typedef struct filling {
     drv_status status;             // of this rank
 } filling;
 
-// Rows [row, row + *n) that a rank reads in a round.
+// Returns `row` of the rows [row, row + *n) that a rank reads in a round.
 static int64_t rows_of(const filling *f, int rank, int64_t round, int64_t *n) {
     const int64_t row = (round * f->n_ranks + rank) * f->chunk_rows, left = f->from->rows - row;
     *n = left < 0 ? 0 : left < f->chunk_rows ? left : f->chunk_rows;
@@ -161,7 +161,7 @@ static drv_status fill_round(filling *fill, int64_t round) {
     return DRV_OK;
 }
 
-// One rank: rows that it wants nothing of are not read.
+// Fills a tensor on one rank, and skips rows of which it has no piece.
 static drv_status fill_alone(filling *f) {
     for (int64_t row = 0, n; row < f->from->rows && f->status == DRV_OK; row += f->chunk_rows) {
         n = f->from->rows - row < f->chunk_rows ? f->from->rows - row : f->chunk_rows;

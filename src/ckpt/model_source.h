@@ -107,6 +107,10 @@ DRV_CHECKED drv_status model_source_files(arena *a, const model_source *s, ckpt_
         int *n);
 // Lists the files of ckpt_carried_names that a folder has, in `a`.
 DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
+// Checks that a model with this many rows has one for each token that tokenizer.json and
+// tokenizer_config.json define (carried_tokens.c). DRV_E_DATA names a token without a row. Ignores
+// a file that is not JSON, which its reader will refuse.
+DRV_CHECKED drv_status carried_tokens_check(const ckpt_carried *files, int n_files, int64_t rows);
 // Adds the tensors of `more` whose names `first` does not have. The result has the config and files
 // of `more`; closing `first` closes both.
 void model_source_join(arena *a, model_source *first, const model_source *more);

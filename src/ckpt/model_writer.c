@@ -10,8 +10,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "ckpt/carried_tokens.h"
-#include "ckpt/dcp_writer.h"
 #include "ckpt/tensor_writer.h"
 
 enum { PIECE = 4 << 20 }; // bytes in fp32
@@ -49,7 +47,7 @@ drv_status model_write_check(const char *source, const char *path, bool force) {
     return status;
 }
 
-// A disk that is too small is found out before the work. Where nobody knows, writing tells.
+// Finds a disk that is too small before the work. If its free space is unknown, writing finds out.
 drv_status model_write_room(const char *path, int64_t bytes) {
     struct statvfs disk;
     if (statvfs(path, &disk) != 0) return DRV_OK;
@@ -194,7 +192,8 @@ static drv_status write_optimizer(arena *a, const model_write_opts *opts, out_fo
 }
 
 // --- into place
-// Keeps a model that was not good, to be looked at, under a name that nobody takes for the model.
+// Keeps a model that failed its proof, for inspection, under a name that is not taken for the
+// model's.
 static drv_status put_beside(arena *a, out_folder *o, const char **path) {
     const char *name = arena_printf(a, "%s%sunproved", o->path, o->inside ? "/" : ".");
     *path = name;
@@ -223,8 +222,7 @@ static drv_status copy_file(const model_source *source, out_folder *o) {
 static drv_status write_all(arena *a, const model_source *source, const st_entry *list,
         int n_tensors, out_folder *o, const model_write_opts *opts, model_written *out) {
     DRV_TRY(out_folder_make(o));
-    drv_status status =
-            write_files(a, source, opts, o); // what is refused here is, before the long work
+    drv_status status = write_files(a, source, opts, o); // refuses files before the long work
     if (status == DRV_OK) status = write_config(source, o, main_type(list, n_tensors));
     if (status == DRV_OK)
         status = opts->keep_blocks ? copy_file(source, o)

@@ -10,7 +10,7 @@
 
 static const char *const kind_names[] = {"exp_avg", "exp_avg_sq", "master weight"};
 
-// A tensor in the file that has it.
+// A tensor and its file.
 typedef struct found_tensor {
     torch_file *file;
     const torch_tensor *tensor;
@@ -42,7 +42,7 @@ void optimizer_states_begin(foreign_model *m, const rank *r, bool is_tied, optim
 }
 
 // --- values
-// Returns the value of a key that is a number; NULL: there is none. Keys 0, 1, .. are in order.
+// Returns the value of a numeric key; NULL: there is none. Keys are usually 0, 1, .. in order.
 static const pickle_value *by_number(const pickle_value *v, int64_t number) {
     const pickle_dict *dict = v ? pickle_entries(v) : NULL;
     for (int64_t i = 0; dict && i <= dict->n; i++) {
@@ -80,7 +80,7 @@ static drv_status read_number(optimizer_states *o, torch_file *file, const pickl
     return DRV_OK;
 }
 
-// The steps that an optimizer counts, which are the same for all parameters and ranks.
+// Notes the step count of an optimizer, which must be the same for all parameters and ranks.
 static drv_status note_updates(optimizer_states *o, torch_file *file, const pickle_value *v) {
     double steps;
     if (!v) return DRV_OK;

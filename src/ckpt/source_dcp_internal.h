@@ -2,7 +2,7 @@
 // weights (source_dcp.c) and of its optimizer state (source_dcp_state.c).
 #pragma once
 #include "ckpt/foreign_source.h"
-#include "ckpt/source_dcp.h"
+#include "ckpt/foreign_state.h"
 #include "pickle/dcp_metadata.h"
 
 typedef struct dcp_reading {

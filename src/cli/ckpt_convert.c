@@ -1,13 +1,11 @@
 // Exports, merges and copies models, and prints the proof.
 #include "cli/ckpt_convert.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "ckpt/consolidate.h"
 #include "cli/generate_args.h"
 #include "convert/convert.h"
 #include "infer/resolve.h"
@@ -67,34 +65,35 @@ static drv_status print_result(drv_status status, const char *out, const convert
 }
 
 // --- verbs
-// Writes a whole GGUF file, then compares it with its source; a file that is out of bounds is
-// renamed.
-static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *file) {
+// Compares a GGUF file with its source before it gets the name `file`.
+static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *unproved,
+        const char *file) {
     model made;
     comparison c;
-    DRV_TRY(model_open(a, file, &made));
+    DRV_TRY(model_open(a, unproved, &made));
     drv_status status = compare_models(a, from, &made, true, &c);
     model_close(&made);
     DRV_TRY(status);
     ckpt_print_comparison(&c);
-    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", file),
-            comparison_json(&c, name, file)));
-    if (!c.problem) {
-        printf("proved: %s.verify.json holds these numbers\n", file);
-        return DRV_OK;
-    }
-    const char *aside = arena_printf(a, "%s.unproved", file);
-    if (rename(file, aside) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", file, aside,
-                strerror(errno));
-    return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem, aside,
-            file);
+    const char *kept = c.problem ? unproved : file;
+    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", kept),
+            comparison_json(&c, name, kept)));
+    if (c.problem)
+        return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem,
+                unproved, file);
+    if (rename(unproved, file) != 0) return file_fail("rename into place", file);
+    printf("proved: %s.verify.json holds these numbers\n", file);
+    return file_sync_dir(path_parent(a, file));
 }
 
 static drv_status write_gguf(arena *a, const cli_args *args, const model *m, const char *name,
         const char *file, const gguf_write_opts *opts) {
-    DRV_TRY(gguf_export(m, file, opts));
-    return cli_has(args, "--no-verify") ? DRV_OK : prove_gguf(a, m, name, file);
+    const char *unproved = arena_printf(a, "%s.unproved", file);
+    gguf_write_opts replacing = *opts;
+    if (cli_has(args, "--no-verify")) return gguf_export(m, file, file, opts);
+    replacing.force = true; // an earlier result that was not good
+    DRV_TRY(gguf_export(m, unproved, file, &replacing));
+    return prove_gguf(a, m, name, unproved, file);
 }
 
 static drv_status export_gguf(arena *a, const cli_args *args, const char *path, const char *file) {

@@ -44,10 +44,6 @@ static const char *devices_of(arena *a, const kept_program *p) {
                             : p->kind;
 }
 
-static const char *name_of(const kept_program *p) {
-    return strrchr(p->path, '/') + 1;
-}
-
 static void print_text(arena *a, const kept_program *list, int n, const char *dir) {
     double bytes = 0;
     if (n)
@@ -59,12 +55,12 @@ static void print_text(arena *a, const kept_program *list, int n, const char *di
         bytes += (double)p->bytes;
         if (p->damage) {
             printf("%-14s %-30s %11s %11s  %-19s %s: %s\n", "(damaged)", "",
-                    str_bytes((double)p->bytes), "", used, name_of(p), p->damage);
+                    str_bytes((double)p->bytes), "", used, path_name(p->path), p->damage);
             continue;
         }
         const char *target = arena_printf(a, "%s, %s", devices_of(a, p), p->interface);
         printf("%-14s %-30s %11s %9.1f s  %-19s %s\n", p->program, target,
-                str_bytes((double)p->bytes), p->compile_s, used, name_of(p));
+                str_bytes((double)p->bytes), p->compile_s, used, path_name(p->path));
     }
     printf("%d program%s, %s, in %s\n", n, str_plural(n), str_bytes(bytes), dir);
 }

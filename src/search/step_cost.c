@@ -149,28 +149,16 @@ drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whol
     return DRV_OK;
 }
 
-static const struct {
-    const char *name, *advice;
-} terms[N_STEP_TERMS] = {
-        [TERM_PRODUCTS] = {"products",
-                "more ranks, training.precision fp8 where the device has it, or "
-                "less recomputation"},
-        [TERM_HEAD] = {"head", NULL},
-        [TERM_ATTENTION] = {"attention", "shorter rows or a sliding window"},
-        [TERM_MEMORY] = {"memory", NULL},
-        [TERM_LAUNCHES] = {"launches", "a larger training.micro_batch_size"},
-        [TERM_TENSOR] = {"tensor", "fewer tensor ranks, or all of them in one host"},
-        [TERM_CONTEXT] = {"context", "fewer context ranks"},
-        [TERM_BUBBLE] = {"bubble", "more micro-batches a step, parallel.virtual_stages, or fewer "
-                                   "pipeline ranks"},
-        [TERM_DATA] = {"data", "a larger training.global_batch_size, or fewer data ranks"},
-        [TERM_UPDATE] = {"update", "parallel.zero 1, which shares the optimizer"},
-};
-
 const char *step_term_name(step_term term) {
-    return terms[term].name;
-}
-
-const char *step_term_advice(step_term term) {
-    return terms[term].advice;
+    static const char *const names[N_STEP_TERMS] = {[TERM_PRODUCTS] = "products",
+            [TERM_HEAD] = "head",
+            [TERM_ATTENTION] = "attention",
+            [TERM_MEMORY] = "memory",
+            [TERM_LAUNCHES] = "launches",
+            [TERM_TENSOR] = "tensor",
+            [TERM_CONTEXT] = "context",
+            [TERM_BUBBLE] = "bubble",
+            [TERM_DATA] = "data",
+            [TERM_UPDATE] = "update"};
+    return names[term];
 }

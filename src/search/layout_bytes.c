@@ -16,7 +16,6 @@
 #include "search/step_work.h"
 
 enum { ALONE_FEW = 2, ALONE_MORE = 3, STAGE_LAYERS = 2 }; // layers of the small models
-enum { SETTLED = 4 }; // micro-batches for each rank after which no more are in flight
 enum { N_ROWS = 3, N_CONTEXTS = 2, N_MODES = RECOMPUTE_FULL + 1 };
 static const int sampled_rows[N_ROWS] = {1, 2, 8};
 typedef enum sample_kind { ALONE, STAGES, SPLIT_STAGES, N_KINDS } sample_kind; // split: ZB-H1
@@ -205,26 +204,6 @@ static bool interpolate(layout_bytes *all, const layout_candidate *layout, sampl
 }
 
 // --- the chunks of a pipeline
-// Builds the table of one rank, with no more micro-batches than fill the pipeline. (GPipe has all
-// in flight: find_peak counts them.)
-static bool table_of(arena *a, const layout_candidate *layout, int64_t micro_batches, int rank,
-        pipeline_schedule *out) {
-    static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
-            [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
-            [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
-            [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
-    const int64_t settled = SETTLED * layout->pipeline + micro_batches % layout->pipeline;
-    const bool all = micro_batches < settled;
-    pipeline_shape shape = {.kind = kinds[layout->schedule],
-            .ranks = (int)layout->pipeline,
-            .chunks = (int)layout->virtual_stages,
-            .micro_batches = (int)(all ? micro_batches : settled),
-            .group = (int)layout->pipeline};
-    while (pipeline_build_rank(a, &shape, rank, out) != DRV_OK)
-        if (shape.kind != PIPELINE_INTERLEAVED || ++shape.group > shape.micro_batches) return false;
-    return true;
-}
-
 static void find_peak(const pipeline_schedule *table, int rank, int64_t micro_batches,
         const int *layers, peak_of most, rank_peak *out) {
     const int p = table->shape.ranks, v = table->shape.chunks;
@@ -246,13 +225,19 @@ static void find_peak(const pipeline_schedule *table, int rank, int64_t micro_ba
     arena_free(a);
 }
 
+// Builds the table of one rank, shortened as searches do. (GPipe has all in flight: find_peak
+// counts them.)
 static rank_chunks chunks_of(const run_config *cfg, const layout_candidate *layout,
-        int64_t micro_batches, int rank) {
-    const int n = (int)(layout->virtual_stages * layout->pipeline);
+        const pipeline_shape *whole, int rank) {
+    const int n = (int)(layout->virtual_stages * layout->pipeline),
+              micro_batches = whole->micro_batches;
     arena *a = arena_new("a table");
     int *layers = ARENA_ARRAY(a, int, n);
+    pipeline_shape shape = pipeline_shortened(whole, PIPELINE_SHORT);
+    if (shape.kind == PIPELINE_GPIPE && shape.micro_batches > shape.ranks)
+        shape.micro_batches = shape.ranks;
     pipeline_schedule table;
-    rank_chunks out = {.possible = table_of(a, layout, micro_batches, rank, &table)};
+    rank_chunks out = {.possible = pipeline_build_rank(a, &shape, rank, &table) == DRV_OK};
     layout_share_layers(&cfg->model, n, layers);
     for (int stage = rank; stage < n; stage += (int)layout->pipeline) {
         out.n[stage_place_of(stage, n)]++;
@@ -276,9 +261,12 @@ static void find_ranks(layout_bytes *all, const run_config *with, const layout_c
     all->last = *layout;
     all->last_micro_batches = micro_batches;
     all->n_ranks = 0;
+    pipeline_shape shape;
+    const bool possible = layout_shape(layout, micro_batches, &shape) == DRV_OK;
     for (int rank = 0; rank < layout->pipeline; rank++)
         if (rank < ENDS || rank >= layout->pipeline - ENDS)
-            all->ranks[all->n_ranks++] = chunks_of(with, layout, micro_batches, rank);
+            all->ranks[all->n_ranks++] =
+                    possible ? chunks_of(with, layout, &shape, rank) : (rank_chunks){0};
 }
 
 // --- layouts

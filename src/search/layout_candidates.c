@@ -14,6 +14,7 @@
 #include "base/parallel.h"
 #include "base/round.h"
 #include "model/layout.h"
+#include "programs/stages.h"
 #include "search/layer_work.h"
 #include "search/layout_bytes.h"
 #include "search/step_cost.h"
@@ -145,25 +146,22 @@ static double bubble_of(const layout_candidate *c, const step_cost *cost, double
 }
 
 // --- enumeration
-// Sets the shape of a pipeline that can be simulated quickly; false: this one cannot.
-static bool shape_of(const layout_candidate *c, double micro_batches, pipeline_shape *out) {
-    static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
-            [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
-            [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
-            [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
-    *out = (pipeline_shape){.kind = kinds[c->schedule],
+drv_status layout_shape(const layout_candidate *c, int64_t micro_batches, pipeline_shape *out) {
+    *out = (pipeline_shape){.kind = stages_kind(c->schedule),
             .ranks = (int)c->pipeline,
             .chunks = (int)c->virtual_stages,
             .micro_batches = (int)micro_batches};
-    return micro_batches * (double)(c->pipeline * c->virtual_stages) <= MOST_TASKS &&
-           pipeline_check_shape(out) == DRV_OK;
+    return pipeline_find_group(out);
 }
 
 static double seconds_of(search *s, const layout_candidate *c, const layer_work *layer) {
     const double micro_batches = micro_batches_of(s, c);
     arena *a = arena_new("an estimate");
     pipeline_shape shape;
-    const bool simulates = c->pipeline > 1 && shape_of(c, micro_batches, &shape);
+    const bool simulates =
+            c->pipeline > 1 &&
+            micro_batches * (double)(c->pipeline * c->virtual_stages) <= MOST_TASKS &&
+            layout_shape(c, (int64_t)micro_batches, &shape) == DRV_OK;
     const int n = (int)(simulates ? c->pipeline * c->virtual_stages : c->pipeline);
     step_work all = {.n_stages = n,
             .forward = ARENA_ARRAY(a, work, n),

@@ -13,16 +13,12 @@
 // --- the changes
 // Each returns whether the setting can be changed so in this layout; what else has to divide is
 // checked for all of them.
-static int64_t sharing_ranks(const run_config *cfg) {
-    return cfg->data_ranks * cfg->context_parallel;
-}
-
 static void set_zero(run_config *cfg, int64_t level) {
     cfg->zero = cfg->given_zero = level;
 }
 
 static bool share_optimizer(run_config *cfg) {
-    const bool possible = cfg->zero == 0 && sharing_ranks(cfg) > 1;
+    const bool possible = cfg->zero == 0 && cfg->data_ranks * cfg->context_parallel > 1;
     if (possible) set_zero(cfg, 1);
     return possible;
 }

@@ -33,13 +33,13 @@ typedef struct bytes {
     int64_t n, cap;
 } bytes;
 
-// What a rank tells a writer before it sends.
+// The message of a rank to a writer before it sends.
 typedef struct announcement {
     int64_t bytes, // to this writer, in this exchange
             more;  // not 0: another exchange of this round follows
 } announcement;
 
-// How far a rank has come with what it sends in a round: `done` elements of the writer's block are
+// The progress of a rank with what it sends in a round: `done` elements of the writer's block are
 // put of a tensor's piece, and all pieces before it.
 typedef struct progress_of_round {
     int writer, tensor, piece;
@@ -177,16 +177,16 @@ static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, co
 
 // Puts what is left of a tensor, until there is no more room.
 static drv_status put_tensor(shared_file *f, int writer, const ckpt_tensor *t, int64_t block) {
-    const int64_t *at = &f->begin[t - f->list], begin = block * f->block_bytes,
-                  end = block_end(f, block), from = at[0] > begin ? at[0] : begin,
-                  to = at[1] < end ? at[1] : end, unit = st_type_bytes(t->entry.type);
-    DRV_ASSERT(from >= to || (from - at[0]) % unit == 0, "\"%s\" is cut in an element",
+    const int64_t *ends = &f->begin[t - f->list], begin = block * f->block_bytes,
+                  end = block_end(f, block), from = ends[0] > begin ? ends[0] : begin,
+                  to = ends[1] < end ? ends[1] : end, unit = st_type_bytes(t->entry.type);
+    DRV_ASSERT(from >= to || (from - ends[0]) % unit == 0, "\"%s\" is cut in an element",
             t->entry.name);
     while (f->next.piece < t->n_pieces && from < to) {
         const ckpt_piece *p = &t->piece[f->next.piece];
         if (is_mine_to_send(f, p, writer))
-            DRV_TRY(put_piece(f, writer, t, p, (from - at[0]) / unit, (to - at[0]) / unit,
-                    at[0] - begin));
+            DRV_TRY(put_piece(f, writer, t, p, (from - ends[0]) / unit, (to - ends[0]) / unit,
+                    ends[0] - begin));
         if (is_full(f)) return DRV_OK;
         f->next.piece++;
         f->next.done = 0;

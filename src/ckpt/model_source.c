@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/hub_name.h"
-#include "base/json_python.h"
+#include "base/json.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/rank_files.h"
 #include "ckpt/source_dcp.h"
@@ -36,7 +36,7 @@ static void name_tied_table(arena *a, model_source *s) {
     static const char embedding[] = "model.embed_tokens.weight", head[] = "lm_head.weight";
     json_t *config = NULL;
     if (model_source_find(s, embedding) || !model_source_find(s, head)) return;
-    if (json_read_python(path_join(a, s->path, "config.json"), &config) != DRV_OK) return;
+    if (json_read_file(path_join(a, s->path, "config.json"), &config) != DRV_OK) return;
     const bool tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
     json_decref(config);
     for (int i = 0; tied && i < s->n; i++)
@@ -238,7 +238,7 @@ drv_status model_source_config(const model_source *s, json_t **out) {
     str path = {0};
     if (s->reader->config) return s->reader->config(s, out);
     str_printf(&path, "%s/config.json", s->folder);
-    const drv_status status = json_read_python(path.p, out);
+    const drv_status status = json_read_file(path.p, out);
     str_free(&path);
     return status;
 }

@@ -21,11 +21,11 @@ typedef struct encode_job {
     id_list *ids;
 } encode_job;
 
-static void encode_one(void *arg, int64_t i, int thread) {
+static void encode_one(void *arg, int64_t i) {
     const encode_job *j = arg;
     if (!j->pieces[i].p) return;
     j->ids[i].n = 0;
-    encoder_piece(j->encoders[thread], &j->pieces[i], true, &j->ids[i]);
+    encoder_piece(j->encoders[par_thread()], &j->pieces[i], true, &j->ids[i]);
 }
 
 // Cuts the text into pieces for the threads.

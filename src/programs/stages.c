@@ -161,11 +161,6 @@ drv_status stages_build_eval(arena *a, programs *p, int chunk, int n_slots, cons
     return graph_verify(g, STAGE_BUILT);
 }
 
-// Returns whether weight gradients are a program of their own, which reads again what was received.
-static bool splits_weights(const programs *p) {
-    return p->schedule.shape.kind == PIPELINE_ZB_H1;
-}
-
 // Returns whether something is trained in n layers, or in the tables.
 static bool trains(const programs *p, int64_t first, int64_t n) {
     return p->held.lora.n == 0 ||
@@ -201,7 +196,8 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
     stage->n_slots = p->slots.n[chunk];
     DRV_TRY(build_whole(a, p, chunk, &whole));
     whole->name = arena_printf(a, "%sstep", prefix);
-    const bool last = programs_is_last(p, chunk), split = splits_weights(p);
+    // Whether weight gradients are a program of their own, which reads the received gradient again.
+    const bool last = programs_is_last(p, chunk), split = p->schedule.shape.kind == PIPELINE_ZB_H1;
     if (!last && split && stage_trains(stage))
         graph_find(whole, input_name_of(INPUT_STREAM_GRAD, chunk).text)->n_slots = stage->n_slots;
     pass_cut(a, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
@@ -246,7 +242,8 @@ drv_status stages_put(programs *p, const pipeline_task *item, const void *messag
     return backend_write(p->held.b, name.text, 0, p->message_bytes, message);
 }
 
-// Stages before which all is frozen send their empty messages all the same: the schedule is one.
+// A stage with only frozen stages before it sends empty messages nevertheless, since all stages
+// follow one schedule.
 drv_status stages_get(const programs *p, const pipeline_task *item, void *message) {
     char name[32];
     if (item->work != WORK_FORWARD && !p->stage[item->chunk].trains_before) {

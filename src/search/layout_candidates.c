@@ -348,7 +348,7 @@ typedef struct find_arg {
     tensor_degree *degrees;
 } find_arg;
 
-static void find_of_degree(void *arg, int64_t i, int thread) {
+static void find_of_degree(void *arg, int64_t i) {
     const search_inputs *in = ((find_arg *)arg)->in;
     tensor_degree *degree = &((find_arg *)arg)->degrees[i];
     const mesh m = {.size = {1, 1, 1, (int)degree->tensor}};
@@ -365,7 +365,7 @@ static void find_of_degree(void *arg, int64_t i, int thread) {
             .layers = layer_works_new(in->cfg),
             .bytes = layout_bytes_new(in->cfg),
             .out = &degree->found,
-            .shows = thread == 0};
+            .shows = par_thread() == 0};
     add_contexts(&all, (layout_candidate){.tensor = degree->tensor});
     layer_works_free(all.layers);
     layout_bytes_free(all.bytes);

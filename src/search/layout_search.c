@@ -158,8 +158,7 @@ typedef struct plan_arg {
     mesh_variants *meshes;
 } plan_arg;
 
-static void plan_mesh(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void plan_mesh(void *arg, int64_t i) {
     find_variant(((plan_arg *)arg)->made, &((plan_arg *)arg)->meshes[i]);
 }
 

@@ -86,7 +86,7 @@ drv_status plugin_find(arena *a, const char *wanted, const char **name, const ch
         if (*path) return DRV_OK;
     }
     return drv_fail(DRV_E_DEVICE,
-            "no PJRT plugin is there, expected one in \"%s/NAME/*.so\" (NAME: cuda, rocm, tpu, "
+            "found no PJRT plugin, expected one in \"%s/NAME/*.so\" (NAME: cuda, rocm, tpu, "
             "neuron, cpu); tools/fetch_pjrt.py gets one, pjrt.plugin or DROVER_PJRT_PLUGIN names one",
             plugin_folder(a));
 }

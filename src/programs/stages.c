@@ -196,7 +196,7 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
     stage->n_slots = p->slots.n[chunk];
     DRV_TRY(build_whole(a, p, chunk, &whole));
     whole->name = arena_printf(a, "%sstep", prefix);
-    // Whether weight gradients are a program of their own, which reads the received gradient again.
+    // split: weight gradients are a program of their own, which reads the received gradient again.
     const bool last = programs_is_last(p, chunk), split = p->schedule.shape.kind == PIPELINE_ZB_H1;
     if (!last && split && stage_trains(stage))
         graph_find(whole, input_name_of(INPUT_STREAM_GRAD, chunk).text)->n_slots = stage->n_slots;

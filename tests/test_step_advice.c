@@ -21,7 +21,7 @@ static followed plan_of(arena *a, const char *sets, int64_t ranks, const device_
     char *rest = arena_strdup(a, sets), *word;
     int n = 0;
     while ((word = strtok_r(rest, " ", &rest)))
-        if (strcmp(word, "--set") != 0) list[n++] = word;
+        list[n++] = word;
     followed *out = ARENA_NEW(a, followed);
     OK(config_load(a, NULL, list, n, &out->cfg));
     OK(config_set_ranks(&out->cfg, ranks));
@@ -44,16 +44,16 @@ static int check_advice(const char *sets, int64_t ranks, const char *name) {
             advice);
     for (int i = 0; i < n; i++) {
         const followed then =
-                plan_of(a, arena_printf(a, "%s %s", sets, advice[i].keys), ranks, &device);
+                plan_of(a, arena_printf(a, "%s %s", sets, advice[i].setting), ranks, &device);
         const double faster = tokens_per_s(&then) / tokens_per_s(&first);
         const int64_t before = first.planned.memory.total, after = then.planned.memory.total;
         if (faster < 1.004 || faster / advice[i].faster - 1 > 1e-6 ||
                 1 - faster / advice[i].faster > 1e-6)
             fail_msg("%s on %lld x %s: %s makes it %g times as fast, advised %g", sets,
-                    (long long)ranks, name, advice[i].keys, faster, advice[i].faster);
+                    (long long)ranks, name, advice[i].setting, faster, advice[i].faster);
         if (after > before && after > device.memory)
             fail_msg("%s on %lld x %s: %s does not fit", sets, (long long)ranks, name,
-                    advice[i].keys);
+                    advice[i].setting);
         assert_true(i == 0 || advice[i].faster <= advice[i - 1].faster);
     }
     arena_free(a);
@@ -108,14 +108,14 @@ static void one_rank_shares_with_nobody(void **state) {
             advice);
     assert_true(alone.cost.term[TERM_UPDATE] > 0.05 * alone.cost.seconds && n > 0);
     for (int i = 0; i < n; i++)
-        assert_null(strstr(advice[i].keys, "parallel."));
+        assert_null(strstr(advice[i].setting, "parallel."));
     const followed many =
             plan_of(a, SHAPE "parallel.zero=0 training.global_batch_size=8", 8, &device);
     const int m =
             step_advice_find(a, &many.cfg, &device, &many.cost, many.planned.memory.total, advice);
     bool shares = false;
     for (int i = 0; i < m; i++)
-        shares |= strcmp(advice[i].keys, "--set parallel.zero=1") == 0;
+        shares |= strcmp(advice[i].setting, "parallel.zero=1") == 0;
     assert_true(shares);
     arena_free(a);
 }

@@ -38,8 +38,8 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
     step_terms_print(c);
     if (d->n_advice == 0) printf("faster with   no change of one setting that was tried\n");
     for (int i = 0; i < d->n_advice; i++)
-        printf("%-13s %s: %.1f %% more tokens/s, less time for %s\n", i ? "" : "faster with",
-                d->advice[i].keys, 100 * (d->advice[i].faster - 1),
+        printf("%-13s --set %s: %.1f %% more tokens/s, less time for %s\n", i ? "" : "faster with",
+                d->advice[i].setting, 100 * (d->advice[i].faster - 1),
                 step_term_name(d->advice[i].term));
     const double hours = c->seconds * (double)steps / 3600;
     printf("time          %s for %lld step%s; evaluations and checkpoints not counted\n",

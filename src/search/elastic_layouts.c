@@ -11,7 +11,7 @@
 #include "search/host_profile.h"
 #include "setup/process_bytes.h"
 
-enum { TOP = 64, MAX_SETS = 16 };
+enum { TOP = 64 };
 
 drv_status elastic_device(const run_config *cfg, int ranks, device_profile *out) {
     DRV_TRY(host_profile(cfg, out));
@@ -20,33 +20,18 @@ drv_status elastic_device(const run_config *cfg, int ranks, device_profile *out)
 }
 
 // --- a layout as keys
-static void set_number(arena *a, const char **sets, int *n, const char *key, int64_t value) {
-    sets[(*n)++] = value > 0 || strcmp(key, "parallel.zero") == 0
-                           ? arena_printf(a, "%s=%lld", key, (long long)value)
-                           : arena_printf(a, "%s=auto", key);
-}
-
-// pinned: the config of the search; 0 accumulation groups or reduction blocks: auto.
-static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
-    const layout_candidate *c = &out->layout;
-    const char **sets = ARENA_ARRAY(a, const char *, MAX_SETS);
-    int n = 0;
-    set_number(a, sets, &n, "parallel.tensor", c->tensor);
-    set_number(a, sets, &n, "parallel.pipeline", c->pipeline);
-    set_number(a, sets, &n, "parallel.context", c->context);
-    set_number(a, sets, &n, "parallel.data", c->data);
-    set_number(a, sets, &n, "parallel.zero", c->zero);
-    set_number(a, sets, &n, "parallel.zero_group", c->zero_group);
-    set_number(a, sets, &n, "parallel.accumulation_groups", pinned->accum_groups);
-    set_number(a, sets, &n, "parallel.context_blocks", pinned->context_blocks);
-    set_number(a, sets, &n, "parallel.partial_sum_rows", pinned->partial_sum_rows);
-    set_number(a, sets, &n, "parallel.virtual_stages", c->virtual_stages);
-    set_number(a, sets, &n, "training.micro_batch_size", c->micro_batch);
-    sets[n++] = arena_printf(a, "parallel.schedule=%s", layout_schedule(c, "auto"));
-    sets[n++] = arena_printf(a, "parallel.sequence=%s", c->sequence ? "true" : "false");
-    sets[n++] = arena_printf(a, "training.recompute=%s", recompute_name(c->recompute));
+// Lists the keys of a layout, all that a search or the order of sums may have changed.
+static void fill_sets(arena *a, const run_config *applied, elastic_layout *out) {
+    static const char *const keys[] = {"parallel.tensor", "parallel.pipeline", "parallel.context",
+            "parallel.data", "parallel.zero", "parallel.zero_group", "parallel.accumulation_groups",
+            "parallel.context_blocks", "parallel.partial_sum_rows", "parallel.virtual_stages",
+            "training.micro_batch_size", "parallel.schedule", "parallel.sequence",
+            "training.recompute"};
+    out->n_sets = sizeof keys / sizeof *keys;
+    const char **sets = ARENA_ARRAY(a, const char *, out->n_sets);
+    for (int i = 0; i < out->n_sets; i++)
+        sets[i] = layout_setting(a, applied, keys[i]);
     out->sets = sets;
-    out->n_sets = n;
 }
 
 // Returns text that names the numbers of data ranks with the same bits.
@@ -105,15 +90,13 @@ static drv_status apply(const run_config *pinned, const layout_candidate *c, int
     return config_set_ranks(out, ranks);
 }
 
-static bool has_bits(const run_config *whole, const run_config *pinned, const layout_candidate *c,
-        int64_t ranks) {
-    run_config tried;
+// Returns whether a layout that is possible computes the bits of the whole job.
+static bool has_bits(const run_config *whole, const layout_candidate *c) {
     const int64_t joined = c->zero >= 2 ? layout_groups(c) : c->data; // ranks or groups of them
     const bool in_turn = c->zero >= 2 && joined == 1;
     return is_power_of_two(whole->n_context_blocks / c->context) &&
            whole->n_context_blocks % c->context == 0 &&
-           (in_turn || is_power_of_two(whole->n_accum_groups / joined)) &&
-           apply(pinned, c, ranks, &tried) == DRV_OK;
+           (in_turn || is_power_of_two(whole->n_accum_groups / joined));
 }
 
 // Takes the fastest layout of a search that is allowed.
@@ -122,8 +105,7 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
     for (int i = 0; i < s->n; i++) {
         run_config tried;
         const layout_candidate *c = &s->list[i];
-        if (same_bits ? !has_bits(whole, pinned, c, s->ranks)
-                      : apply(pinned, c, s->ranks, &tried) != DRV_OK)
+        if ((same_bits && !has_bits(whole, c)) || apply(pinned, c, s->ranks, &tried) != DRV_OK)
             continue;
         *out = (elastic_layout){.n_nodes = (int)(s->ranks / job->ranks),
                 .layout = *c,
@@ -131,7 +113,7 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
                 .perfect = (double)s->ranks * s->device.bf16_flops * s->device.reached_products /
                            s->flops_per_token,
                 .same_bits = same_bits};
-        fill_sets(a, pinned, out);
+        fill_sets(a, &tried, out);
         fill_words(a, whole, out);
         return true;
     }

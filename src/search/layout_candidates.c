@@ -461,6 +461,14 @@ const char *layout_schedule(const layout_candidate *c, const char *otherwise) {
     return c->schedule == SCHEDULE_AUTO ? otherwise : names[c->schedule];
 }
 
+const char *layout_setting(arena *a, const run_config *cfg, const char *key) {
+    const char *path, *value;
+    for (int i = 0; (value = config_key_text(a, cfg, i, &path)); i++)
+        if (strcmp(path, key) == 0) return arena_printf(a, "%s=%s", key, value);
+    DRV_ASSERT(false, "no key is named %s", key);
+    return NULL;
+}
+
 const char *layout_keys(arena *a, const layout_candidate *c) {
     const char *keys = arena_printf(a,
             "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.context=%lld --set "

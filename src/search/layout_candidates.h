@@ -56,6 +56,8 @@ DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t
         run_config *out);
 // Returns the name of a layout's schedule, as in parallel.schedule; `otherwise` for SCHEDULE_AUTO.
 const char *layout_schedule(const layout_candidate *c, const char *otherwise);
+// Returns a key of a config and its value, "parallel.tensor=2". Lives in `a`.
+const char *layout_setting(arena *a, const run_config *cfg, const char *key);
 // Returns the options that set a layout in a config, "--set parallel.tensor=2 ...". Lives in `a`.
 const char *layout_keys(arena *a, const layout_candidate *c);
 double layout_tokens_per_s(const run_config *cfg, const layout_candidate *c);

@@ -1,9 +1,8 @@
 // Plans a run with one setting changed at a time.
 #include "search/step_advice.h"
 
-#include <string.h>
-
 #include "programs/fit.h"
+#include "search/layout_candidates.h"
 #include "search/timed_plan.h"
 #include "setup/run_layout.h"
 
@@ -124,14 +123,6 @@ static const struct {
 enum { N_CHANGES = sizeof changes / sizeof *changes };
 
 // --- trying them
-static const char *setting(arena *a, const run_config *cfg, const char *key) {
-    const char *path, *value;
-    for (int i = 0; (value = config_key_text(a, cfg, i, &path)); i++)
-        if (strcmp(path, key) == 0) return arena_printf(a, "--set %s=%s", key, value);
-    DRV_ASSERT(false, "no key is named %s", key);
-    return NULL;
-}
-
 // Plans a changed run as drover plan does. Not DRV_OK: it is not possible.
 static drv_status plan_changed(arena *a, int64_t ranks, const device_profile *device,
         run_config *cfg, timed_plan *out) {
@@ -178,7 +169,7 @@ int step_advice_find(arena *a, const run_config *cfg, const device_profile *devi
         if (plan_changed(scratch, mesh_ranks(&of_run), device, &changed, &planned) == DRV_OK &&
                 planned.bytes <= most) {
             const double times = tokens_of_step(&changed) / tokens_of_step(cfg);
-            const step_advice found = {.keys = setting(a, &changed, changes[i].key),
+            const step_advice found = {.setting = layout_setting(a, &changed, changes[i].key),
                     .term = most_reduced(cost, &planned.cost, times),
                     .faster = times * cost->seconds / planned.cost.seconds};
             if (found.faster > LEAST_GAIN) insert(&found, out, &n);

@@ -3,9 +3,9 @@
 #include "search/step_cost.h"
 
 typedef struct step_advice {
-    const char *keys; // "--set parallel.zero=1"
-    double faster;    // tokens/s with the change over those without it
-    step_term term;   // that falls most
+    const char *setting; // "parallel.zero=1"
+    double faster;       // tokens/s with the change over those without it
+    step_term term;      // that falls most
 } step_advice;
 enum { MAX_ADVICE = 3 };
 

@@ -1,5 +1,5 @@
-// Files -> records, one file after the other: opens them, looks at the content of those whose
-// ending says nothing, cuts lines, documents and pieces of long documents.
+// Reads one file after the other: opens it, detects the format if the extension is unknown, and
+// cuts lines, documents and pieces of long documents.
 #include "data/read/reader.h"
 
 #include <string.h>

@@ -137,6 +137,8 @@ refused ckpt export $model --dcp x --out y
 both
 refused data build --input text.txt --tokenizer tok --out data/
 says "a folder, expected a prefix for the names of the files"
+refused data build --input text.txt --tokenizer tok --out data/..
+says "a folder, expected a prefix for the names of the files"
 
 # --- the adapter of --print: its template goes before the model's
 tuned=$(newest tuned)

@@ -29,6 +29,10 @@ got = open(sys.argv[2], "rb").read()
 assert struct.unpack(f"<{len(ids)}H", got) == tuple(ids), (len(ids), len(got))
 END
 expect 0 "80 documents" build twice --input "$golden"/saved_ids "$golden"/ids_i64.arrow
+(printf 'ARROW1\0\0' && cat "$golden"/ids_i64.arrow && printf 'a footer, which is not read') >file.arrow
+expect 0 "2 documents" build cut_set --input file.arrow --cut-after 0 # the last document does not end with it
+expect 0 "" build rows_of_ids --input "$golden"/ids_i64.arrow
+check "all ids" cmp cut_set.bin rows_of_ids.bin
 
 # --- a tokenizer with fewer tokens than the ids want stops the build
 cp -r tok small && python3 - <<'END'

@@ -42,7 +42,7 @@ static const char *base_of(arena *a, const char *folder, const char *run, bool i
     return base;
 }
 
-// No option is ignored: what only a card of ours says needs one.
+// Refuses options that only a card made by drover would contain.
 static drv_status check_card_options(const cli_args *args, const char *folder) {
     static const char *const names[] = {"--base", "--dataset", "--license", "--language"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -53,7 +53,7 @@ static drv_status check_card_options(const cli_args *args, const char *folder) {
     return DRV_OK;
 }
 
-// The base's folder is not published with an adapter.
+// Warns if the base of an adapter is a folder, which is not published with it.
 static void warn_of_base(arena *a, const char *folder) {
     const char *base = base_of(a, folder, NULL, true);
     if (*base && (file_is_dir(base) || file_is_dir(path_join(a, folder, base))))

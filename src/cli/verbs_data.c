@@ -1,6 +1,7 @@
 // drover data: the verb, and its subverbs get and build; data_look.c has info, show and verify.
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/version.h"
@@ -53,7 +54,8 @@ static drv_status data_build(arena *a, const cli_args *args) {
     if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
     DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
     DRV_TRY(cli_need(args, "--out", &opts.prefix));
-    if (str_ends(opts.prefix, "/"))
+    const char *name = path_name(opts.prefix);
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return drv_fail(DRV_E_USAGE,
                 "data build: --out is \"%s\", a folder, expected a prefix for the names of the files",
                 opts.prefix);

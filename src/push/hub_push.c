@@ -195,7 +195,7 @@ static drv_status take_mode(const char *url, push_file *file, const json_t *list
         return drv_fail(DRV_E_DATA,
                 "%s: uploadMode of \"%s\" is \"%.40s\", expected lfs or regular", url, file->name,
                 mode ? mode : "");
-    // Storage takes no empty file, and a text of ours has no file.
+    // Storage refuses empty files, and texts that drover makes are not files.
     file->lfs = strcmp(mode, "lfs") == 0 && file->size > 0 && file->path;
     file->ignored = json_is_true(json_object_get(mine, "shouldIgnore"));
     file->asked = true;

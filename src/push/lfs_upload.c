@@ -31,7 +31,7 @@ typedef struct upload {
     part_journal journal;
 } upload;
 
-typedef struct crowd {
+typedef struct uploads {
     arena *a;
     const http_link *link;
     const char *repo, *branch;
@@ -42,7 +42,7 @@ typedef struct crowd {
     int n_files, n_done;
     int64_t total, done; // bytes
     double begin;
-} crowd;
+} uploads;
 
 // --- the answer of a batch
 static drv_status malformed(const lfs_object *object, const char *what) {
@@ -50,7 +50,8 @@ static drv_status malformed(const lfs_object *object, const char *what) {
 }
 
 // Reads the URL of an action. A mirror of the hub may name the hub itself: its own address is used.
-static drv_status take_url(crowd *all, const upload *job, const json_t *action, const char **out) {
+static drv_status take_url(uploads *all, const upload *job, const json_t *action,
+        const char **out) {
     static const char own[] = "https://huggingface.co/";
     const char *url = json_string_value(json_object_get(action, "href"));
     if (!url) return malformed(job->object, "an action without href");
@@ -65,7 +66,7 @@ static bool is_number(const char *text) {
     return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-static drv_status take_parts(crowd *all, upload *job, const json_t *header, int64_t chunk) {
+static drv_status take_parts(uploads *all, upload *job, const json_t *header, int64_t chunk) {
     const int64_t size = job->object->size, n_parts = chunk > 0 ? (size - 1) / chunk + 1 : 0;
     const char *key;
     json_t *value;
@@ -99,7 +100,7 @@ static drv_status take_parts(crowd *all, upload *job, const json_t *header, int6
                                           found, (long long)n_parts));
 }
 
-static drv_status take_action(crowd *all, upload *job, const json_t *action) {
+static drv_status take_action(uploads *all, upload *job, const json_t *action) {
     const json_t *header = json_object_get(action, "header"),
                  *chunk = json_object_get(header, "chunk_size");
     const char *url;
@@ -118,7 +119,7 @@ static drv_status take_action(crowd *all, upload *job, const json_t *action) {
 }
 
 // Resumes the upload of an earlier run if its journal has one, else begins a journal.
-static drv_status take_journal(crowd *all, upload *job, const json_t *action) {
+static drv_status take_journal(uploads *all, upload *job, const json_t *action) {
     json_t *kept, *etags;
     part_journal_read(all->a, all->link, all->repo, job->object, &job->journal, &kept, &etags);
     upload earlier = *job;
@@ -145,12 +146,12 @@ static drv_status take_journal(crowd *all, upload *job, const json_t *action) {
 }
 
 // --- calls
-static void enqueue(crowd *all, hub_call *call) {
+static void enqueue(uploads *all, hub_call *call) {
     MEM_GROW(all->queue, all->n, all->cap);
     all->queue[all->n++] = call;
 }
 
-static void enqueue_last(crowd *all, upload *job, const char *url, json_t *body) {
+static void enqueue_last(uploads *all, upload *job, const char *url, json_t *body) {
     const char *text = json_print_in(all->a, body, JSON_COMPACT);
     hub_call_free(&job->last);
     job->last = hub_call_post(url, LFS_TYPE, text, strlen(text));
@@ -159,7 +160,7 @@ static void enqueue_last(crowd *all, upload *job, const char *url, json_t *body)
     enqueue(all, &job->last);
 }
 
-static void done(crowd *all, upload *job) {
+static void done(uploads *all, upload *job) {
     part_journal_remove(&job->journal);
     if (job->fd >= 0) close(job->fd);
     job->fd = -1;
@@ -167,7 +168,7 @@ static void done(crowd *all, upload *job) {
 }
 
 // Sends the request that follows the last part, or the request after that.
-static drv_status go_on(crowd *all, upload *job) {
+static drv_status go_on(uploads *all, upload *job) {
     if (job->complete_url) {
         json_t *parts = json_array();
         for (int i = 0; i < job->n_parts; i++) {
@@ -198,7 +199,7 @@ static drv_status go_on(crowd *all, upload *job) {
     return DRV_OK;
 }
 
-static drv_status take_answer(crowd *all, hub_call *call) {
+static drv_status take_answer(uploads *all, hub_call *call) {
     upload *job = call->owner;
     if (job->lost) return DRV_OK;
     if (!hub_call_succeeded(call)) {
@@ -221,7 +222,7 @@ static drv_status take_answer(crowd *all, hub_call *call) {
     return ++job->n_done == job->n_parts ? go_on(all, job) : DRV_OK;
 }
 
-static void start_some(crowd *all) {
+static void start_some(uploads *all) {
     while (all->first < all->n && all->queue[all->first]->state == CALL_DONE)
         all->first++;
     for (int i = all->first; i < all->n && all->running < all->link->parallel; i++) {
@@ -237,7 +238,7 @@ static void start_some(crowd *all) {
     }
 }
 
-static drv_status end_one(crowd *all, const CURLMsg *m) {
+static drv_status end_one(uploads *all, const CURLMsg *m) {
     hub_call *call;
     const CURLcode result = m->data.result;
     curl->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&call);
@@ -250,7 +251,7 @@ static drv_status end_one(crowd *all, const CURLMsg *m) {
     return status;
 }
 
-static void show(const crowd *all) {
+static void show(const uploads *all) {
     int64_t have = all->done;
     for (int i = 0; i < all->running; i++)
         if (all->runs[i]->number >= 0) have += all->runs[i]->sent;
@@ -260,7 +261,7 @@ static void show(const crowd *all) {
             speed > 0 ? str_duration((double)(all->total - have) / speed) : "?");
 }
 
-static drv_status drive(crowd *all) {
+static drv_status drive(uploads *all) {
     for (start_some(all); all->running || all->first < all->n; start_some(all)) {
         int busy, left, n_ended = 0;
         curl->multi_perform(all->multi, &busy);
@@ -280,7 +281,7 @@ static upload new_job(const lfs_object *object) {
     return (upload){.object = object, .fd = -1, .journal.fd = -1};
 }
 
-static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) {
+static drv_status ask(uploads *all, const upload *jobs, int n_jobs, json_t **out) {
     json_t *objects = json_array();
     for (int i = 0; i < n_jobs; i++)
         json_array_append_new(objects, json_pack("{s:s, s:I}", "oid", jobs[i].object->sha256,
@@ -296,7 +297,7 @@ static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) 
 }
 
 // Reads what the answer says about one object. *there: the hub has it.
-static drv_status take_object(crowd *all, upload *job, const json_t *answer, bool *there) {
+static drv_status take_object(uploads *all, upload *job, const json_t *answer, bool *there) {
     const json_t *objects = json_object_get(answer, "objects"), *mine = NULL;
     for (size_t i = 0; i < json_array_size(objects) && !mine; i++) {
         const json_t *entry = json_array_get(objects, i);
@@ -319,7 +320,7 @@ static drv_status take_object(crowd *all, upload *job, const json_t *answer, boo
     return DRV_OK;
 }
 
-static drv_status begin_job(crowd *all, upload *job) {
+static drv_status begin_job(uploads *all, upload *job) {
     int64_t size;
     DRV_TRY(file_open_regular(job->object->path, &job->fd, &size));
     for (int i = 0; i < job->n_parts; i++) {
@@ -339,7 +340,8 @@ static drv_status begin_job(crowd *all, upload *job) {
 }
 
 // Sends a batch. *n_lost: the number of objects that need new URLs; they are moved to the front.
-static drv_status send_batch(crowd *all, upload *jobs, int n_jobs, int *n_lost, lfs_stats *stats) {
+static drv_status send_batch(uploads *all, upload *jobs, int n_jobs, int *n_lost,
+        lfs_stats *stats) {
     json_t *answer = NULL;
     drv_status status = ask(all, jobs, n_jobs, &answer);
     for (int i = 0; i < n_jobs && status == DRV_OK; i++) {
@@ -369,7 +371,7 @@ static drv_status send_batch(crowd *all, upload *jobs, int n_jobs, int *n_lost, 
     return status;
 }
 
-static drv_status send_all(crowd *all, const lfs_object *list, int n, lfs_stats *stats) {
+static drv_status send_all(uploads *all, const lfs_object *list, int n, lfs_stats *stats) {
     upload *jobs = ARENA_ARRAY(all->a, upload, BATCH_FILES);
     for (int i = 0; i < n; i += BATCH_FILES) {
         int n_jobs = n - i < BATCH_FILES ? n - i : BATCH_FILES, n_restarts = 0;
@@ -390,7 +392,7 @@ static drv_status send_all(crowd *all, const lfs_object *list, int n, lfs_stats 
 
 drv_status lfs_upload(arena *a, const http_link *link, const char *repo, const char *branch,
         const lfs_object *list, int n, lfs_stats *out) {
-    crowd all = {.a = a, .link = link, .repo = repo, .branch = branch, .n_files = n};
+    uploads all = {.a = a, .link = link, .repo = repo, .branch = branch, .n_files = n};
     *out = (lfs_stats){0};
     DRV_TRY(curl_open("uploads need"));
     for (int i = 0; i < n; i++)

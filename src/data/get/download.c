@@ -10,14 +10,14 @@
 #include "base/str.h"
 #include "data/get/transfer.h"
 
-typedef struct crowd {
+typedef struct downloads {
     transfer *jobs;
     int n, running, done;
     double begin;
     int64_t total, present; // bytes; -1: not all are known
-} crowd;
+} downloads;
 
-static drv_status start_some(crowd *all, CURLM *multi, const http_link *link) {
+static drv_status start_some(downloads *all, CURLM *multi, const http_link *link) {
     for (int i = 0; i < all->n && all->running < link->parallel; i++) {
         transfer *job = &all->jobs[i];
         if (job->state != JOB_WAITS || clock_s() < job->tries.not_before) continue;
@@ -27,14 +27,14 @@ static drv_status start_some(crowd *all, CURLM *multi, const http_link *link) {
     return DRV_OK;
 }
 
-static int64_t bytes_so_far(const crowd *all) {
+static int64_t bytes_so_far(const downloads *all) {
     int64_t sum = 0;
     for (int i = 0; i < all->n; i++)
         sum += all->jobs[i].have;
     return sum;
 }
 
-static void show(const crowd *all) {
+static void show(const downloads *all) {
     const int64_t have = bytes_so_far(all);
     const double t = clock_s() - all->begin,
                  speed = (double)(have - all->present) / (t > 0 ? t : 1);
@@ -44,7 +44,7 @@ static void show(const crowd *all) {
             all->total >= 0 && speed > 0 ? str_duration((double)(all->total - have) / speed) : "?");
 }
 
-static drv_status drive(crowd *all, CURLM *multi, const http_link *link) {
+static drv_status drive(downloads *all, CURLM *multi, const http_link *link) {
     while (all->done < all->n) {
         DRV_TRY(start_some(all, multi, link));
         int busy, left;
@@ -68,7 +68,7 @@ static drv_status drive(crowd *all, CURLM *multi, const http_link *link) {
 
 drv_status download_files(const download *list, int n_files, const http_link *link,
         download_stats *out) {
-    crowd all = {.n = n_files, .begin = clock_s()};
+    downloads all = {.n = n_files, .begin = clock_s()};
     *out = (download_stats){.files = n_files};
     DRV_TRY(curl_open("downloads need"));
     all.jobs = mem_alloc(((size_t)n_files + 1) * sizeof *all.jobs);

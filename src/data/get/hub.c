@@ -77,7 +77,7 @@ static bool named_by(const json_t *p, const char *path) {
     return false;
 }
 
-// Returns the split of a file by the card, SET_UNSPLIT where that says none.
+// Returns the split to which the card assigns a file; SET_UNSPLIT: none.
 static data_split split_by_card(const hub *request, const char *path) {
     for (size_t i = 0; i < json_array_size(request->configs); i++) {
         const json_t *files = json_object_get(json_array_get(request->configs, i), "data_files");
@@ -91,8 +91,8 @@ static data_split split_by_card(const hub *request, const char *path) {
     return SET_UNSPLIT;
 }
 
-// Returns where a file goes: under its own path, which says its split; where only the card does, in
-// a folder of that split.
+// Returns the path to write a file to: its own, or, if only the card knows its split, its own in a
+// folder of that split.
 static const char *local_path(hub *request, const char *path) {
     const data_split split = request->model ? SET_UNSPLIT : split_by_card(request, path),
                      said = data_split_of_path(path);
@@ -191,7 +191,7 @@ static drv_status add_file(hub *request, const json_t *entry) {
     return DRV_OK;
 }
 
-// A list ends: each page has entries, and the next one is new.
+// Refuses a list of files that does not end: each page must have entries, and the next one be new.
 static drv_status check_next(hub *request, const char *url, const char *next, const json_t *page) {
     enum { MAX_ENTRIES = 20000000 };
     request->n_entries += (int64_t)json_array_size(page);
@@ -213,8 +213,8 @@ static bool same_text(const char *x, const char *y) {
     return x == y || (x && y && strcmp(x, y) == 0);
 }
 
-// Two files of one place would be written over each other. The same entry twice, as of pages
-// between which the list has changed, counts once.
+// Refuses two different files with one path. An entry that is listed twice, as happens if the list
+// changes between two pages, counts once.
 static drv_status check_paths(hub *request) {
     int n = 0;
     if (request->n) qsort(request->files, (size_t)request->n, sizeof *request->files, by_path);
@@ -273,7 +273,7 @@ static void read_card(hub *request, const json_t *info) {
     }
 }
 
-// Reads the card. That of all files only says their splits: they are known by their names without.
+// Reads the card. It may be missing unless a config was asked for: splits also follow from names.
 static drv_status get_card(hub *request, json_t **info) {
     char *next;
     const drv_status status = hub_call_list(request->a, &request->opts->link,

@@ -215,7 +215,7 @@ void hub_call_free(hub_call *call) {
     call->next = NULL;
 }
 
-// Adds what the server says about it: its header, or "error" of its body.
+// Appends the server's explanation, from a header or from "error" in the body.
 static void add_reason(const hub_call *call, str *out) {
     json_t *root = NULL;
     if (call->error[0]) {

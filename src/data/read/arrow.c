@@ -7,8 +7,8 @@
 enum { NO_LABEL = -100 };   // of a token without a loss, in PyTorch and transformers
 enum { MAX_ROW = 1 << 28 }; // bytes of JSON: lists of nulls or of empty structs take none in a file
 
-// The kind of rows that a file gives. LABELLED_IDS: after the ids a byte for each, which says
-// whether its label is itself, or else -100.
+// The kind of records that a file has. LABELLED_IDS: after the ids a byte for each of them, 1 if
+// its label is the id itself, 0 if it is -100.
 typedef enum arrow_gives {
     ARROW_GIVES_TEXT,
     ARROW_GIVES_JSON,

@@ -14,8 +14,7 @@
 #include "base/file.h"
 
 enum { RAW_BYTES = 1 << 18 };
-// The longest window that the zstd tool writes (--long=31); its memory is that of the text that
-// lies in it.
+// The longest window that the zstd tool writes (--long=31); it takes as much memory as it holds text.
 enum { MAX_WINDOW_LOG = 31 };
 
 struct byte_stream {

@@ -7,7 +7,7 @@ struct csv_table {
     arena *a;
     char delimiter;
     int n_columns;
-    const char **name; // [n_columns] of those that are taken; NULL: it is not
+    const char **name; // [n_columns] NULL: the column is not read
     int column;        // the text's; -1: rows become objects
     csv_fields fields;
 };
@@ -30,7 +30,7 @@ static const char *names_of(arena *a, const csv_fields *header) {
     return header->n > MOST ? arena_printf(a, "%s, ...", list) : list;
 }
 
-// Chooses the columns that are taken, by the header.
+// Chooses the columns to read by the header, and returns how many there are.
 static int choose(csv_table *t, const csv_fields *header, const char *column,
         const char *const *fields) {
     int taken = 0;

@@ -1,4 +1,4 @@
-// Looks for the token among the ids at hand.
+// Searches the buffered ids for the token.
 #include "data/read/id_cutter.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// Files -> records, one file after the other: opens them, looks at the content of those whose
-// ending says nothing, cuts lines, documents and pieces of long documents.
+// Reads one file after the other: opens it, detects the format if the extension is unknown, and
+// cuts lines, documents and pieces of long documents.
 #include "data/read/reader.h"
 
 #include <string.h>
@@ -146,6 +146,7 @@ static id_cut cut_of(const id_opts *ids, input_kind kind) {
 static drv_status open_source(reader *in) {
     const input_kind kind = in->f->kind;
     if (record_source_seeks(kind)) DRV_TRY(find_columns_file(in, record_source_format(kind)));
+    in->eof = false; // of the bytes that detecting the format has read
     id_cutter_reset(&in->cutter);
     in->cutter.cut = cut_of(&in->o.ids, kind);
     if (in->f != in->files || !in->first.ops) return record_source_open(in->f, &in->o, &in->source);
@@ -430,6 +431,8 @@ static drv_status next_cut(reader *in, str *bytes, record *out, bool *done) {
     for (;;) {
         out->passed = cutter->passed;
         if (id_cutter_take(cutter, bytes, &out->begins, &out->ends)) return DRV_OK;
+        *done = in->eof; // a source is not asked again after its end
+        if (*done) return DRV_OK;
         str_clear(&cutter->ids);
         cutter->at = 0;
         record row = *out;
@@ -445,6 +448,7 @@ static drv_status next_cut(reader *in, str *bytes, record *out, bool *done) {
             return DRV_OK;
         }
         if (!*done) continue;
+        in->eof = true;
         say_uncut(in);
         out->begins = false;
         *done = !cutter->within;

@@ -22,8 +22,8 @@ static drv_status applies(const reader_opts *opts, const input_file *file,
     return DRV_OK;
 }
 
-// Refuses an option that applies to none of the files. To a file whose content has yet to show its
-// format it may.
+// Refuses an option that applies to none of the files. It may apply to a file whose format is not
+// known yet.
 static drv_status check_option(const reader_opts *opts, const input_file *files, int n_files,
         const input_option *option, record_source *first) {
     for (int i = 0; i < n_files; i++) {

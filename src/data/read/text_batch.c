@@ -15,7 +15,7 @@ enum { NAMED = 10 }; // broken records that are named; all are counted
 
 typedef struct batch_text { // of one thread, on cache lines of its own
     _Alignas(64) str text;
-    str name; // of the key at hand
+    str name; // of the current key
 } batch_text;
 
 typedef struct batch_span {
@@ -87,7 +87,7 @@ typedef struct decode_job {
     void *ctx;
 } decode_job;
 
-// Finds where the text of record i lies; false: it has none.
+// Finds the text of record i; false: it has none.
 static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_bytes) {
     record *from = &job->b->records[i];
     batch_text *to = &job->b->texts[thread];

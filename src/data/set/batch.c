@@ -35,8 +35,8 @@ void batch_clear(batch *b) {
     str_clear(&b->names);
 }
 
-// Returns where the next row is laid out whole. What is counted of a row that is cut is counted of
-// its part.
+// Returns the arrays for the next whole row. If ranks divide rows, labels and pairs are counted
+// when this rank's part is copied.
 static row_out place_of_row(batch *b, int64_t ignored[2]) {
     const int64_t at = b->filled * b->row_tokens, n = b->zigzag.tokens;
     row_out out = {.tokens = b->row ? b->row : b->tokens + at,
@@ -52,14 +52,14 @@ static row_out place_of_row(batch *b, int64_t ignored[2]) {
     return out;
 }
 
-// Makes pairs of the row at hand pairs of its micro-batch, in the words of n tokens.
+// Numbers the pairs in the words of n tokens within the micro-batch instead of within the row.
 static void number_pairs(const batch *b, int32_t *pair, int64_t n) {
     const int64_t first = b->filled % b->micro * (b->zigzag.tokens / 2);
     for (int64_t i = 0; i < n && pair; i++)
         if (pair[i] != PAIR_NONE) pair[i] += pair_word(first, false, false);
 }
 
-// n tokens of a row, `width` numbers each, which a batch has at `at`.
+// Copies n tokens of a row, `width` numbers each, to index `at` of an array of the batch.
 static void put_tokens(int32_t *to, const int32_t *row, int64_t at, int64_t from, int64_t n,
         int width) {
     if (to) memcpy(to + width * at, row + width * from, sizeof *to * (size_t)(width * n));

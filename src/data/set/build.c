@@ -54,7 +54,7 @@ typedef struct builder {
     reader *reader;
     dataset_writer *writer;
     encoder **encoders;     // one for each thread
-    encoded_batch batch[2]; // one is encoded; the other is written and read anew meanwhile
+    encoded_batch batch[2]; // one is encoded while the other is written and read
     encoded_batch *now, *other;
     task io;
     file_lock lock;

@@ -33,7 +33,7 @@ static void push(room *r, int64_t tokens, int64_t row) {
     r->bits[tokens / 64] |= 1ull << tokens % 64;
 }
 
-// The row with the least room of at least `tokens`; -1: there is none. *left: how much it has.
+// Removes and returns a row with the least room of at least `tokens`, *left; -1: there is none.
 static int64_t pop(room *r, int64_t tokens, int64_t *left) {
     int64_t word = tokens / 64;
     uint64_t bits = r->bits[word] & ~0ull << tokens % 64;
@@ -47,7 +47,7 @@ static int64_t pop(room *r, int64_t tokens, int64_t *left) {
     return row;
 }
 
-// Numbers of the pieces, the longest first, equals in their order.
+// Returns the indices of the pieces, the longest first; pieces of one length keep their order.
 static int64_t *longest_first(const piece_list *list, int64_t row_tokens) {
     int64_t *begin = mem_zeroed(sizeof *begin * (size_t)(row_tokens + 2)),
             *order = mem_alloc(sizeof *order * (size_t)(list->n + 1));
@@ -61,7 +61,7 @@ static int64_t *longest_first(const piece_list *list, int64_t row_tokens) {
     return order;
 }
 
-// The row of each piece, in any numbering; returns how many there are.
+// Finds a row for each piece, in any numbering, and returns the number of rows.
 static int64_t place(const piece_list *list, int64_t row_tokens, int64_t *row_of) {
     int64_t *order = longest_first(list, row_tokens), n_rows = 0;
     room r = {.top = mem_alloc(sizeof *r.top * (size_t)(row_tokens + 1)),

@@ -34,8 +34,8 @@ static int64_t min_of(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-// The tokens with which both documents begin and that predict nothing of a response, no more than a
-// row has.
+// Returns how many tokens both documents begin with that do not predict a token of a response, at
+// most those of a row.
 static int64_t shared_of(const pair_span *x, const pair_mark *mark, int64_t row_tokens) {
     int64_t n = min_of(mark->apart, row_tokens);
     for (int side = 0; side < N_SIDES; side++)
@@ -49,9 +49,9 @@ static bool are_alike(const pair_span *x, const pair_mark *mark) {
     return x->n[CHOSEN] == x->n[REJECTED] && mark->apart > x->n[CHOSEN];
 }
 
-// The shorter document keeps up to half of the row's room for both. Where both are longer than
-// that, they have it alike: with a token more of one of them, responses that begin alike would
-// differ by where they were cut.
+// Cuts a pair to a row. The shorter document keeps up to half of the room. If both are longer than
+// that, both are cut to the same length: otherwise responses that begin alike would differ by where
+// they were cut.
 static pair_span cut_pair(pair_span x, int64_t row_tokens) {
     const int shorter = x.n[CHOSEN] <= x.n[REJECTED] ? CHOSEN : REJECTED;
     const int64_t half = (row_tokens - x.shared) / 2; // of what is not shared

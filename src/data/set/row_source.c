@@ -43,8 +43,9 @@ static span part_of(const row_source *src, rows_part part, bool by_tokens) {
             to > 1 - 1e-12 ? src->set->n_tokens : boundary(src, to, by_tokens)};
 }
 
-// Training and validation both need a row. The test part does not decide: nothing reads it in a
-// run, and its usual share is so small that most sets would be cut between tokens.
+// Returns whether cutting between documents would leave training or validation without a row. The
+// test part is not considered: a run does not read it, and its usual share is so small that most
+// sets would be cut between tokens.
 static bool needs_cut_by_tokens(const row_source *src) {
     for (rows_part part = PART_TRAIN; part <= PART_VALID; part++) {
         const span x = part_of(src, part, false);
@@ -53,7 +54,7 @@ static bool needs_cut_by_tokens(const row_source *src) {
     return false;
 }
 
-// A document of one token predicts nothing and is predicted by nothing.
+// Returns whether a token of the part predicts another one: a document of one token does not.
 static bool has_pair(const row_source *src) {
     if (src->end - src->begin < 2) return false;
     if (src->packing == PACKING_STREAM) return true;
@@ -100,7 +101,7 @@ static drv_status any_counts(const row_source *src, int64_t first, int64_t n, bo
     return DRV_OK;
 }
 
-// Tokens [begin, end) of a document as one example, if there is something in it to learn.
+// Adds tokens [begin, end) of a document as one example, unless none of its tokens has a loss.
 static drv_status add_example(row_source *src, int64_t begin, int64_t end, piece_list *list) {
     const int64_t longest = src->opts->row_tokens + 1;
     bool counts = false;
@@ -280,7 +281,7 @@ static void mark(const row_source *src, int64_t first, int64_t n, int64_t have,
     int64_t document = dataset_document_of(set, first), start = first;
     int64_t end = documents ? dataset_document_start(set, document + 1) : src->end;
     for (int64_t i = 0; i < n; i++) {
-        while (documents && first + i >= end) { // empty documents are passed over
+        while (documents && first + i >= end) { // empty documents are skipped
             start = end;
             end = dataset_document_start(set, ++document + 1);
         }

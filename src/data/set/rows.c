@@ -13,7 +13,7 @@ struct rows {
     row_source *sources;
     int64_t taken;
     int64_t blended; // of all sources together
-    int64_t n_read;  // rows that were laid out, others passed over
+    int64_t n_read;  // rows that were read, not skipped
     int64_t n_pairs;
     const double *references;
     char last[512];
@@ -145,7 +145,7 @@ static row_source *first_unfinished(rows *stream) {
 
 void rows_seek(rows *stream, int64_t taken) {
     const int64_t n = rows_per_epoch(stream), epoch = taken / n;
-    int64_t left = taken % n; // of the epoch that is begun
+    int64_t left = taken % n; // rows of the current epoch
     for (int i = 0; i < stream->opts.n_sources; i++) {
         row_source *src = &stream->sources[i];
         const int64_t of_it = left < src->n_rows ? left : src->n_rows;

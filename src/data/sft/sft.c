@@ -121,7 +121,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
     DRV_TRY(chat_date(date, &now));
     char day[16] = "";
     if (chat_template_asks_date(template) || chat_template_asks_date(with_tools)) {
-        strftime(day, sizeof day, "%Y-%m-%d", &now); // a build goes on while the day is the same
+        strftime(day, sizeof day, "%Y-%m-%d", &now); // a build of the same day can be resumed
         log_info("%s reads the date, which is set to %s (--date changes it)", model.path, day);
     }
     *format = (sft_format){.hash = hash_of(&model, &tool_model, day),
@@ -347,8 +347,8 @@ drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     const str *text = &c->whole.text;
     const int64_t first = x->ids.n;
     offset_list begins = {0};
-    // The built-in text ends as it says; what the tokenizer puts in front of a text belongs in
-    // front of it.
+    // A built-in template writes the end of the text itself, but not the token that the tokenizer
+    // puts in front of texts.
     const text_piece piece = {text->p ? text->p : "", text->n, true, false};
     encoder_piece_traced(e, &piece, c->f->built_in, &x->ids, &begins);
     if (c->f->built_in) tokenizer_begin_once(c->f->tokenizer, &x->ids, first, &begins);

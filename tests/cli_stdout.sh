@@ -108,6 +108,12 @@ for verb in "config -" "tokenizer decode --tokenizer tok"; do
     expect "standard input" 1
 done
 
+command="devices with a long name"
+"$drover" devices /nothing/here.so >good 2>err
+expect "is not there" 1
+grep -q "^/nothing/here.so plugin" good
+expect "" 0
+
 # JSON stays valid where the name of a file has bytes that are not UTF-8, or a quote.
 for odd in $'odd\344' 'od"d'; do
     cp -r run "$odd"

@@ -259,7 +259,10 @@ says "precision: fp32 "
 expect 2 '"no_foo" is not a key of args' $args -- trl sft --max_steps 5 --no_foo
 expect 2 '"train_iters" is not a key of args that drover knows; here it is "training.steps"' $args --set training.steps=5 -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
 expect 2 "training.steps=N; 1 key is refused, listed above" $args -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
-for wrong in bf16 packing use_mix_precision; do
+expect 0 "recompute: full " $args -- python sft.py --max_steps 5 --gradient_checkpointing 1 --tf32 True
+expect 2 'expected one of true, 1, false, 0' $args -- python sft.py --max_steps 5 --gradient_checkpointing maybe
+expect 2 '"1.5", expected a number from 0 to 0.9999999 (args: adam_beta1, command line)' $args -- python sft.py --max_steps 5 --adam_beta1 1.5
+for wrong in bf16 packing use_mix_precision use_peft; do
     expect 2 "\"$wrong\" is \"maybe\", expected true or false" $args -- python sft.py --max_steps 5 --$wrong maybe
 done
 expect 2 "--ranks is 7, expected a multiple of tensor x pipeline x context = 2" $args --ranks 7 -- torchrun sft.py --max_steps 5 --tp_size 2

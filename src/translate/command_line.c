@@ -7,21 +7,11 @@
 #include "translate/command_words.h"
 
 static drv_status read_options(translation *self, const shell_command *c, int index) {
-    const value devices = {.kind = VALUE_TEXT,
-            .path = "NEURON_NUM_DEVICES",
-            .where = self->program,
-            .text = "32"};
     const value here = {.kind = VALUE_TEXT,
             .path = self->program,
             .where = command_place(self->a, c)};
     report_add(self, DIFFERS, &here,
             "is not here, or not named by its path: read as data-on-eks has it (2024-11)");
-    if (!fact_is_said(self, "devices")) {
-        MEM_GROW(self->facts, self->n_facts, self->cap_facts);
-        value *kept = ARENA_NEW(self->a, value);
-        *kept = devices;
-        self->facts[self->n_facts++] = (fact){"devices", kept, false};
-    }
     return flags_translate(self, c, index + 1, c->n);
 }
 

@@ -285,7 +285,7 @@ drv_status derive_run(translation *self) {
         translation_set(self, "optimizer.betas",
                 arena_printf(self->a, "[%s, %s]", value_yaml(self->a, b1, false),
                         value_yaml(self->a, b2, false)),
-                b2, NULL);
+                is_default(b2) ? b1 : b2, NULL);
     const value *drops = fact_take(self, "drop_last");
     if (drops) {
         self->drops_last = says_true(drops);

@@ -9,21 +9,18 @@ typedef struct known_schedule {
 } known_schedule;
 
 static const known_schedule *find_schedule(const translation *self, const value *v) {
-    static const known_schedule nemo[] = {{"CosineAnnealing", "cosine", "nemo"},
+    static const known_schedule all[] = {{"CosineAnnealing", "cosine", "nemo"},
             {"LinearAnnealingWithWarmUp", "linear", "transformers"},
-            {"WarmupPolicy", "constant", "nemo"}};
-    static const known_schedule others[] = {{"linear", "linear", "transformers"},
+            {"WarmupPolicy", "constant", "nemo"}, {"linear", "linear", "transformers"},
             {"cosine", "cosine", "transformers"}, {"cosine_with_min_lr", "cosine", "transformers"},
             {"constant", "constant", "transformers"},
             {"constant_with_warmup", "constant", "transformers"}};
     static const known_schedule nxd_cosine = {"cosine", "cosine",
             "nemo"}; // examples/training/llama/lr.py
-    for (size_t i = 0; i < sizeof nemo / sizeof *nemo; i++)
-        if (says(v, nemo[i].theirs)) return &nemo[i];
     const bool nxd = str_starts(self->program, "run_llama") || str_starts(self->program, "tp_");
     if (nxd && says(v, "cosine")) return &nxd_cosine;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (says(v, others[i].theirs)) return &others[i];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (says(v, all[i].theirs)) return &all[i];
     return NULL;
 }
 

@@ -98,8 +98,8 @@ static const framework ray3_bf16 = {"ray_train_llama3.py of data-on-eks", NULL, 
 
 // The same, run_llama3.1_8b.sh if the file is not at hand: the options that it sets, and those that
 // it adds to its command line.
-static const char *const options_words[] = {"t=10000", "w=100", "l=1.5e-4", "s=2048", "n=2",
-        "g=1024", "z=1", NULL};
+static const char *const options_words[] = {"NEURON_NUM_DEVICES=32", "t=10000", "w=100", "l=1.5e-4",
+        "s=2048", "n=2", "g=1024", "z=1", NULL};
 static const char *const options_keys[] = {"parallel.tensor=32", "parallel.zero=1",
         "parallel.sequence=true", "training.recompute=selective", "schedule.type=linear",
         "schedule.warmup_like=transformers", "training.seed=12349", "optimizer.weight_decay=0.01",

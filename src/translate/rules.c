@@ -257,6 +257,15 @@ static const char *mapped(arena *a, const char *map, const value *v) {
     return NULL;
 }
 
+// Returns the values that a mapping takes, as "true, false".
+static const char *taken(arena *a, const char *map) {
+    const char *values = "";
+    for (char *rest = arena_strdup(a, map), *word; (word = strsep(&rest, " "));)
+        values = arena_printf(a, "%s%s%.*s", values, *values ? ", " : "", (int)strcspn(word, "="),
+                word);
+    return values;
+}
+
 static void rule_map(translation *self, const foreign_key *row, const value *v) {
     const char *ours = mapped(self->a, row->argument, v);
     if (ours)
@@ -265,7 +274,7 @@ static void rule_map(translation *self, const foreign_key *row, const value *v) 
         report_add(self, NO_EFFECT, v, "null");
     else
         report_printf(self, REFUSED, v, "is %s, expected one of %s", value_shown(self->a, v),
-                row->argument);
+                taken(self->a, row->argument));
 }
 
 static void rule_none(translation *self, const foreign_key *row, const value *v) {
@@ -313,7 +322,10 @@ static bool is_switch(const char *name) {
 }
 
 static void rule_fact(translation *self, const foreign_key *row, const value *v) {
-    if (is_switch(row->argument) && !says_true(v) && !is_off(v)) {
+    const bool asks_for_lora = strcmp(row->argument, "use_lora") == 0; // of NeMo it is a scheme
+    const bool switches =
+            is_switch(row->argument) || (asks_for_lora && !(self->kinds & FOREIGN_NEMO));
+    if (switches && !says_true(v) && !is_off(v)) {
         report_printf(self, REFUSED, v, "is %s, expected true or false", value_shown(self->a, v));
         return;
     }

@@ -195,9 +195,28 @@ static void saved_on_request_is_stopped(void **state) {
     arena_free(a);
 }
 
+// mpirun may hang, without reaping a rank that has ended.
+static void a_rank_that_nobody_reaps_has_ended(void **state) {
+    arena *a = arena_new("test");
+    control line = {.fd = -1, .closed = true};
+    head *h = open_head(a,
+            "sh -c 'exit 1' & printf %s $! >$DROVER_LAUNCH_DIR/rank-0; exec sleep 100");
+    come(h, &line);
+    begin_attempt(h);
+    for (int i = 0; i < 1000 && h->local.ranks_ended_s <= 0; i++) {
+        local_job_poll(&h->local);
+        usleep(10000);
+    }
+    assert_true(h->local.ranks_ended_s > 0);
+    assert_false(h->local.child_ended);
+    close_head(h, &line);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_that_came_again_is_heard),
             cmocka_unit_test(a_late_agent_starts_nothing),
-            cmocka_unit_test(saved_on_request_is_stopped)};
+            cmocka_unit_test(saved_on_request_is_stopped),
+            cmocka_unit_test(a_rank_that_nobody_reaps_has_ended)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

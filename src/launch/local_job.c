@@ -24,7 +24,8 @@
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
 
-#define REAP_S 5.0
+#define REAP_S   5.0
+#define ZOMBIE_S 1.0 // between two looks for zombies
 
 // --- opening
 void local_job_hold_signals(void) {
@@ -156,12 +157,27 @@ static void deliver(local_rank *r) {
     r->pending = 0;
 }
 
+// Returns whether a process has ended although its parent, which is mpirun, does not reap it.
+static bool is_zombie(pid_t pid) {
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *state = n > 0 ? strrchr(text, ')') : NULL;
+    return state && str_starts(state, ") Z");
+}
+
 void local_job_poll(local_job *self) {
     int n_ended = 0;
+    const bool looks = clock_s() - self->looked_s >= ZOMBIE_S;
+    if (looks) self->looked_s = clock_s();
     for (int i = 0; i < self->n_ranks; i++) {
         local_rank *r = &self->ranks[i];
         if (!r->pid) r->pid = read_pid(self, i);
         if (r->pid && !r->ended) r->ended = kill(r->pid, 0) != 0 && errno == ESRCH;
+        if (r->pid && !r->ended && looks) r->ended = is_zombie(r->pid);
         if (r->pid && !r->ended) deliver(r);
         n_ended += r->ended;
     }

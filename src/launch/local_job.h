@@ -28,6 +28,7 @@ typedef struct local_job {
     int child_status;     // 128 + the signal that ended it
     double end_sent_s;    // clock: when this process killed the child; 0: it did not
     double ranks_ended_s; // clock: when all ranks had ended; 0: not yet
+    double looked_s;      // clock: when it looked for zombies
     int64_t kills_before; // by the system for lack of memory, before the child started
 } local_job;
 

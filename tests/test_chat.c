@@ -151,6 +151,10 @@ static void late_conditions(void **state) {
             {"{% for m in 'ab' %}{{ loop.nope is defined }}{% endfor %}", "FalseFalse"},
             {"{{ [1] is sameas [1] }}{% set l = [1] %}{{ l is sameas l }}", "FalseTrue"},
             {"{{ dict([['a', 1]]|map('list')) }}", "{'a': 1}"},
+            {"{{ range(3) }}{{ [range(1, 9, 2)] }}", "range(0, 3)[range(1, 9, 2)]"},
+            {"{{ 'a\\r\\nb\\x85\\rc\\n'|indent(1) }}.", "a\n b\n\n c\n."}, // as splitlines
+            {"{{ 1 % -0.5 }} {{ -1 % 0.5 }}", "-0.0 0.0"},
+            {"{{ '3.5'|int(7, 2) }} {{ 'x'|int(7, 2) }}", "3 7"},
     };
     check_texts(cases, sizeof cases / sizeof *cases);
 }

@@ -26,9 +26,7 @@ drv_status jinja_take(jinja_context *c, str *text, value *out) {
 }
 
 drv_status jinja_printable(const value *v) {
-    if (v->kind != VALUE_GENERATOR && v->kind != VALUE_FUNCTION &&
-            !(v->kind == VALUE_LIST && v->list->form == LIST_RANGE))
-        return DRV_OK;
+    if (v->kind != VALUE_GENERATOR && v->kind != VALUE_FUNCTION) return DRV_OK;
     return drv_fail(DRV_E_DATA, "a %s is printed%s", value_type_name(v),
             v->kind == VALUE_FUNCTION ? "; does it want its ()?" : "; |list makes a list of it");
 }
@@ -124,19 +122,12 @@ static drv_status check_macro_args(const value_function *self, const call_args *
 static drv_status bind_parameters(jinja_context *c, const value_function *self,
         const call_args *args) {
     const macro_parameters *parameters = &self->macro->parameters;
-    const int n_positional = args->n - args->n_keywords;
     DRV_TRY(check_macro_args(self, args));
     for (int i = 0; i < parameters->n; i++) {
-        value v = value_undefined(parameters->names[i].s.p, parameters->names[i].s.n);
-        bool given = i < n_positional;
-        if (given) v = args->v[i];
-        for (int k = 0; k < args->n_keywords && !given; k++)
-            if (value_equal(NULL, &args->keywords[k], &parameters->names[i])) {
-                v = args->v[n_positional + k];
-                given = true;
-            }
+        const value *name = &parameters->names[i], *given = call_named(args, i, name);
+        value v = given ? *given : value_undefined(name->s.p, name->s.n);
         if (!given && parameters->defaults[i]) DRV_TRY(jinja_eval(c, parameters->defaults[i], &v));
-        DRV_TRY(value_dict_set(&c->m, &c->scope->names, parameters->names[i], v));
+        DRV_TRY(value_dict_set(&c->m, &c->scope->names, *name, v));
     }
     return DRV_OK;
 }

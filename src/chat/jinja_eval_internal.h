@@ -54,7 +54,7 @@ struct value_function {
     loop_state *loop; // of the variable `loop`
 };
 
-// Checks that v can be printed. DRV_E_DATA: a function, generator or range has no useful text.
+// Checks that v can be printed. DRV_E_DATA: a function or generator has no useful text.
 DRV_CHECKED drv_status jinja_printable(const value *v);
 // Counts steps, so that no template runs for ever. DRV_E_DATA: the limit is exceeded.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
@@ -117,7 +117,8 @@ DRV_CHECKED drv_status jinja_method(jinja_context *c, const value *v, const valu
         bool *found, value *out);
 DRV_CHECKED drv_status jinja_add_globals(jinja_context *c);
 
-// Returns an argument by its position or name; NULL: not given.
+// Return an argument by its position or name; NULL: not given.
+const value *call_named(const call_args *args, int position, const value *name);
 const value *call_arg(const call_args *args, int position, const char *name);
 // Reads a whole number, unless v is NULL or none. `what`: the function, for messages.
 DRV_CHECKED drv_status call_whole(const value *v, const char *what, int64_t *inout);

@@ -8,10 +8,6 @@
 
 #include "chat/jinja_filters_internal.h"
 
-drv_status filter_no_args(const call_args *args, const char *what) {
-    return call_check(args, what, 0, 0, "");
-}
-
 // --- numbers
 
 enum { NUMBER_BYTES = 80 };
@@ -49,7 +45,6 @@ static drv_status whole_part(double real, value *out) {
 
 static drv_status filter_int(jinja_context *c DRV_UNUSED, const value *self, const call_args *args,
         value *out) {
-    DRV_TRY(call_check(args, "int", 0, 2, "default base"));
     DRV_TRY(jinja_defined(self));
     const value *otherwise = call_arg(args, 0, "default");
     int64_t base = 10;
@@ -65,7 +60,7 @@ static drv_status filter_int(jinja_context *c DRV_UNUSED, const value *self, con
     double real;
     errno = 0;
     const long long i = strtoll(text, &end, (int)base);
-    if (*end) return base == 10 && is_real(text, &real) ? whole_part(real, out) : DRV_OK;
+    if (*end) return is_real(text, &real) ? whole_part(real, out) : DRV_OK;
     if (errno) return drv_fail(DRV_E_DATA, "int: a number is beyond 64 bits");
     *out = value_int(i);
     return DRV_OK;
@@ -73,7 +68,6 @@ static drv_status filter_int(jinja_context *c DRV_UNUSED, const value *self, con
 
 static drv_status filter_float(jinja_context *c DRV_UNUSED, const value *v, const call_args *args,
         value *out) {
-    DRV_TRY(call_check(args, "float", 0, 1, "default"));
     DRV_TRY(jinja_defined(v));
     const value *otherwise = call_arg(args, 0, "default");
     *out = otherwise ? *otherwise : value_float(0);
@@ -90,7 +84,6 @@ static drv_status filter_float(jinja_context *c DRV_UNUSED, const value *v, cons
 
 static drv_status filter_default(jinja_context *c DRV_UNUSED, const value *v, const call_args *args,
         value *out) {
-    DRV_TRY(call_check(args, "default", 0, 2, "default_value boolean"));
     const value *otherwise = call_arg(args, 0, "default_value"),
                 *boolean = call_arg(args, 1, "boolean");
     const bool missing =
@@ -100,10 +93,10 @@ static drv_status filter_default(jinja_context *c DRV_UNUSED, const value *v, co
 }
 
 static const filter_row filters_of_values[] = {
-        {"d", filter_default},
-        {"default", filter_default},
-        {"float", filter_float},
-        {"int", filter_int},
+        {"d", filter_default, 0, 2, "default_value boolean"},
+        {"default", filter_default, 0, 2, "default_value boolean"},
+        {"float", filter_float, 0, 1, "default"},
+        {"int", filter_int, 0, 2, "default base"},
         {0},
 };
 
@@ -140,6 +133,7 @@ drv_status jinja_filter(jinja_context *c, const value *name, const value *v, con
     if (++c->depth > JINJA_MAX_DEPTH) return drv_fail(DRV_E_DATA, "filters are nested too deeply");
     const filter_row *row = filter_named(name);
     bool found = row;
+    if (row && row->names) DRV_TRY(call_check(args, row->name, row->least, row->most, row->names));
     DRV_TRY(row ? row->run(c, v, args, out) : by_method(c, name, v, args, &found, out));
     c->depth--;
     if (found) return DRV_OK;

@@ -2,8 +2,6 @@
 #pragma once
 #include "chat/jinja_text_internal.h"
 
-// Fails when there are arguments.
-DRV_CHECKED drv_status filter_no_args(const call_args *args, const char *what);
 // Makes v the text that a filter of text sees.
 DRV_CHECKED drv_status filter_text(jinja_context *c, const value *v, value *out);
 // Finds an attribute by a dotted path, as map, selectattr, sort and join take it.
@@ -17,6 +15,8 @@ DRV_CHECKED drv_status filter_pairs(jinja_context *c, const value *v, value *out
 typedef struct filter_row {
     const char *name; // in templates; NULL ends a table
     drv_status (*run)(jinja_context *c, const value *v, const call_args *args, value *out);
+    int least, most;   // arguments
+    const char *names; // of arguments, separated by spaces; NULL: the filter checks its own
 } filter_row;
 
 extern const filter_row filters_of_lists[], filters_of_order[], filters_of_text[];

@@ -4,9 +4,8 @@
 
 #include "chat/jinja_filters_internal.h"
 
-static drv_status filter_length(jinja_context *c DRV_UNUSED, const value *v, const call_args *args,
-        value *out) {
-    DRV_TRY(filter_no_args(args, "length"));
+static drv_status filter_length(jinja_context *c DRV_UNUSED, const value *v,
+        const call_args *args DRV_UNUSED, value *out) {
     if (v->kind == VALUE_STRING)
         *out = value_int(text_length(v->s.p, v->s.n));
     else if (v->kind == VALUE_LIST)
@@ -20,19 +19,18 @@ static drv_status filter_length(jinja_context *c DRV_UNUSED, const value *v, con
     return DRV_OK;
 }
 
-static drv_status filter_first(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_first(jinja_context *c, const value *v, const call_args *args DRV_UNUSED,
         value *out) {
     value_list items = {0};
-    DRV_TRY(filter_no_args(args, "first"));
     if (v->kind == VALUE_GENERATOR && generator_next(v, out)) return DRV_OK;
     DRV_TRY(jinja_items(c, v, &items));
     *out = items.n ? items.v[0] : value_undefined("first item of an empty sequence", 31);
     return DRV_OK;
 }
 
-static drv_status filter_last(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_last(jinja_context *c, const value *v, const call_args *args DRV_UNUSED,
+        value *out) {
     value_list items = {0};
-    DRV_TRY(filter_no_args(args, "last"));
     if (v->kind == VALUE_GENERATOR)
         return drv_fail(DRV_E_DATA, "a generator has no last item; |list makes a list of it");
     DRV_TRY(jinja_items(c, v, &items));
@@ -47,17 +45,16 @@ drv_status filter_new_list(jinja_context *c, const value_list *items, value *out
     return DRV_OK;
 }
 
-static drv_status filter_list(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_list(jinja_context *c, const value *v, const call_args *args DRV_UNUSED,
+        value *out) {
     value_list items = {0};
-    DRV_TRY(filter_no_args(args, "list"));
     DRV_TRY(jinja_items(c, v, &items));
     return filter_new_list(c, &items, out);
 }
 
-static drv_status filter_reverse(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_reverse(jinja_context *c, const value *v, const call_args *args DRV_UNUSED,
         value *out) {
     value_list items = {0};
-    DRV_TRY(filter_no_args(args, "reverse"));
     DRV_TRY(jinja_items(c, v, &items));
     DRV_TRY(value_new_list(&c->m, out));
     for (int64_t i = items.n - 1; i >= 0; i--)
@@ -103,7 +100,6 @@ drv_status filter_by_path(jinja_context *c, const value *v, const value *path, v
 static drv_status filter_join(jinja_context *c, const value *v, const call_args *args, value *out) {
     value_list items = {0};
     str text = {0};
-    DRV_TRY(call_check(args, "join", 0, 2, "d attribute"));
     const value *between = call_arg(args, 0, "d"), *attribute = call_arg(args, 1, "attribute");
     DRV_TRY(jinja_items(c, v, &items));
     drv_status status = DRV_OK;
@@ -198,27 +194,26 @@ drv_status filter_pairs(jinja_context *c, const value *v, value *out) {
     return jinja_call(c, &items, &(call_args){0}, out);
 }
 
-static drv_status filter_items(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_items(jinja_context *c, const value *v, const call_args *args DRV_UNUSED,
         value *out) {
-    DRV_TRY(filter_no_args(args, "items"));
     DRV_TRY(v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : filter_pairs(c, v, out));
     out->kind = VALUE_GENERATOR;
     return DRV_OK;
 }
 
 const filter_row filters_of_lists[] = {
-        {"count", filter_length},
-        {"first", filter_first},
-        {"items", filter_items},
-        {"join", filter_join},
-        {"last", filter_last},
-        {"length", filter_length},
-        {"list", filter_list},
-        {"map", filter_map},
-        {"reject", filter_reject},
-        {"rejectattr", filter_rejectattr},
-        {"reverse", filter_reverse},
-        {"select", filter_select},
-        {"selectattr", filter_selectattr},
+        {"count", filter_length, 0, 0, ""},
+        {"first", filter_first, 0, 0, ""},
+        {"items", filter_items, 0, 0, ""},
+        {"join", filter_join, 0, 2, "d attribute"},
+        {"last", filter_last, 0, 0, ""},
+        {"length", filter_length, 0, 0, ""},
+        {"list", filter_list, 0, 0, ""},
+        {"map", filter_map, 0, 0, NULL},
+        {"reject", filter_reject, 0, 0, NULL},
+        {"rejectattr", filter_rejectattr, 0, 0, NULL},
+        {"reverse", filter_reverse, 0, 0, ""},
+        {"select", filter_select, 0, 0, NULL},
+        {"selectattr", filter_selectattr, 0, 0, NULL},
         {0},
 };

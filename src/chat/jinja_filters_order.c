@@ -72,7 +72,6 @@ static drv_status sort_items(jinja_context *c, value_list *items, const value *a
 
 static drv_status filter_sort(jinja_context *c, const value *v, const call_args *args, value *out) {
     value_list items = {0};
-    DRV_TRY(call_check(args, "sort", 0, 3, "reverse case_sensitive attribute"));
     const value *reverse = call_arg(args, 0, "reverse"),
                 *sensitive = call_arg(args, 1, "case_sensitive"),
                 *attribute = call_arg(args, 2, "attribute");
@@ -84,7 +83,6 @@ static drv_status filter_sort(jinja_context *c, const value *v, const call_args 
 
 static drv_status filter_dictsort(jinja_context *c, const value *v, const call_args *args,
         value *out) {
-    DRV_TRY(call_check(args, "dictsort", 0, 3, "case_sensitive by reverse"));
     const value *sensitive = call_arg(args, 0, "case_sensitive"), *by = call_arg(args, 1, "by"),
                 *reverse = call_arg(args, 2, "reverse");
     const value index = value_int(by && value_is(by, "value"));
@@ -97,7 +95,6 @@ static drv_status filter_dictsort(jinja_context *c, const value *v, const call_a
 static drv_status filter_unique(jinja_context *c, const value *self, const call_args *args,
         value *out) {
     value_list items = {0}, keys = {0};
-    DRV_TRY(call_check(args, "unique", 0, 2, "case_sensitive attribute"));
     const value *sensitive = call_arg(args, 0, "case_sensitive"),
                 *attribute = call_arg(args, 1, "attribute");
     DRV_TRY(jinja_items(c, self, &items));
@@ -118,8 +115,8 @@ static drv_status filter_unique(jinja_context *c, const value *self, const call_
 }
 
 const filter_row filters_of_order[] = {
-        {"dictsort", filter_dictsort},
-        {"sort", filter_sort},
-        {"unique", filter_unique},
+        {"dictsort", filter_dictsort, 0, 3, "case_sensitive by reverse"},
+        {"sort", filter_sort, 0, 3, "reverse case_sensitive attribute"},
+        {"unique", filter_unique, 0, 2, "case_sensitive attribute"},
         {0},
 };

@@ -21,11 +21,10 @@ static bool before_word(const value *text, size_t at, size_t *length) {
     return text_is_space(c) || (c < 0x80 && strchr("-([{<", c));
 }
 
-static drv_status filter_title(jinja_context *c, const value *self, const call_args *args,
-        value *out) {
+static drv_status filter_title(jinja_context *c, const value *self,
+        const call_args *args DRV_UNUSED, value *out) {
     value text;
     str titled = {0};
-    DRV_TRY(filter_no_args(args, "title"));
     DRV_TRY(filter_text(c, self, &text));
     DRV_TRY(jinja_charge(c, (int64_t)text.s.n / 16));
     for (size_t from = 0, length; from < text.s.n;) {
@@ -49,7 +48,6 @@ static drv_status filter_replace(jinja_context *c, const value *v, const call_ar
         value *out) {
     value text, from, to;
     int64_t most = -1;
-    DRV_TRY(call_check(args, "replace", 2, 3, "count old new"));
     DRV_TRY(call_whole(call_arg(args, 2, "count"), "replace", &most));
     DRV_TRY(filter_text(c, v, &text));
     DRV_TRY(filter_text(c, &args->v[0], &from));
@@ -61,27 +59,28 @@ static drv_status filter_indent(jinja_context *c, const value *self, const call_
         value *out) {
     value text;
     str done = {0};
-    DRV_TRY(call_check(args, "indent", 0, 3, "width first blank"));
     const value *width = call_arg(args, 0, "width"), *first = call_arg(args, 1, "first"),
                 *blank = call_arg(args, 2, "blank");
-    int64_t n = 4;
-    if (width && width->kind != VALUE_STRING) DRV_TRY(call_whole(width, "indent", &n));
-    if (n > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)n);
+    const bool given = width && width->kind == VALUE_STRING; // the text that indents
+    int64_t spaces = given ? 0 : 4;
+    if (!given) DRV_TRY(call_whole(width, "indent", &spaces));
+    if (spaces > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)spaces);
     DRV_TRY(filter_text(c, self, &text));
     const char *p = text.s.p, *end = p + text.s.n;
     for (bool top = true;; top = false) {
-        const char *line = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL,
-                   *stop = line ? line : end;
+        const char *stop = p;
+        size_t length = 0;
+        while (stop < end && !text_ends_line(stop, end, &length))
+            stop += length;
         const bool indented =
                 top ? first && value_true(first) : stop > p || (blank && value_true(blank));
-        if (indented && width && width->kind == VALUE_STRING)
-            str_add(&done, width->s.p, width->s.n);
-        for (int64_t i = 0; indented && i < n && !(width && width->kind == VALUE_STRING); i++)
+        if (indented && given) str_add(&done, width->s.p, width->s.n);
+        for (int64_t i = 0; indented && i < spaces; i++)
             str_puts(&done, " ");
         str_add(&done, p, (size_t)(stop - p));
-        if (!line || done.n > JINJA_MAX_OUTPUT) break; // the latter is refused by jinja_take
+        if (stop == end || done.n > JINJA_MAX_OUTPUT) break; // the latter is refused by jinja_take
         str_puts(&done, "\n");
-        p = line + 1;
+        p = stop + length;
     }
     return jinja_take(c, &done, out);
 }
@@ -104,17 +103,15 @@ drv_status jinja_escape(jinja_context *c, const value *text, value *out) {
     return DRV_OK;
 }
 
-static drv_status filter_escape(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_escape(jinja_context *c, const value *v, const call_args *args DRV_UNUSED,
         value *out) {
     value text;
-    DRV_TRY(filter_no_args(args, "escape"));
     DRV_TRY(filter_text(c, v, &text));
     return jinja_escape(c, &text, out);
 }
 
-static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_string(jinja_context *c, const value *v, const call_args *args DRV_UNUSED,
         value *out) {
-    DRV_TRY(filter_no_args(args, "string"));
     return filter_text(c, v, out);
 }
 
@@ -130,7 +127,6 @@ static drv_status filter_tojson(jinja_context *c, const value *self, const call_
             .indent_text = value_none(),
             .item_separator = value_text(", "),
             .key_separator = value_text(": ")};
-    DRV_TRY(call_check(args, "tojson", 0, 4, "ensure_ascii indent separators sort_keys"));
     // transformers' order: ensure_ascii, indent, separators, sort_keys
     const value *ascii = call_arg(args, 0, "ensure_ascii"), *indent = call_arg(args, 1, "indent");
     const value *separators = call_arg(args, 2, "separators"),
@@ -160,13 +156,13 @@ static drv_status filter_tojson(jinja_context *c, const value *self, const call_
 }
 
 const filter_row filters_of_text[] = {
-        {"e", filter_escape},
-        {"escape", filter_escape},
-        {"indent", filter_indent},
-        {"replace", filter_replace},
-        {"safe", filter_safe},
-        {"string", filter_string},
-        {"title", filter_title},
-        {"tojson", filter_tojson},
+        {"e", filter_escape, 0, 0, ""},
+        {"escape", filter_escape, 0, 0, ""},
+        {"indent", filter_indent, 0, 3, "width first blank"},
+        {"replace", filter_replace, 2, 3, "count old new"},
+        {"safe", filter_safe, 0, 0, ""},
+        {"string", filter_string, 0, 0, ""},
+        {"title", filter_title, 0, 0, ""},
+        {"tojson", filter_tojson, 0, 4, "ensure_ascii indent separators sort_keys"},
         {0},
 };

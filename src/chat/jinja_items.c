@@ -125,7 +125,7 @@ drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out) {
     DRV_TRY(slice_range(part, v.list->n, &first, &count, &step));
     DRV_TRY(jinja_charge(c, count));
     DRV_TRY(value_new_list(&c->m, out));
-    out->list->form = v.list->form;
+    if (v.list->form == LIST_TUPLE) out->list->form = LIST_TUPLE;
     for (int64_t i = 0; i < count; i++)
         DRV_TRY(value_list_add(&c->m, out->list, v.list->v[first + i * step]));
     return DRV_OK;

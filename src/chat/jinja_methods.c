@@ -4,12 +4,17 @@
 
 #include "chat/jinja_methods_internal.h"
 
-const value *call_arg(const call_args *args, int position, const char *name) {
+const value *call_named(const call_args *args, int position, const value *name) {
     const int n_positional = args->n - args->n_keywords;
     if (position < n_positional) return &args->v[position];
     for (int k = 0; k < args->n_keywords; k++)
-        if (value_is(&args->keywords[k], name)) return &args->v[n_positional + k];
+        if (value_equal(NULL, &args->keywords[k], name)) return &args->v[n_positional + k];
     return NULL;
+}
+
+const value *call_arg(const call_args *args, int position, const char *name) {
+    const value text = value_text(name);
+    return call_named(args, position, &text);
 }
 
 drv_status call_whole(const value *v, const char *what, int64_t *inout) {

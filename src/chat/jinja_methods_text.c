@@ -123,14 +123,6 @@ static drv_status str_split(jinja_context *c, const value_function *f, const cal
     return DRV_OK;
 }
 
-static bool ends_line(const char *p, const char *end, size_t *n) {
-    size_t k;
-    const utf8proc_int32_t c = text_char_at(p, (size_t)(end - p), &k);
-    *n = c == '\r' && p + 1 < end && p[1] == '\n' ? 2 : k;
-    return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
-           c == 0x2029;
-}
-
 static drv_status str_splitlines(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     DRV_TRY(call_check(args, f->name, 0, 1, "keepends"));
@@ -139,7 +131,7 @@ static drv_status str_splitlines(jinja_context *c, const value_function *f, cons
     DRV_TRY(value_new_list(&c->m, out));
     DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
     for (size_t n; p < end; p += n) {
-        if (!ends_line(p, end, &n)) continue;
+        if (!text_ends_line(p, end, &n)) continue;
         DRV_TRY(value_list_add(&c->m, out->list,
                 value_slice(line, (size_t)(p - line) + (keep && value_true(keep) ? n : 0))));
         line = p + n;

@@ -5,13 +5,7 @@
 #include "chat/jinja_eval_internal.h"
 
 static drv_status no_operator(char op, const value *a, const value *b) {
-    const char shown[] = {op == 'f'   ? '/'
-                          : op == 'p' ? '*'
-                                      : op,
-            op == 'f'   ? '/'
-            : op == 'p' ? '*'
-                        : 0,
-            0};
+    const char one[] = {op, 0}, *shown = op == 'f' ? "//" : op == 'p' ? "**" : one;
     return drv_fail(DRV_E_DATA, "%s %s %s is not defined", value_type_name(a), shown,
             value_type_name(b));
 }
@@ -78,6 +72,7 @@ static drv_status real_arithmetic(char op, double a, double b, value *out) {
         return drv_fail(DRV_E_DATA, "a root of a negative number, which is complex");
     double rest = op == '%' ? fmod(a, b) : 0;
     if (op == '%' && (rest < 0 || rest > 0) && (rest < 0) != (b < 0)) rest += b;
+    if (op == '%' && !(rest < 0) && !(rest > 0) && !isnan(rest)) rest = copysign(0, b);
     *out = value_float(op == '+'   ? a + b
                        : op == '-' ? a - b
                        : op == '*' ? a * b
@@ -128,7 +123,7 @@ static drv_status repeat(jinja_context *c, const value *v, int64_t times, value 
         return DRV_OK;
     }
     DRV_TRY(value_new_list(&c->m, out));
-    out->list->form = v->list->form;
+    if (v->list->form == LIST_TUPLE) out->list->form = LIST_TUPLE;
     for (int64_t i = 0; i < times && v->list->n; i++) {
         DRV_TRY(jinja_charge(c, v->list->n));
         for (int64_t k = 0; k < v->list->n; k++)

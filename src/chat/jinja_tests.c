@@ -181,6 +181,7 @@ static drv_status range(jinja_context *c, const value_function *self DRV_UNUSED,
     for (int64_t i = 0; i < n; i++)
         DRV_TRY(value_list_add(&c->m, out->list, value_int(bound[0] + i * step)));
     out->list->form = LIST_RANGE;
+    memcpy(out->list->bound, bound, sizeof bound);
     return DRV_OK;
 }
 

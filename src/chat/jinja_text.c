@@ -39,6 +39,14 @@ bool text_strips(const char *p, size_t n, const value *chars) {
     return false;
 }
 
+bool text_ends_line(const char *p, const char *end, size_t *n) {
+    size_t k;
+    const utf8proc_int32_t c = text_char_at(p, (size_t)(end - p), &k);
+    *n = c == '\r' && p + 1 < end && p[1] == '\n' ? 2 : k;
+    return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+           c == 0x2029;
+}
+
 value text_strip(const value *v, const value *chars, bool left, bool right) {
     const char *p = v->s.p;
     size_t n = v->s.n, k;

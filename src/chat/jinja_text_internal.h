@@ -20,5 +20,8 @@ size_t text_encode(int64_t code, char out[5]);
 // first is one of `chars` (NULL: white space); where `what` is first found (NULL: nowhere).
 int32_t text_char_at(const char *p, size_t n, size_t *length);
 size_t text_char_before(const char *p, size_t n);
+// Returns whether a line ends at p, as in Python's splitlines; *n: bytes of its end, or of the
+// character at p.
+bool text_ends_line(const char *p, const char *end, size_t *n);
 bool text_strips(const char *p, size_t n, const value *chars);
 const char *text_find(const char *p, size_t n, const value *what);

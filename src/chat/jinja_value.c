@@ -275,6 +275,12 @@ static void repr_list(const value_list *l, int depth, str *out) {
             "dict_items(["},
                              *const ends[] = {"]", ")", ")", "])", "])", "])"};
     str_puts(out, begins[l->form]);
+    if (l->form == LIST_RANGE) {
+        str_printf(out, "%lld, %lld", (long long)l->bound[0], (long long)l->bound[1]);
+        if (l->bound[2] != 1) str_printf(out, ", %lld", (long long)l->bound[2]);
+        str_puts(out, ")");
+        return;
+    }
     for (int64_t i = 0; i < l->n; i++) {
         if (i) str_puts(out, ", ");
         repr(&l->v[i], depth, out);

@@ -63,6 +63,7 @@ struct value_list {
     value *v;
     int64_t n, cap;
     list_form form;
+    int64_t bound[3]; // of LIST_RANGE: begin, end, step
 };
 
 // Entries in the order of insertion. Keys are strings or whole numbers.

@@ -1,9 +1,12 @@
-// The verbs ckpt export, merge and consolidate, and verify of two models.
+// The verbs of ckpt that have a file of their own: import, export, merge, consolidate, show, and
+// verify of two models.
 #pragma once
 #include "cli/cli.h"
 #include "convert/compare.h"
 #include "convert/convert.h"
 
+DRV_CHECKED drv_status ckpt_import(arena *a, const cli_args *args); // ckpt_import.c
+DRV_CHECKED drv_status ckpt_show(arena *a, const cli_args *args);   // ckpt_show.c
 DRV_CHECKED drv_status ckpt_export(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_merge(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_consolidate_verb(arena *a, const cli_args *args);

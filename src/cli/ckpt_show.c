@@ -1,11 +1,10 @@
 // drover ckpt show: the tensors of a Hugging Face folder, or of a file of torch.save.
-#include "cli/ckpt_show.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "ckpt/safetensors.h"
+#include "cli/ckpt_convert.h"
 #include "pickle/torch_file.h"
 
 // A tensor as safetensors have it; `file` is that which it is in.

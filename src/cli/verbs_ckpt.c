@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "cli/ckpt_convert.h"
-#include "cli/ckpt_import.h"
-#include "cli/ckpt_show.h"
 #include "cli/cli.h"
 #include "train/trainer_json.h"
 

@@ -5,7 +5,7 @@
 
 #include "ckpt/model_writer.h"
 #include "gguf/gguf_builder.h"
-#include "weights/lora_base.h"
+#include "weights/lora_state.h"
 
 #define ZERO3 "parallel.zero=3"
 #define LORA  "lora.rank=4"

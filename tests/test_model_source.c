@@ -1,6 +1,7 @@
 // Models as sources of tensors, and folders of tensors written in shards.
 #include "harness.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -169,6 +170,27 @@ static void into_a_folder_by_a_link(void **state) {
     arena_free(a);
 }
 
+// The current folder stays the same folder. What a killed writer left does not count as files.
+static void into_the_current_folder(void **state) {
+    arena *a = arena_new("here");
+    const char *dir = temporary_dir(a);
+    const int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    out_folder o;
+    assert_int_equal(chdir(dir), 0);
+    OK(dir_make(OUT_FOLDER_TMP));
+    OK(model_write_check("/", ".", false));
+    out_folder_name(a, ".", &o);
+    OK(out_folder_make(&o));
+    OK(out_folder_put(&o, "file", "text", 4));
+    OK(out_folder_place(&o, false));
+    assert_int_equal(file_size("file"), 4);
+    assert_false(file_exists(OUT_FOLDER_TMP));
+    FAILS(model_write_check("/", ".", false), DRV_E_USAGE, "has files in it, as \"file\"");
+    assert_int_equal(fchdir(before), 0);
+    close(before);
+    arena_free(a);
+}
+
 // Copies a file that memory need not hold, and one in a folder of its own; a folder that cannot be
 // made is a failure.
 static void copies_of_files(void **state) {
@@ -308,8 +330,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(halves_round_to_nearest_even),
             cmocka_unit_test(what_a_type_cannot_hold), cmocka_unit_test(shards_and_rows),
             cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(into_a_folder_by_a_link),
-            cmocka_unit_test(copies_of_files), cmocka_unit_test(names_of_trainers),
-            cmocka_unit_test(other_layouts_are_refused), cmocka_unit_test(a_run_is_no_model),
-            cmocka_unit_test(a_file_that_is_shortened)};
+            cmocka_unit_test(into_the_current_folder), cmocka_unit_test(copies_of_files),
+            cmocka_unit_test(names_of_trainers), cmocka_unit_test(other_layouts_are_refused),
+            cmocka_unit_test(a_run_is_no_model), cmocka_unit_test(a_file_that_is_shortened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,14 +57,19 @@ static drv_status check_config(const tokens *t, const json_t *root) {
     return DRV_OK;
 }
 
+const ckpt_carried *carried_find(const ckpt_carried *files, int n, const char *name) {
+    int i = 0;
+    while (i < n && strcmp(files[i].name, name) != 0)
+        i++;
+    return i < n ? &files[i] : NULL;
+}
+
 static json_t *parse(const ckpt_carried *files, int n, const char *name, tokens *t) {
     json_t *root;
-    for (int i = 0; i < n; i++) {
-        if (strcmp(files[i].name, name) != 0) continue;
-        t->file = &files[i];
-        return json_read_bytes(name, files[i].bytes, files[i].n, &root) == DRV_OK ? root : NULL;
-    }
-    return NULL;
+    const ckpt_carried *file = carried_find(files, n, name);
+    if (!file) return NULL;
+    t->file = file;
+    return json_read_bytes(name, file->bytes, file->n, &root) == DRV_OK ? root : NULL;
 }
 
 drv_status carried_tokens_check(const ckpt_carried *files, int n_files, int64_t rows) {

@@ -116,14 +116,8 @@ static void put_shape(writing *out) {
                 (uint32_t)meta->rope.original_context);
 }
 
-static const ckpt_carried *carried(const ckpt_carried *files, int n, const char *name) {
-    for (int i = 0; i < n; i++)
-        if (strcmp(files[i].name, name) == 0) return &files[i];
-    return NULL;
-}
-
 static const char *carried_text(writing *out, const ckpt_carried *files, int n, const char *name) {
-    const ckpt_carried *file = carried(files, n, name);
+    const ckpt_carried *file = carried_find(files, n, name);
     return file ? arena_strndup(out->a, file->bytes, file->n) : NULL;
 }
 
@@ -164,12 +158,12 @@ static drv_status put_tokenizer(writing *out) {
         DRV_TRY(model_source_files(out->a, source, &own, &n_rows));
         files = own;
     }
-    const ckpt_carried *json = carried(files, n_rows, "tokenizer.json"),
-                       *config = carried(files, n_rows, "tokenizer_config.json"),
-                       *map = carried(files, n_rows, "special_tokens_map.json");
+    const ckpt_carried *json = carried_find(files, n_rows, "tokenizer.json"),
+                       *config = carried_find(files, n_rows, "tokenizer_config.json"),
+                       *map = carried_find(files, n_rows, "special_tokens_map.json");
     const llama_meta *meta = out->meta;
     int64_t eos[MAX_LLAMA_EOS];
-    DRV_TRY(read_generation(out, carried(files, n_rows, "generation_config.json")));
+    DRV_TRY(read_generation(out, carried_find(files, n_rows, "generation_config.json")));
     const tokenizer_texts texts = {.folder = json && json->folder ? json->folder : source->path,
             .tokenizer_json = json ? json->bytes : NULL,
             .n_tokenizer_json = json ? json->n : 0,

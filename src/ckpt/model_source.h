@@ -107,6 +107,8 @@ DRV_CHECKED drv_status model_source_files(arena *a, const model_source *s, ckpt_
         int *n);
 // Lists the files of ckpt_carried_names that a folder has, in `a`.
 DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
+// Finds one of these files by its name; NULL: it is not among them.
+const ckpt_carried *carried_find(const ckpt_carried *files, int n, const char *name);
 // Checks that a model with this many rows has one for each token that tokenizer.json and
 // tokenizer_config.json define (carried_tokens.c). DRV_E_DATA names a token without a row. Ignores
 // a file that is not JSON, which its reader will refuse.

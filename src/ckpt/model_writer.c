@@ -23,10 +23,13 @@ static drv_status check_folder(arena *a, const char *path, bool force) {
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is a checkpoint of a run, which would be lost; expected another folder",
                 path);
-    if (n == 0 || force) return DRV_OK;
+    int i = 0;
+    while (i < n && STR_ONE_OF(names[i], OUT_FOLDER_TMP, OUT_FOLDER_LOCK))
+        i++; // a killed writer left them
+    if (i == n || force) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "\"%s\" has files in it, as \"%s\", expected a new or an empty folder; --force writes into it",
-            path, names[0]);
+            path, names[i]);
 }
 
 drv_status model_write_check(const char *source, const char *path, bool force) {

@@ -18,8 +18,12 @@ typedef struct out_folder { // single owner
     written_file *files; // in the order of writing
     int n, cap;
     int64_t block_bytes;
-    bool inside; // tmp is in `path`: a mount point, or a folder in one that cannot be written to
+    bool inside; // tmp is in `path`, which no folder can be renamed to, such as a mount point
 } out_folder;
+
+// The names of tmp and lock in a folder that nothing can be renamed to.
+#define OUT_FOLDER_TMP  "drover.tmp"
+#define OUT_FOLDER_LOCK "drover.lock"
 
 // Creates PATH.tmp, and removes one that a killed writer left.
 DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *out);

@@ -22,16 +22,9 @@ static int by_name(const void *x, const void *y) {
 // Orders tensors as an existing folder does, or by name, as transformers saves a model.
 static drv_status write_folder(arena *a, const model *m, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
-    const model_source *s = &m->source;
-    st_entry *list = ARENA_ARRAY(a, st_entry, s->n + 1);
-    int n = 0;
-    for (int i = 0; i < s->n; i++) {
-        const source_tensor *t = &s->tensors[i];
-        if (!param_of_part(&m->params, t->name)) continue; // transformers drops it too
-        list[n++] = (st_entry){.name = t->name, .n_dims = t->n_dims, .dim = {t->dim[0], t->dim[1]}};
-    }
-    if (!file_is_dir(s->path)) qsort(list, (size_t)n, sizeof *list, by_name);
-    return convert_import(a, m, list, n, out, opts, verify, result);
+    st_entry *list = model_entries(a, m);
+    if (!file_is_dir(m->source.path)) qsort(list, (size_t)m->n_tensors, sizeof *list, by_name);
+    return convert_import(a, m, list, m->n_tensors, out, opts, verify, result);
 }
 
 static drv_status check_blocks(const model *m) {

@@ -172,19 +172,6 @@ drv_status convert_import(arena *a, const model *from, const st_entry *list, int
 }
 
 // --- the copy
-// Lists all parameters in the order of the source's data.
-static st_entry *list_entries(arena *a, const model *m) {
-    name_map wanted = {.a = a};
-    st_entry *list = ARENA_ARRAY(a, st_entry, m->n_tensors + 1);
-    for (int i = 0; i < m->n_tensors; i++)
-        name_map_set(&wanted, m->tensors[i].entry.name, &m->tensors[i]);
-    for (int i = 0, n = 0; i < m->source.n; i++) {
-        const ckpt_tensor *t = name_map_get(&wanted, m->source.tensors[i].name);
-        if (t) list[n++] = t->entry;
-    }
-    return list;
-}
-
 // Copies the figures of trainer.json that a model card shows (push/model_card.c), and nothing that
 // names a file. NULL: the source is not a checkpoint of a run.
 static char *training_figures(arena *a, const char *folder) {
@@ -229,7 +216,7 @@ static drv_status copy(arena *a, const model *from, const char *name, const char
     proving prove = {.a = a, .from = from, .from_name = name, .result = result};
     model_write_opts all = *opts;
     if (verify) all.proof = (model_proof){prove_result, &prove};
-    DRV_TRY(model_write(a, &from->source, list_entries(a, from), from->n_tensors, out, &all,
+    DRV_TRY(model_write(a, &from->source, model_entries(a, from), from->n_tensors, out, &all,
             &result->written));
     return check_proof(result, out);
 }
@@ -253,6 +240,7 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
 // --- merging
 // Takes tokenizer and template from the adapter if it has a tokenizer: training may change them.
 static drv_status choose_files(arena *a, merged_model *merged) {
+    static const char generation_name[] = "generation_config.json";
     const model *base = &merged->base;
     const adapter *ad = &merged->adapter;
     ckpt_carried *own, *list = ARENA_ARRAY(a, ckpt_carried, 2 * n_ckpt_carried_names);
@@ -265,15 +253,11 @@ static drv_status choose_files(arena *a, merged_model *merged) {
         return DRV_OK;
     }
     ckpt_carried *theirs;
-    int n_theirs;
-    DRV_TRY(model_source_files(a, &ad->tensors, &theirs, &n_theirs));
-    bool generation = false;
-    for (int i = 0; i < n_theirs; i++) {
-        list[merged->n_files++] = theirs[i];
-        generation |= strcmp(theirs[i].name, "generation_config.json") == 0;
-    }
-    for (int i = 0; i < n_own && !generation; i++)
-        if (strcmp(own[i].name, "generation_config.json") == 0) list[merged->n_files++] = own[i];
+    DRV_TRY(model_source_files(a, &ad->tensors, &theirs, &merged->n_files));
+    const ckpt_carried *generation = carried_find(own, n_own, generation_name);
+    if (merged->n_files) memcpy(list, theirs, sizeof *list * (size_t)merged->n_files);
+    if (generation && !carried_find(theirs, merged->n_files, generation_name))
+        list[merged->n_files++] = *generation;
     return DRV_OK;
 }
 

@@ -65,6 +65,18 @@ const source_tensor *model_main_tensor(const model *m) {
     return most;
 }
 
+st_entry *model_entries(arena *a, const model *m) {
+    name_map wanted = {.a = a};
+    st_entry *list = ARENA_ARRAY(a, st_entry, m->n_tensors + 1);
+    for (int i = 0; i < m->n_tensors; i++)
+        name_map_set(&wanted, m->tensors[i].entry.name, &m->tensors[i]);
+    for (int i = 0, n = 0; i < m->source.n; i++) {
+        const ckpt_tensor *t = name_map_get(&wanted, m->source.tensors[i].name);
+        if (t) list[n++] = t->entry;
+    }
+    return list;
+}
+
 // --- the hash
 drv_status model_hash(const model *m, char hex[33]) {
     XXH3_state_t *state = XXH3_createState();

@@ -31,6 +31,8 @@ DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
 DRV_CHECKED drv_status model_of_source(drv_status opened, arena *a, const char *path, model *m);
 void model_close(model *m); // allowed after model_open has failed
 
+// Lists all n_tensors parameters in the order of the source's data.
+st_entry *model_entries(arena *a, const model *m);
 // Returns the tensor whose type most bytes of the weights have.
 const source_tensor *model_main_tensor(const model *m);
 // Computes XXH3-128 in hex of the fp32 values of all parameters in order: equal for models with

@@ -19,7 +19,6 @@
 #include "train/set_counters.h"
 #include "setup/carry.h"
 #include "setup/device.h"
-#include "weights/lora_base.h"
 #include "weights/lora_state.h"
 #include "setup/process_bytes.h"
 #include "weights/state.h"

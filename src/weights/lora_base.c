@@ -1,6 +1,4 @@
 // Reads and hashes the weights of a base, and compares the hashes with those of an adapter.
-#include "weights/lora_base.h"
-
 #include <string.h>
 #include <xxhash.h>
 
@@ -8,6 +6,7 @@
 #include "ckpt/adapter.h"
 #include "ckpt/block_hash.h"
 #include "weights/base_blocks.h"
+#include "weights/lora_state.h"
 #include "weights/state.h"
 
 typedef struct hashing { // a sink in front of another

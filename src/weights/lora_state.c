@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "weights/base_blocks.h"
-#include "weights/lora_base.h"
 #include "weights/state.h"
 
 // --- which branches

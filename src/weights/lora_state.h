@@ -25,3 +25,14 @@ DRV_CHECKED drv_status lora_load_eval(held_model *model, const char *base, const
 // Makes the texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
 DRV_CHECKED drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
         const char **adapter_text, const char **base);
+
+// --- the base of a LoRA run (lora_base.c). A checkpoint names it (adapter_config.json), and has
+// its config.json in base_config.json and, in base.json, the folder and the XXH3-128 of the fp32
+// values of each tensor, whatever its type.
+//
+// Loads the base weights of a run from `folder`; *hashes by tensor, the caller owns it. Ranks read
+// and hash it together.
+DRV_CHECKED drv_status lora_load_base(held_model *model, const char *folder, json_t **hashes);
+// Does the same on this rank alone, to any sink.
+DRV_CHECKED drv_status lora_load_hashed(held_model *model, const char *folder,
+        const ckpt_sink *next, json_t **hashes);

@@ -356,6 +356,34 @@ static void generation(void **state) {
     every_case(check_generation, 1);
 }
 
+// Token 2 of 5 sees three keys, each with a score of NaN, and hidden ones beside them.
+static void nan_of_a_query(const kernels *level) {
+    enum { TOKENS = 5, DIM = 4, WIDTH = 3 * DIM };
+    float qkv[TOKENS * WIDTH], o[TOKENS * DIM] = {0}, lse[TOKENS] = {0};
+    int32_t position[TOKENS];
+    for (int i = 0; i < TOKENS * WIDTH; i++)
+        qkv[i] = i == 2 * WIDTH + 1 ? NAN : (float)noise(1, (uint64_t)i);
+    for (int t = 0; t < TOKENS; t++)
+        position[t] = t;
+    const attention_args args = {.dt = DT_F32,
+            .seq = TOKENS,
+            .n_heads = 1,
+            .n_kv_heads = 1,
+            .head_dim = DIM,
+            .qkv = qkv,
+            .position = position,
+            .o = o,
+            .lse = lse,
+            .lse_stride = TOKENS};
+    void *scratch = malloc((size_t)attention_scratch_bytes(&args));
+    level->attention(&args, 0, scratch);
+    for (int t = 0; t < TOKENS; t++)
+        if (!isnan(o[t * DIM]) != (t != 2) || !isnan(lse[t]) != (t != 2))
+            fail_msg("%s: token %d has %g, lse %g", level->name, t, (double)o[t * DIM],
+                    (double)lse[t]);
+    free(scratch);
+}
+
 static void nan_is_not_lost(void **state) {
     const kernels *levels[3];
     for (int i = 0, n = vector_levels(levels); i < n; i++) {
@@ -364,6 +392,8 @@ static void nan_is_not_lost(void **state) {
         levels[i]->swiglu(DT_F32, 1, 1, gate_up, &y);
         assert_true(isnan(y));
     }
+    for (int i = 0, n = vector_levels(levels); i <= n; i++)
+        nan_of_a_query(i < n ? levels[i] : &kernels_ref);
 }
 
 int main(void) {

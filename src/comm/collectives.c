@@ -110,7 +110,7 @@ static void join_received(comm_group *g, dtype dt, comm_join join, const void *o
     join_runs(dt, join, g->parts, g->n, g->run, n, out);
 }
 
-// The parts are in g->to; the reduced one goes to `out`.
+// Sends the parts in g->to, and reduces this rank's part to `out`.
 static drv_status scatter(comm_group *g, dtype dt, comm_join join, void *out, void *scratch) {
     const piece own = g->to[g->place];
     cut(g, scratch_of(g->c, scratch, own.bytes * g->n), NULL, own.bytes, 1, g->from);
@@ -142,7 +142,7 @@ int64_t comm_bucket_bytes(dtype dt, int64_t shard, int ranks) {
     return bucket_of_shard(dt, shard, ranks) * ranks * dtype_bytes(dt);
 }
 
-// Elements [first, last) of each shard of p[n].
+// Lists elements [first, last) of each shard of p[n].
 static void cut_bucket(const comm_group *g, char *p, int64_t n, int64_t shard, int64_t first,
         int64_t last, int64_t unit, piece *out) {
     for (int i = 0; i < g->n; i++) {

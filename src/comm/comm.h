@@ -33,10 +33,10 @@ typedef struct comm_opts {
 // Opens this process as a rank: one of several under mpirun or srun --mpi=pmix, else the only one.
 // DRV_E_USAGE: a launcher started several processes, but they cannot communicate.
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
-// Returns how many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none
-// has.
+// Returns how many ranks a launcher (mpirun, srun) has started, this one included; 1: there is no
+// launcher.
 int comm_launched(void);
-const char *comm_launcher(void); // ", started by mpirun" and the like; "": by none that is known
+const char *comm_launcher(void); // ", started by mpirun" or the like; "": no known launcher
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
 // Duplicates a communicator (as MPI_Comm_dup) for another thread of the same rank, for instance the
@@ -61,15 +61,16 @@ const char *comm_backend(const comm *c);
 // --- groups
 comm_group *comm_all_ranks(const comm *c);
 // Returns the ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the
-// order of their ranks; `of` may not have more ranks than there are. Opened once, the same one is
-// returned.
+// order of their ranks; `of` may not have more ranks than there are. A second call returns the same
+// group.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
 // Returns the ranks along the data axis of mesh_of_update(of), in the order of their places there.
 // Sums join the data ranks of each context rank in a tree, then those of the context ranks.
 comm_group *comm_update_ranks(comm *c, const mesh *of);
-// Return those in the order of the shards that they own (mesh_shard_of); of those, the ranks of
-// this one's group, which hold whole weights together, in the order of their shards; and the ranks
-// that hold the same shard of the weights as this one, by group.
+// Orders and parts of these ranks. comm_owners: all of them in the order of the shards of the
+// optimizer that they own (mesh_shard_of). comm_weight_group: the ranks of this rank's group, which
+// together hold all weights, in the order of their shards. comm_same_shards: the ranks that hold
+// the same shard of the weights as this one, in the order of their groups.
 comm_group *comm_owners(comm *c, const mesh *of);
 comm_group *comm_weight_group(comm *c, const mesh *of);
 comm_group *comm_same_shards(comm *c, const mesh *of);

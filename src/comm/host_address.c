@@ -57,7 +57,7 @@ drv_status host_addresses_find(host_addresses *out) {
 }
 
 // Connecting a datagram socket sends nothing: the kernel chooses the way, and with it the address.
-uint32_t host_address_route(uint32_t to) {
+static uint32_t route_to(uint32_t to) {
     struct sockaddr_in there = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = to},
                        here = {0};
     socklen_t n = sizeof here;
@@ -77,13 +77,12 @@ static bool has(const host_addresses *of, uint32_t address) {
 
 uint32_t host_address_towards(const host_addresses *here, const host_addresses *there) {
     if (here->network != 0 && here->network == there->network) return htonl(INADDR_LOOPBACK);
-    // An address that both hosts have (of a bridge of containers) leads from one to itself.
+    // An address that both hosts have (of a bridge of containers) leads from a host to itself.
     for (int i = 0; i < there->n; i++) {
-        const uint32_t mine =
-                has(here, there->address[i]) ? 0 : host_address_route(there->address[i]);
+        const uint32_t mine = has(here, there->address[i]) ? 0 : route_to(there->address[i]);
         if (mine && has(here, mine)) return mine;
     }
-    // Here another interface than that of the route is asked for.
+    // DROVER_INTERFACE asks for another interface than that of the route.
     return here->n > 0 && there->n > 0 ? here->address[0] : 0;
 }
 

@@ -21,8 +21,6 @@ DRV_CHECKED drv_status host_addresses_find(host_addresses *out);
 // Returns the address of this host to which a process on a host with addresses `there` can connect.
 // 127.0.0.1 if both share a network namespace. 0: there is no route.
 uint32_t host_address_towards(const host_addresses *here, const host_addresses *there);
-// The same towards one address.
-uint32_t host_address_route(uint32_t to);
 
 // Returns whether the host at the other end of a TCP connection is gone, that is, whether its
 // kernel (which answers for a stopped process too) has not answered for HOST_UNREACHABLE_S. A link

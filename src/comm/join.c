@@ -78,7 +78,7 @@ static void store(const call *c, int64_t first, int n, const block *in) {
     }
 }
 
-// Parts [low, high) of one block, in runs of `run`.
+// Joins parts [low, high) of one block, in runs of `run`.
 static void join_range(const call *c, int low, int high, int run, int64_t first, int n,
         block *out) {
     if (high - low == 1) {

@@ -60,7 +60,8 @@ const char *comm_launcher(void) {
 }
 
 // --- the module
-// Next to the program, where `make` puts it (tests are one folder deeper), or where it is installed.
+// Looks for the module next to the program, where `make` puts it (tests are one folder deeper), and
+// where it is installed.
 static void *open_module(arena *a, const char **why) {
     static const char *const places[] = {"", "../", "../lib/drover/"};
     char exe[4096];
@@ -179,7 +180,7 @@ static drv_status advance(comm *c, comm_transfer *list, int n, bool wait, bool *
     return DRV_OK;
 }
 
-// MPI cannot cancel them reliably; the memory stays until the process ends, which is soon.
+// MPI cannot cancel messages reliably; their memory stays until the process ends, which is soon.
 static void cancel(comm *c DRV_UNUSED, comm_transfer *list DRV_UNUSED, int n DRV_UNUSED) {}
 
 // After a failure MPI_Finalize would never return, so the process ends without it.

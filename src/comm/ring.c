@@ -103,8 +103,8 @@ static void fail(struct ring *r, failure_kind kind, int rank, const char *text) 
 
 // --- receiving
 // "rank 2 (node7, process 4711) died, last heard of at step 12, step: in all_reduce over data":
-// what it told at its last beat, since when it may have begun another step. If this rank waits, the
-// text ends with the operation in which it does: "; rank 0 waits in gather_weight, layer 3 ...".
+// the state that it reported at its last beat; it may have begun another step since. If this rank
+// waits, the text ends with its operation: "; rank 0 waits in gather_weight, layer 3 ...".
 static void describe(const struct ring *r, int rank, const char *what, char *text, size_t bytes) {
     const comm *c = r->c;
     const rank_status *s = &r->of[rank].status, mine = comm_status_now(r->c);

@@ -67,7 +67,7 @@ static void stop_listening(meeting *m) {
 
 static void serve(meeting *m) {
     if (!m->callers || (m->fd[0] = reception_serve(m->callers, NULL)) < 0) return;
-    stop_listening(m); // who had to come is there
+    stop_listening(m); // the previous rank has connected
 }
 
 // --- the rank after

@@ -84,6 +84,12 @@ INLINE void raise_tops(const forward_unit *unit, int64_t row, int64_t n_rows, sp
         if (before[i] == now[i]) keep[i] = 1;
 }
 
+INLINE bool has_nan(const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (x[i] != x[i]) return true;
+    return false;
+}
+
 // Turns the scores of WIDTH rows from `row` on, of which at least n_rows exist, into weights of a
 // span of the keys. `row` counts queries of all heads. Rows that do not exist have sums as well.
 INLINE void softmax_rows(const arithmetic *by, const forward_unit *unit, int64_t row,
@@ -97,7 +103,9 @@ INLINE void softmax_rows(const arithmetic *by, const forward_unit *unit, int64_t
         uint32_t *p = unit->p + (row % BLOCK + i) * row_words + keys.begin / by->per_word;
         const float top = unit->max[row + i];
         lanes part = lanes_of(v_set(0));
-        if (i < n_rows && top == -INFINITY) { // no key of this block is seen
+        // Either no key of this block is seen, or every seen key has a score of NaN, which v_max
+        // drops beside hidden ones.
+        if (i < n_rows && top == -INFINITY && !has_nan(scores, n)) {
             memset(p, 0, sizeof *p * (size_t)(n / by->per_word));
         } else if (i < n_rows) {
             const vec minus_max = v_set(-top), factor = v_set(unit->scale);

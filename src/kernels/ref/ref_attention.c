@@ -57,9 +57,12 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
         int first, int n, softmax_sums *x) {
     const int g = h / (args->n_heads / args->n_kv_heads);
     double max = x->max;
-    for (int64_t s = begin; s < end; s++)
+    bool has_nan = false;
+    for (int64_t s = begin; s < end; s++) {
         max = fmax(max, score(args, t, s, h));
-    if (max == -HUGE_VAL) return; // all are hidden
+        has_nan |= isnan(score(args, t, s, h));
+    }
+    if (max == -HUGE_VAL && !has_nan) return; // all are hidden
     const double keep = exp(x->max - max);
     x->max = max;
     x->sum *= keep;

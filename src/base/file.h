@@ -88,6 +88,9 @@ const char *path_folder_name(arena *a, const char *path);
 const char *path_parent(arena *a, const char *path);
 // Returns the folder that a path names, or the one that the file lies in.
 const char *path_folder(arena *a, const char *path);
+// Returns the folder NAME in the user's folder for caches: $XDG_CACHE_HOME, or ~/.cache. As the XDG
+// Base Directory Specification asks, a path that is not absolute is ignored. NULL: there is none.
+const char *path_user_cache(arena *a, const char *name);
 // Makes the folder that `path` lies in, with its parents.
 DRV_CHECKED drv_status dir_make_parent(const char *path);
 

@@ -11,10 +11,8 @@
 
 // The folder in which huggingface_hub keeps what belongs to a user (its constants.py).
 static const char *hub_home(arena *a) {
-    const char *hub = getenv("HF_HOME"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (hub && *hub) return hub;
-    if (cache && *cache) return path_join(a, cache, "huggingface");
-    return home && *home ? path_join(a, home, ".cache/huggingface") : NULL;
+    const char *hub = getenv("HF_HOME");
+    return hub && *hub ? hub : path_user_cache(a, "huggingface");
 }
 
 const char *hub_endpoint(arena *a) {

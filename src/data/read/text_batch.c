@@ -126,15 +126,15 @@ static const char *text_at(const text_batch *batch, const batch_span *span) {
     return s->p ? s->p + span->at : "";
 }
 
-static void decode(void *arg, int64_t i, int thread) {
+static void decode(void *arg, int64_t i) {
     const decode_job *j = arg;
     record *r = &j->b->records[i];
     text_piece *p = &j->b->pieces[i];
     size_t n;
-    const bool has_text = decode_text(j, i, thread, &n);
+    const bool has_text = decode_text(j, i, par_thread(), &n);
     *p = (text_piece){has_text ? text_at(j->b, &j->b->spans[i]) : NULL, has_text ? n : 0, r->begins,
             r->ends};
-    if (p->p && j->each) r->broken = j->each(j->ctx, p, (int)i, thread);
+    if (p->p && j->each) r->broken = j->each(j->ctx, p, (int)i, par_thread());
     if (r->broken) p->p = NULL;
 }
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json_python.h"
+#include "base/json.h"
 #include "gguf/llama_names.h"
 
 // The type of a source tensor's `origin`.
@@ -148,7 +148,7 @@ drv_status foreign_config(foreign_model *m, const char *given, json_t *own) {
     drv_status status = DRV_OK;
     if (given || file_exists(beside)) {
         json_decref(own);
-        status = json_read_python(where, &m->config);
+        status = json_read_file(where, &m->config);
     } else if (own) {
         where = m->path;
         m->config = own;

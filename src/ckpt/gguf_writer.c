@@ -16,7 +16,7 @@
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_generation.h"
 #include "gguf/llama_names.h"
-#include "gguf/vocabulary_out.h"
+#include "gguf/vocabulary.h"
 
 enum { PIECE = 4 << 20 }; // bytes in fp32
 

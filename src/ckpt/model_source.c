@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/hub_name.h"
-#include "base/json_python.h"
+#include "base/json.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/foreign_state.h"
 #include "ckpt/rank_files.h"
@@ -96,7 +96,7 @@ static drv_status remove_prefixes(arena *a, model_source *s) {
 static drv_status name_tied_table(arena *a, model_source *s) {
     json_t *config = NULL;
     if (model_source_find(s, EMBEDDING) || !model_source_find(s, HEAD)) return DRV_OK;
-    if (json_read_python(path_join(a, s->folder, "config.json"), &config) != DRV_OK) return DRV_OK;
+    if (json_read_file(path_join(a, s->folder, "config.json"), &config) != DRV_OK) return DRV_OK;
     const bool tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
     json_decref(config);
     for (int i = 0; tied && i < s->n; i++)
@@ -312,9 +312,9 @@ static drv_status read_f32(const model_source *s, const source_tensor *t, int64_
 drv_status model_source_config(const model_source *s, json_t **out) {
     str path = {0};
     if (s->reader->config) return s->reader->config(s, out);
-    if (s->config_file) return json_read_python(s->config_file, out);
+    if (s->config_file) return json_read_file(s->config_file, out);
     str_printf(&path, "%s/config.json", s->folder);
-    const drv_status status = json_read_python(path.p, out);
+    const drv_status status = json_read_file(path.p, out);
     str_free(&path);
     return status;
 }

@@ -15,11 +15,6 @@
 enum { PIECE = 4 << 20 }; // bytes in fp32
 
 // --- where to
-static bool same_folder(const char *x, const char *y) {
-    struct stat a, b;
-    return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 static drv_status check_folder(arena *a, const char *path, bool force) {
     char **names;
     int n;
@@ -46,7 +41,7 @@ drv_status model_write_check(const char *source, const char *path, bool force) {
     }
     if (!file_is_dir(path))
         return drv_fail(DRV_E_USAGE, "\"%s\" is a file, expected a folder to write to", path);
-    if (same_folder(source, path))
+    if (file_is_same(source, path))
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is the source itself, expected another folder to write to", path);
     arena *a = arena_new("look at a folder");

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/generate_args.h"
-#include "cli/gguf_export.h"
 #include "convert/convert.h"
 #include "infer/resolve.h"
 

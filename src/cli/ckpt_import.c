@@ -1,5 +1,7 @@
 // drover ckpt import: makes a folder that drover and transformers load from a GGUF file, a
 // Hugging Face folder or a file of torch.save.
+#include "cli/cli.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Writes a model as a GGUF file; the model was checked when it was opened.
-#include "cli/gguf_export.h"
+#include "cli/ckpt_convert.h"
 
 #include "base/log.h"
 

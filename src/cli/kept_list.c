@@ -1,5 +1,5 @@
 // drover compile --list and --evict: lists and removes compiled programs.
-#include "cli/kept_list.h"
+#include "cli/cli.h"
 
 #include <string.h>
 #include <time.h>
@@ -70,13 +70,14 @@ static void print_json(const kept_program *list, int n, const char *dir) {
     for (int i = 0; i < n; i++) {
         const kept_program *p = &list[i];
         json_array_append_new(programs,
-                json_pack("{ss sI sf ss? ss? ss? ss? ss? ss? sI sf}", "file", p->path, "bytes",
-                        (json_int_t)p->bytes, "last_used", p->used_at, "damage", p->damage,
-                        "program", p->program, "plugin", p->plugin, "kind", p->kind, "interface",
-                        p->interface, "drover", p->drover, "devices", (json_int_t)p->n_devices,
-                        "compile_s", p->compile_s));
+                json_pack("{so sI sf so so so so so so sI sf}", "file", json_of_text(p->path),
+                        "bytes", (json_int_t)p->bytes, "last_used", p->used_at, "damage",
+                        json_of_text(p->damage), "program", json_of_text(p->program), "plugin",
+                        json_of_text(p->plugin), "kind", json_of_text(p->kind), "interface",
+                        json_of_text(p->interface), "drover", json_of_text(p->drover), "devices",
+                        (json_int_t)p->n_devices, "compile_s", p->compile_s));
     }
-    json_t *o = json_pack("{ss so}", "folder", dir, "programs", programs);
+    json_t *o = json_pack("{so so}", "folder", json_of_text(dir), "programs", programs);
     cli_puts_json(o, json_dumps(o, JSON_INDENT(2)));
 }
 

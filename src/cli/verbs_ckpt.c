@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
-#include "cli/ckpt_convert.h"
 #include "cli/cli.h"
 #include "train/trainer_json.h"
 
@@ -43,9 +42,9 @@ static listed look_at(arena *a, const char *path) {
 }
 
 static json_t *listed_json(const listed *x) {
-    return json_pack("{s:s, s:I, s:o, s:I, s:b, s:s?}", "path", x->path, "step",
-            (json_int_t)x->step, "loss", isfinite(x->loss) ? json_real(x->loss) : json_null(),
-            "bytes", (json_int_t)x->bytes, "verified", x->problem == NULL, "problem", x->problem);
+    return json_pack("{s:o, s:I, s:o, s:I, s:b, s:o}", "path", json_of_text(x->path), "step",
+            (json_int_t)x->step, "loss", json_of_f64(x->loss), "bytes", (json_int_t)x->bytes,
+            "verified", x->problem == NULL, "problem", json_of_text(x->problem));
 }
 
 static void print_json(json_t *value) {
@@ -102,8 +101,8 @@ static drv_status check_whole(arena *a, const char *path) {
 }
 
 static json_t *verified_json(const char *path, const char *problem) {
-    return json_pack("{s:s, s:b, s:s?}", "path", path, "valid", problem == NULL, "problem",
-            problem);
+    return json_pack("{s:o, s:b, s:o}", "path", json_of_text(path), "valid", problem == NULL,
+            "problem", json_of_text(problem));
 }
 
 // Verifies all checkpoints of a run, since a resume may need any of them.

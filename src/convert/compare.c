@@ -298,10 +298,10 @@ json_t *comparison_json(const comparison *c, const char *a, const char *b) {
     } numbers[] = {{"max_abs_logit_difference", c->max_abs}, {"bound_max_abs", c->bound_max_abs},
             {"relative_rms_difference", c->rms}, {"bound_relative_rms", c->bound_rms},
             {"kl", c->kl}, {"kl_max", c->kl_max}};
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I}", "a", a, "b", b, "hash_a",
-            c->hash_a, "hash_b", c->hash_b, "dtype_a", c->type_a, "dtype_b", c->type_b,
-            "same_weights", same, "tokens", (json_int_t)c->tokens, "vocab_size",
-            (json_int_t)c->vocab);
+    json_t *o = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:b, s:I, s:I}", "a", json_of_text(a),
+            "b", json_of_text(b), "hash_a", c->hash_a, "hash_b", c->hash_b, "dtype_a", c->type_a,
+            "dtype_b", c->type_b, "same_weights", same, "tokens", (json_int_t)c->tokens,
+            "vocab_size", (json_int_t)c->vocab);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(o, numbers[i].name, json_of_f64(numbers[i].value));
     json_object_set_new(o, "same_argmax", json_integer(c->same_top));

@@ -40,9 +40,9 @@ typedef struct product {
 } product;
 
 // Computes a row of W + scale B A. The sum over r is in order, so its bits are the same everywhere.
-static void merge_row(void *ctx, int64_t row, int thread) {
+static void merge_row(void *ctx, int64_t row) {
     const product *p = ctx;
-    float *delta = p->delta + thread * p->cols, *out = p->values + row * p->cols;
+    float *delta = p->delta + par_thread() * p->cols, *out = p->values + row * p->cols;
     memset(delta, 0, sizeof *delta * (size_t)p->cols);
     for (int64_t k = 0; k < p->rank; k++) {
         const float b = p->b[row * p->rank + k], *a = p->a + k * p->cols;

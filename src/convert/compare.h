@@ -13,7 +13,7 @@ typedef struct comparison {
     double kl_max;    // the largest of a token
     int64_t same_top; // tokens with the same likeliest next token in both
     double top_gap;   // for the others: at most so much does A prefer its own, in logits
-    double bound_rms, bound_max_abs; // what rounding explains; 0: bits must be equal
+    double bound_rms, bound_max_abs; // the effect of rounding; 0: bits must be equal
     double effect;       // of A's adapter: `rms` between A and its base alone; 0: no adapter
     const char *weight;  // describes one that differs by more than rounding explains; NULL: none
     const char *problem; // NULL: the two are the same model within the bounds

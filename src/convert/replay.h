@@ -26,7 +26,7 @@ typedef struct replay replay; // single owner
 DRV_CHECKED drv_status replay_open(arena *a, const model_config *m, const replay_prompts *prompts,
         replay **out);
 void replay_close(replay *r);
-// Computes the output of the last norm [N,H]. `what` is for the progress line.
+// Computes the output of the last norm [N,H]. `what`: the name in the progress line.
 DRV_CHECKED drv_status replay_hidden(replay *r, const model *m, const char *what, float *hidden_NH);
 // Computes logits of tokens [row, row + n) of the vocabulary: [N, n], n at most replay_logit_rows.
 int64_t replay_logit_rows(const replay *r);

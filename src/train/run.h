@@ -45,7 +45,7 @@ typedef struct run_progress {
     row_count *set_counts; // of each data set to train on, after the last finished step
     json_t *kept_counters; // of data sets that have no rows in this run (set_counters.h); NULL: none
     arena *hashed;         // holds the last hashed step (training.hash_every); NULL: none yet
-    bool metrics_failing;  // warned of once
+    bool metrics_failing;  // a warning was logged
     double mean_step_s;
     int n_doubts; // steps that were faster than the peak, after each of which it was measured again
 } run_progress;

@@ -13,13 +13,13 @@ typedef struct tensor_hashes {
 typedef struct state_hashes {
     const char *arithmetic;  // how the run computes (backend_arithmetic)
     uint64_t batch;          // tokens, positions and labels of the global batch
-    tensor_hashes before;    // what is trained, as the step computed with it: rounded copies
-    tensor_hashes gradients; // of the last update, summed over all ranks, before they were clipped
-    tensor_hashes weights;   // what is trained, as the run keeps it: masters where there are some
+    tensor_hashes before;    // the trained weights with which the step computed (state_used)
+    tensor_hashes gradients; // of the last update, summed over all ranks, before clipping
+    tensor_hashes weights;   // the trained weights after the update: masters, if the run has them
 } state_hashes;
 
-// Every rank calls both and gets the same; the arena holds it. hashes_begin before an update: fills
-// batch (of which this rank has a part, batch_hash) and before; hashes_take after it: the others.
+// All ranks call both and get the same result, which lives in `a`. hashes_begin, before an update,
+// fills `batch` (from this rank's part, batch_hash) and `before`; hashes_take, after it, the rest.
 DRV_CHECKED drv_status hashes_begin(arena *a, const held_model *model, uint64_t batch,
         state_hashes *out);
 DRV_CHECKED drv_status hashes_take(arena *a, const held_model *model, state_hashes *out);
@@ -30,7 +30,7 @@ DRV_CHECKED drv_status hashes_take(arena *a, const held_model *model, state_hash
 DRV_CHECKED drv_status hashes_find_bit(const held_model *model, const ckpt_tensor *t,
         uint64_t difference, int64_t *element, int *bit);
 
-// Hashes an element of a tensor: its bits (alike of any NaN), with its index and the hash of the
-// tensor's name. Sums of them, modulo 2^64, are the same however elements are split among ranks.
+// Hashes an element of a tensor: its bits (the same ones for any NaN), its index and the hash of
+// the tensor's name. The sum over elements, modulo 2^64, does not depend on how ranks share them.
 uint64_t hashes_element(uint64_t name, int64_t element, float value);
-uint64_t hashes_word(uint64_t name, int64_t element, uint32_t bits); // the same of any 32 bits
+uint64_t hashes_word(uint64_t name, int64_t element, uint32_t bits); // the same for 32 bits

@@ -20,9 +20,9 @@ typedef struct held_model {
     comm *comm;    // the ranks that load state together; NULL: this one alone
     lora_set lora; // of all layers; empty: without LoRA
     param_list params;
-    dtype dt; // of compute
-    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients,
-              // weights
+    dtype dt;           // of compute
+    int zero;           // data ranks share (parallel.zero): 1: masters and moments; 2: also sums of
+                        // gradients; 3: also weights
     built_program *all; // every program of a run; none of one that is not trained
     int n_all, cap_all;
 } held_model;
@@ -57,15 +57,15 @@ held_shard held_shard_of(const held_model *model, const param *w);
 held_shard held_weight_of(const held_model *model, const param *w);
 int64_t held_weight_bytes(const held_model *model, const param *w);
 
-// Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
-// has it, and the compute copy. A weight in blocks is quantised; one that has the blocks of a GGUF
-// file is left to base_blocks_load. DRV_E_DATA: a value that its blocks cannot hold.
+// Writes fp32 values of elements [first, first + n) of a weight to the part of the master that this
+// rank has, and to the compute copy. A weight in blocks is quantised; one with the blocks of a GGUF
+// file is left to base_blocks_load. DRV_E_DATA: the blocks cannot hold a value.
 DRV_CHECKED drv_status held_write_weight(held_model *model, const param *w, int64_t first,
         int64_t n, const float *values);
 // Makes fresh weights as transformers does: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status held_init_weights(held_model *model);
 // Makes fresh low-rank branches as PEFT does: A uniform, B zero. All other weights stay.
 DRV_CHECKED drv_status held_init_adapter(held_model *model);
-// Writes, for programs that round stochastically, the part of each weight that this rank has
-// (ir/rounding.h).
+// Writes the extents that programs which round stochastically read: the part of each weight that
+// this rank has (ir/rounding.h).
 DRV_CHECKED drv_status held_write_extents(held_model *model);

@@ -8,18 +8,18 @@ static inline bool lora_is_on(const run_config *cfg) {
     return cfg->lora.rank > 0 || *cfg->lora.adapter;
 }
 
-// Fills in what lora.adapter says (rank, alpha, targets); without an adapter nothing. DRV_E_USAGE:
-// the config says something else.
+// Takes rank, alpha and targets from lora.adapter into the config, if there is an adapter.
+// DRV_E_USAGE: the config has other values.
 DRV_CHECKED drv_status lora_resolve(arena *a, run_config *cfg);
 // Lists the branches of a run: those of lora.adapter, or of the config's targets; none without
 // LoRA.
 DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *out);
 
-// Loads the values of this rank's branches from an adapter's folder, which has no others than the
-// run. `exact`: stored as F32, to resume from.
+// Loads the values of this rank's branches from the folder of an adapter. DRV_E_USAGE: it has
+// branches that the run does not have. `exact`: values must be stored as F32, as for a resume.
 DRV_CHECKED drv_status lora_load(held_model *model, const char *folder, bool exact);
-// Loads base and adapter for a back end that holds the compute copies alone. An adapter of the
-// output weight is added to it.
+// Loads base and adapter for a back end that holds only compute copies. The branch of an output
+// weight is merged into it.
 DRV_CHECKED drv_status lora_load_eval(held_model *model, const char *base, const char *folder);
 
 // Makes the texts of a checkpoint's adapter_config.json and base.json; they live in `a`.

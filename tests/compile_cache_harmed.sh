@@ -28,7 +28,7 @@ done
 expect 0 "Total successful: 2" compile --set pjrt.cache="$dir/other" --set data.sequence_length=32
 for file in compiled/*; do cp "$(ls -S other/* | sed -n 1p)" $file; done
 expect 0 "Total successful: 2" compile
-says 'it holds another program, "whole_step"; the program is compiled again'
+says 'it holds a different program, "whole_step"; the program is compiled again'
 for file in compiled/*; do rm $file && mkfifo $file; done
 expect 0 "Total successful: 2" timeout -k 5 200 "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache="$dir/compiled"
 says "is not a regular file; the program is compiled again"

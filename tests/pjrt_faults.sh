@@ -16,7 +16,7 @@ refused() {
 
 export DROVER_PJRT_DIR=$PWD/plugins
 unset DROVER_PJRT_PLUGIN
-refused 1 "no PJRT plugin is there, expected one in \"$PWD/plugins/NAME/*.so\""
+refused 1 "found no PJRT plugin, expected one in \"$PWD/plugins/NAME/*.so\""
 refused 1 'plugin "cuda" is not there, expected a file' --set pjrt.plugin=cuda
 refused 1 'tools/fetch_pjrt.py gets it' --set pjrt.plugin=cpu
 refused 1 'plugin "neuron" is not there' --set pjrt.plugin=neuron
@@ -55,7 +55,7 @@ static struct { size_t size; void *extensions; size_t version_size; void *versio
     api = {SIZE, 0, 24, 0, MAJOR, 7, {0}};
 void *GetPjrtApi(void) { return RESULT; }'
     echo "$api" | sed 's/MAJOR/1/;s/SIZE/sizeof api/;s/RESULT/\&api/' | fake version
-    refused 1 'is of PJRT version 1.7, expected 0.x' --set pjrt.plugin=./version.so
+    refused 1 'has PJRT version 1.7, expected 0.x' --set pjrt.plugin=./version.so
     echo "$api" | sed 's/MAJOR/0/;s/SIZE/sizeof api/;s/RESULT/\&api/' | fake empty
     refused 1 'PJRT version 0.7) has no Error_Destroy, expected one' --set pjrt.plugin=./empty.so
     echo "$api" | sed 's/MAJOR/0/;s/SIZE/40/;s/RESULT/\&api/' | fake short

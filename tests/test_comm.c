@@ -7,6 +7,8 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "ir/wire.h"
@@ -364,6 +366,26 @@ static void all_hear_of_the_first_failure(void **state) {
     OK(comm_run_threads(4, 1, NULL, two_fail, NULL));
 }
 
+// --- the record of operations
+static drv_status record_in(comm *self, void *dir) {
+    return comm_record(self, dir);
+}
+
+// posix_fallocate returns its error and does not set errno.
+static void a_full_disk_is_named(void **state) {
+    arena *a = arena_new("record");
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){1000, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const drv_status status =
+            comm_run_threads(2, 1, NULL, record_in, (void *)(uintptr_t)temporary_dir(a));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    FAILS(status, DRV_E_IO, "File too large");
+    arena_free(a);
+}
+
 int main(int argc, char **argv) {
     int who = 1;
     if (argc > 1 && strcmp(argv[1], "duplicates") == 0) return play(duplicates_sum, NULL, NULL);
@@ -377,6 +399,7 @@ int main(int argc, char **argv) {
             cmocka_unit_test(a_failure_ends_all_with_its_message),
             cmocka_unit_test(processes_print_it_once),
             cmocka_unit_test(a_rank_may_have_two_threads),
+            cmocka_unit_test(a_full_disk_is_named),
             cmocka_unit_test(all_hear_of_the_first_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

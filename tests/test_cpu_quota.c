@@ -1,5 +1,5 @@
 // Processor quotas of control groups, on machines made of files.
-#include "base/cpu_quota.h"
+#include "base/cgroup.h"
 #include "base/parallel.h"
 #include "harness.h"
 

@@ -241,7 +241,7 @@ static void moves_are_those_of_jax(void **state) {
     if (!found || found > second) fail_msg("%s\nJAX's to the host: %s", program.text.p, to_host.p);
     if (!strstr(second, from_host.p)) fail_msg("%s\nJAX's back: %s", program.text.p, from_host.p);
     FAILS(lower_graph(a, g, &(lower_options){0}, &program), DRV_E_USAGE,
-            "training.offload is activations, and the device has no memory of the kind \"pinned_host\"");
+            "training.offload is activations, but the device has no memory of the kind \"pinned_host\"");
     str_free(&to_host);
     str_free(&from_host);
     str_free(&program.text);

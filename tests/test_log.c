@@ -1,23 +1,45 @@
-// A signal that ends the program while the status line is being drawn, which a test that sends it
-// from outside meets once in a thousand times: here it comes within the write itself.
+// What a test from outside meets once in a thousand times comes within the write itself here: a
+// signal that ends the program while the status line is being drawn, and a log that another thread
+// closes while a line is written to it.
 #include "harness.h"
 
+#include <pthread.h>
 #include <pty.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 
 static int comes_with_status; // a signal; 0: none
+static pthread_t closer;
+static atomic_bool closes, closed;
+
+static void *close_log(void *arg DRV_UNUSED) {
+    log_close_file();
+    closed = true;
+    return NULL;
+}
+
+// Lets another thread close the log, which it cannot do before the line is written.
+static void close_elsewhere(void) {
+    const double end = clock_s() + 0.05;
+    assert_int_equal(pthread_create(&closer, NULL, close_log, NULL), 0);
+    while (!closed && clock_s() < end)
+        usleep(1000);
+}
 
 // In the place of the C library's.
 ssize_t write(int descriptor, const void *bytes, size_t n) {
     const ssize_t written = syscall(SYS_write, descriptor, bytes, n);
     if (comes_with_status && memmem(bytes, n, "step 1", 6)) kill(getpid(), comes_with_status);
+    if (closes && memmem(bytes, n, "a last line", 11)) close_elsewhere();
     return written;
 }
 
@@ -56,7 +78,22 @@ static void ended_while_drawing(void **state) {
     }
 }
 
+static void closed_while_writing(void **state) {
+    arena *a = arena_new("log");
+    const char *path = path_join(a, temporary_dir(a), "log.txt");
+    char *text;
+    OK(log_open_file(path));
+    closes = true;
+    log_info("a last line");
+    closes = false;
+    assert_int_equal(pthread_join(closer, NULL), 0);
+    OK(file_read(a, path, &text, NULL));
+    assert_non_null(strstr(text, "a last line"));
+    arena_free(a);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ended_while_drawing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ended_while_drawing),
+            cmocka_unit_test(closed_while_writing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

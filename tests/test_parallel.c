@@ -28,15 +28,15 @@ typedef struct census {
     int n_threads;
 } census;
 
-static void count_chunk(void *arg, int64_t i, int thread) {
+static void count_chunk(void *arg, int64_t i) {
     census *c = arg;
-    if (thread < 0 || thread >= c->n_threads) {
+    if (par_thread() < 0 || par_thread() >= c->n_threads) {
         c->strangers++;
         return;
     }
-    if (c->inside[thread]++ != 0) c->doubles++;
+    if (c->inside[par_thread()]++ != 0) c->doubles++;
     c->seen[i]++;
-    c->inside[thread]--;
+    c->inside[par_thread()]--;
 }
 
 static void check_loop(team *t, int n_threads, int64_t n) {
@@ -63,8 +63,8 @@ static void every_chunk_once(void **state) {
 
 // A job that ended must not be touched by a thread that comes late: each region has an argument of
 // its own, which is dead afterwards.
-static void tiny_chunk(void *arg, int64_t i, int thread) {
-    (void)i, (void)thread;
+static void tiny_chunk(void *arg, int64_t i) {
+    (void)i;
     (*(_Atomic int *)arg)++;
 }
 
@@ -93,21 +93,23 @@ typedef struct nest_chunk {
     int thread; // of the chunk that the loop is in; -1: any
 } nest_chunk;
 
-static void nested_inner(void *arg, int64_t i, int thread) {
+static void nested_inner(void *arg, int64_t i) {
     (void)i;
     const nest_chunk *c = arg;
     c->of->sum++;
-    if (c->thread >= 0 && thread != c->thread) c->of->foreign++;
+    if (c->thread >= 0 && par_thread() != c->thread) c->of->foreign++;
 }
 
-static void nested_outer(void *arg, int64_t i, int thread) {
+static void nested_outer(void *arg, int64_t i) {
     (void)i;
     nest *n = arg;
-    if (thread != 0) n->came = true;
+    if (par_thread() != 0) n->came = true;
     while (!n->came)
         sleep_s(1e-5);
+    const int thread = par_thread();
     nest_chunk c = {n, n->inner == n->outer ? thread : -1};
     team_for(n->inner, 10, nested_inner, &c);
+    if (par_thread() != thread) n->foreign++;
 }
 
 static void loops_inside_loops(void **state) {
@@ -125,8 +127,7 @@ static void loops_inside_loops(void **state) {
 }
 
 // --- several ranks in one process, and two callers of one team
-static void add_square(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void add_square(void *arg, int64_t i) {
     atomic_fetch_add((_Atomic int64_t *)arg, i * i);
 }
 
@@ -193,10 +194,10 @@ typedef struct meeting {
     _Atomic bool came;
 } meeting;
 
-static void meet(void *arg, int64_t i, int thread) {
+static void meet(void *arg, int64_t i) {
     (void)i;
     meeting *m = arg;
-    if (thread != 0) {
+    if (par_thread() != 0) {
         m->other = pthread_self();
         m->other_id = gettid();
         prctl(PR_SET_TIMERSLACK, 1000UL); // ns
@@ -206,9 +207,9 @@ static void meet(void *arg, int64_t i, int thread) {
         sleep_s(1e-4);
 }
 
-static void count_others(void *arg, int64_t i, int thread) {
+static void count_others(void *arg, int64_t i) {
     (void)arg, (void)i;
-    if (thread != 0) n_by_others++;
+    if (par_thread() != 0) n_by_others++;
 }
 
 static void late_thread_holds_nobody_up(void **state) {
@@ -241,8 +242,8 @@ static int chunks_of_job(int job) {
     return 2 + job % 4;
 }
 
-static void count_byte(void *arg, int64_t i, int thread) {
-    (void)i, (void)thread;
+static void count_byte(void *arg, int64_t i) {
+    (void)i;
     (*(_Atomic uint8_t *)arg)++;
 }
 
@@ -299,8 +300,7 @@ typedef struct slow_chunk {
     _Atomic int n_done, n_done_at_end;
 } slow_chunk;
 
-static void slow_first(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void slow_first(void *arg, int64_t i) {
     slow_chunk *s = arg;
     if (i == 0) {
         while (s->n_done < 99)

@@ -289,6 +289,45 @@ static void random_shapes(void **state) {
     }
 }
 
+// Returns the smallest group whose whole table ends; 0: there is none. Of an evaluation, whether
+// its table ends at all.
+static int smallest_group(pipeline_shape shape) {
+    for (shape.group = shape.ranks; shape.group <= shape.micro_batches; shape.group++) {
+        arena *a = arena_new("test");
+        pipeline_schedule table;
+        const bool ends =
+                pipeline_build(a, &shape, &table) == DRV_OK && pipeline_check(&table) == DRV_OK;
+        arena_free(a);
+        if (ends) return shape.group;
+    }
+    return 0;
+}
+
+// Every small interleaved shape: the group that is found is the smallest one with which the ranks
+// do not wait for each other, and nothing is found where there is none. All evaluations end.
+static void groups_that_end(void **state) {
+    int larger = 0, none = 0;
+    for (int ranks = 2; ranks <= 5; ranks++)
+        for (int chunks = 2; chunks <= 4; chunks++)
+            for (int m = 1; m <= 40; m++) {
+                pipeline_shape shape = {PIPELINE_INTERLEAVED, ranks, chunks, m, 0, false};
+                const int expected = smallest_group(shape),
+                          found = pipeline_find_group(&shape) == DRV_OK ? shape.group : 0;
+                if (found != expected)
+                    fail_msg("P %d V %d M %d: groups of %d, expected %d", ranks, chunks, m, found,
+                            expected);
+                larger += expected > ranks;
+                none += expected == 0;
+                arena *a = arena_new("test");
+                pipeline_schedule table;
+                shape = (pipeline_shape){PIPELINE_INTERLEAVED, ranks, chunks, m, 0, true};
+                OK(pipeline_build(a, &shape, &table));
+                OK(pipeline_check(&table));
+                arena_free(a);
+            }
+    assert_true(larger > 0 && none > 0);
+}
+
 // Returns seconds of a work, in thousandths so that some stages take just as long as others.
 static double draw_seconds(const rng_key *key, uint64_t i) {
     return 1 + (double)(rng_u64(key, i) % 8) / 1000;
@@ -327,11 +366,12 @@ static void long_tables(void **state) {
 static void shortened_tables(void **state) {
     static const pool_case cases[] = {{{PIPELINE_1F1B, 4, 1, 61, 0, false}, {3}},
             {{PIPELINE_INTERLEAVED, 4, 3, 96, 0, false}, {1, 2, 3}},
+            {{PIPELINE_INTERLEAVED, 2, 3, 50, 3, false}, {1, 2, 3}}, // the last group is short
             {{PIPELINE_INTERLEAVED, 3, 4, 84, 0, false}, {3, 2, 3, 2}},
             {{PIPELINE_ZB_H1, 4, 1, 50, 0, false}, {2}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int rank = 0; rank < cases[i].shape.ranks; rank++) {
-            const pipeline_shape *shape = &cases[i].shape, few = pipeline_shortened(shape, 2);
+            const pipeline_shape *shape = &cases[i].shape, few = pipeline_shortened(shape, 1);
             int64_t bytes[4 * MAX_PIECES * PIPELINE_SPANS] = {0};
             arena *a = arena_new("test");
             pipeline_schedule whole, part;
@@ -413,8 +453,8 @@ int main(void) {
             cmocka_unit_test(slots_are_of_one_micro_batch),
             cmocka_unit_test(micro_batches_share_a_pool), cmocka_unit_test(chunks_share_a_pool),
             cmocka_unit_test(free_group), cmocka_unit_test(random_shapes),
-            cmocka_unit_test(long_tables), cmocka_unit_test(shortened_tables),
-            cmocka_unit_test(refuses_broken_tables),
+            cmocka_unit_test(groups_that_end), cmocka_unit_test(long_tables),
+            cmocka_unit_test(shortened_tables), cmocka_unit_test(refuses_broken_tables),
             cmocka_unit_test(refuses_sends_that_wait_for_each_other),
             cmocka_unit_test(refuses_shapes_that_do_not_exist)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,13 +24,14 @@ static void a_program_is_read_back(void **state) {
 }
 
 static void seeds_reach_every_branch(void **state) {
-    static const char damaged[] = "its hash is another";
+    static const char damaged[] = "its hash does not match";
     static const struct {
         const char *seed, *says; // NULL: it is read
     } seeds[] = {{"valid", NULL}, {"facts", NULL}, {"short", "479 bytes, expected 480 or more"},
             {"magic", "it does not begin with \"drvprog5\""},
-            {"length", "7 bytes of a program, expected 8"}, {"hash", damaged}, {"program", damaged},
-            {"plugin", damaged}, {"kind", damaged}, {"interface", damaged}, {"drover", damaged}};
+            {"length", "the program has 7 bytes, expected 8"}, {"hash", damaged},
+            {"program", damaged}, {"plugin", damaged}, {"kind", damaged}, {"interface", damaged},
+            {"drover", damaged}};
     arena *a = arena_new("seeds");
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         const char *path = path_join(a, TEST_DIR "/corpus/compile_cache", seeds[i].seed);

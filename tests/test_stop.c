@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/signal_stack.h"
+#include "base/signals.h"
 #include "base/stop.h"
 
 static void tell(void *ctx) {

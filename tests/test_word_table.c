@@ -72,8 +72,7 @@ static void a_full_set_says_so(void **state) {
     word_table_close(&t);
 }
 
-static void add_some(void *arg, int64_t chunk, int thread) {
-    (void)thread;
+static void add_some(void *arg, int64_t chunk) {
     for (uint64_t w = 1; w <= 2000; w++)
         add_word(arg, w + (uint64_t)(chunk / 2) * 1000); // two chunks add the same words
 }

@@ -80,7 +80,7 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; 
     two() { mpirun --oversubscribe -n 2 "$drover" train run.yaml --set schedule.type=constant $pjrt --set training.steps=10 --set run_dir="$@"; }
     expect 0 "2 ranks on 1 host over MPI: tensor 1, pipeline 2 x 1 stages" two processes --set parallel.pipeline=2
     check "two processes: losses of one" near 1e-5 processes one
-    expect 1 "is for 2 processes, but plugin \"cpu\" joins none; expected parallel.pipeline 2" two bad
+    expect 1 "is for 2 processes, but plugin \"cpu\" runs each program in one process, expected parallel.pipeline 2" two bad
     expect 2 "key \"pjrt.devices\" is 2, but 2 processes were started; expected 1" two bad --set pjrt.devices=2
 fi
 expect 2 "key \"parallel.context_blocks\" is 4, expected 2, a reduction block of the row for each context rank: backend pjrt" train bad $pjrt --set parallel.context=2 --set parallel.context_blocks=4

@@ -1,4 +1,4 @@
-// A file that is appended to, and what a full disk did not take of it.
+// Appends to a file, and keeps the lines that a full disk did not take.
 #include "base/append_file.h"
 
 #include <errno.h>

@@ -21,7 +21,7 @@ bool base64_decode(const char *text, size_t n, str *out) {
             bits = bits << 6 | (uint32_t)value;
         }
         const char bytes[3] = {(char)(bits >> 16), (char)(bits >> 8), (char)bits};
-        if (bits & ((1u << 8 * n_pad) - 1)) return false; // bits that no byte has
+        if (bits & ((1u << 8 * n_pad) - 1)) return false; // bits beyond the last byte
         str_add(out, bytes, (size_t)(3 - n_pad));
     }
     return true;

@@ -13,3 +13,7 @@ typedef struct cgroup_tree {
 // in tests.
 void cgroup_each(arena *a, const char *root, const cgroup_tree *tree,
         void (*fn)(void *ctx, arena *a, const char *folder), void *ctx);
+
+// Returns the smallest processor quota of our group and its parents, in cores (containers: docker
+// run --cpus=2); 0: no quota. `root`: as above.
+double cpu_quota_read(const char *root);

@@ -21,11 +21,19 @@ double clock_utc_s(void) {
     return read_clock_s(CLOCK_REALTIME);
 }
 
-struct timespec clock_after(double seconds) {
+static struct timespec after(clockid_t clock, double seconds) {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime(clock, &t);
     const int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9);
     return (struct timespec){t.tv_sec + (time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
+struct timespec clock_after(double seconds) {
+    return after(CLOCK_REALTIME, seconds);
+}
+
+struct timespec monotonic_after(double seconds) {
+    return after(CLOCK_MONOTONIC, seconds);
 }
 
 double clock_process_s(void) {

@@ -1,5 +1,5 @@
-// Reduction to a small interval, then the Taylor polynomial, long enough that what it leaves out is
-// below half a unit in the last place.
+// Each function reduces its argument to a small interval and evaluates a Taylor polynomial there,
+// which is long enough that the truncation error is below half a unit in the last place.
 #include "base/elementary.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static double power_of_2(int n) { // n in [-1022, 1023]
     return of_bits((uint64_t)(n + 1023) << 52);
 }
 
-// The nearest whole number, |x| < 2^51.
+// Returns the nearest whole number for |x| < 2^51.
 static double nearest(double x) {
     const double large = 0x1.8p52;
     return (x + large) - large;
@@ -99,9 +99,10 @@ static double cosine(double r) {
     return 1 - (0.5 * r2 - r2 * r2 * polynomial(c, 7, r2));
 }
 
-// The rest of x after quarter turns, and how many these are, modulo 4. The first two parts of
-// pi / 2 have 22 bits each, so their products with up to 2^31 quarters are exact, and so are the
-// subtractions (Cody and Waite, "Software Manual for the Elementary Functions", 1980).
+// Reduces x by quarter turns; returns the remainder and the number of quarter turns modulo 4. The
+// first two parts of pi / 2 have 22 bits each, so their products with up to 2^31 quarters are
+// exact, and so are the subtractions (Cody and Waite, "Software Manual for the Elementary
+// Functions", 1980).
 static double less_quarters(double x, int *quarters) {
     const double n = nearest(x * 0.63661977236758134),
                  r = ((x - n * 0x1.921fbp0) - n * 0x1.5110bp-22) - n * 0x1.18469898cc517p-44;

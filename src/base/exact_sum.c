@@ -43,8 +43,9 @@ void exact_join(exact_sum *s, const exact_sum *other) {
     if (++s->n_since == MANY) exact_settle(s);
 }
 
-// The 64 bits from the highest one on; the last is set if any below is, so that what is rounded
-// next is rounded as the whole would be. *power: what the lowest counts is 2^(*power + LOWEST).
+// Returns the 64 bits from the highest one bit on. The last bit is set if any lower bit is, so that
+// rounding the result gives the same as rounding the whole sum. The lowest bit counts 2^(*power +
+// LOWEST).
 static uint64_t highest_bits(const exact_sum *s, int *power) {
     int top = NOT_FINITE - 1;
     while (top > 2 && s->limb[top] == 0)

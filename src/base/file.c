@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-// Bytes that are read per call of files without a size, and a limit beyond any text that drover
-// reads whole.
+// Bytes that a call reads from a file without a size, and a limit on such files, larger than any
+// text that drover reads whole.
 enum { STREAM_BYTES = 1 << 16, MAX_STREAM_BYTES = 1 << 30 };
 
 drv_status file_fail(const char *what, const char *path) {
@@ -47,8 +47,8 @@ static drv_status is_odd(const char *what, const char *path, const char *kind) {
             path, kind);
 }
 
-// Opens whatever a user has named: it may be a pipe, which waits for its writer, or a device. `n`
-// is 0 where the size is not known before the end: there, and of files of /proc.
+// Opens whatever a user has named, which may be a pipe (opening it waits for a writer) or a device.
+// `n` is 0 if the size is unknown until the end: of pipes, devices and files of /proc.
 static drv_status open_any(const char *path, int *fd, int64_t *n) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -102,7 +102,8 @@ static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, si
     return DRV_OK;
 }
 
-// Reads to the end a file that has no size. str_free `out`, after a failure as well.
+// Reads a file without a size to its end. The caller frees `out` with str_free, also after a
+// failure.
 static drv_status read_stream(int fd, const char *path, str *out) {
     size_t got;
     do {
@@ -118,7 +119,7 @@ static drv_status read_stream(int fd, const char *path, str *out) {
     return DRV_OK;
 }
 
-// Reads it all and closes it. `size` 0: to its end.
+// Reads a whole file and closes it. `size` 0: reads to its end.
 static drv_status read_open(arena *a, int fd, const char *path, int64_t size, char **out,
         size_t *n_bytes) {
     size_t done;
@@ -183,7 +184,7 @@ drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes
     return read_open(a, fd, path, size, out, n_bytes);
 }
 
-// The bytes of a stream, where a map would be.
+// Reads a stream into memory, in place of a map.
 static drv_status map_stream(int fd, const char *path, file_map *out) {
     str stream = {0};
     drv_status status = read_stream(fd, path, &stream);
@@ -266,8 +267,8 @@ static void parent_of(const char *path, char *out, size_t cap) {
         snprintf(out, cap, "%.*s", (int)(slash - path), path);
 }
 
-// Opens a file on a disk to be written. O_NONBLOCK: a pipe that nobody reads is not waited for.
-// O_NOFOLLOW: in a directory of several people a link would have us write elsewhere.
+// Opens a file on a disk to be written. O_NONBLOCK: does not wait for a reader of a pipe.
+// O_NOFOLLOW: in a directory that several people use, a link could make drover write elsewhere.
 static drv_status open_to_write(const char *what, const char *path, int flags, int *fd) {
     struct stat st;
     *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | flags, 0666);
@@ -299,7 +300,8 @@ drv_status file_write_aside(const char *path, const void *p, size_t n) {
     struct stat st;
     int fd;
     DRV_TRY(name_aside(path, tmp, sizeof tmp));
-    // One that is left may still be open elsewhere: what is added there must not get into this one.
+    // A file left by another process may still be open there, and what that process appends must
+    // not get into ours.
     if (lstat(tmp, &st) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))) unlink(tmp);
     DRV_TRY(open_to_write("create", tmp, O_TRUNC, &fd));
     drv_status s = file_write_all(fd, tmp, p, n);
@@ -342,6 +344,12 @@ bool file_exists(const char *path) {
 bool file_is_dir(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool file_is_same(const char *x, const char *y) {
+    struct stat of_x, of_y;
+    return stat(x, &of_x) == 0 && stat(y, &of_y) == 0 && of_x.st_dev == of_y.st_dev &&
+           of_x.st_ino == of_y.st_ino;
 }
 
 int64_t file_size(const char *path) {
@@ -470,6 +478,12 @@ const char *path_folder(arena *a, const char *path) {
     return file_is_dir(path) ? path : path_parent(a, path);
 }
 
+const char *path_user_cache(arena *a, const char *name) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/') return path_join(a, cache, name);
+    return home && *home == '/' ? path_join(a, path_join(a, home, ".cache"), name) : NULL;
+}
+
 static drv_status held_by_another(int fd, const char *path, const char *what) {
     char pid[32] = "", process[64] = "";
     const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
@@ -492,7 +506,7 @@ drv_status file_lock_take(arena *a, const char *path, const char *what, file_loc
             log_warn("could not lock \"%s\": %s; do not write %s from two processes", path,
                     strerror(errno), what);
         }
-        // Its last holder may have removed the file in the meantime: then the lock is on a file
+        // The last holder may have removed the file in the meantime. Then the lock is on a file
         // that no other process can find.
         if (fstat(fd, &held) != 0 || stat(path, &there) != 0 || held.st_ino != there.st_ino ||
                 held.st_dev != there.st_dev) {

@@ -74,8 +74,12 @@ drv_status json_read_any(const char *path, json_t **out) {
 
 static drv_status wrong(const char *path, const char *key, const json_t *v, const char *expected) {
     char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+    const char *number = json_odd_number(v);
     drv_status s = drv_fail(DRV_E_DATA, "%s: key \"%s\" is %.80s, expected %s", path, key,
-            text ? text : "?", expected);
+            number ? number
+            : text ? text
+                   : "?",
+            expected);
     free(text);
     return s;
 }
@@ -126,7 +130,7 @@ json_t *json_of_words(const char *text) {
     return json_of_text(text && *text ? text : NULL);
 }
 
-// Any number written with 15 digits is read and written as itself; 17 keep every double.
+// A decimal of 15 digits survives reading and writing; 17 digits keep every double.
 char *json_print(const json_t *value, size_t flags) {
     char *text = NULL;
     bool same = flags & JSON_REAL_PRECISION(31);

@@ -28,8 +28,8 @@ static bool take(json_cursor *cursor, char want, const char *why) {
     return true;
 }
 
-// Bit 7 of the first byte of eight that does not stand for itself in a string; 0: all do. Bits of
-// later bytes may be set wrongly.
+// Marks the first of eight bytes that does not stand for itself in a string, by its bit 7; 0: all
+// do. Bits of later bytes may be wrong.
 static inline uint64_t special(uint64_t x) {
     const uint64_t ones = 0x0101010101010101ull;
     const uint64_t quote = x ^ '"' * ones, slash = x ^ '\\' * ones;
@@ -37,7 +37,7 @@ static inline uint64_t special(uint64_t x) {
            0x80 * ones;
 }
 
-// The end of a run of bytes that stand for themselves.
+// Returns the end of the bytes that stand for themselves.
 static const char *plain(const char *p, const char *end) {
     for (uint64_t x; end - p >= 8; p += 8) {
         memcpy(&x, p, 8);

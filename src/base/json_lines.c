@@ -20,7 +20,7 @@ drv_status json_lines_open(const char *path, bool regular, json_lines *out) {
     return out->fd < 0 ? file_fail("open", path) : DRV_OK;
 }
 
-// More of the file behind what was not taken. False: there is none now.
+// Reads more of the file, behind the lines that were not taken. False: nothing more is there now.
 static bool read_piece(json_lines *self) {
     str *b = &self->buffer;
     if (self->taken > 0) {
@@ -47,7 +47,7 @@ static const char *give_up(json_lines *self) {
     return NULL;
 }
 
-// The next whole line, without its line feed; NULL: none yet.
+// Returns the next whole line, without its line feed; NULL: there is none yet.
 static const char *next_line(json_lines *self, size_t *n) {
     str *b = &self->buffer;
     size_t looked = self->taken;

@@ -1,6 +1,6 @@
-// A tree of JSON that others wrote, by the cursor with which texts are read, so that all readers
-// agree on what is valid. jansson's own parser refuses numbers that no machine word holds, NULs and
-// half surrogates, which Python's reads.
+// Parses JSON of foreign origin with the cursor that also reads texts, so that all readers agree on
+// what is valid. Unlike Python's parser, jansson's refuses numbers that exceed a machine word, NULs
+// in keys and lone surrogates.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ static json_t *broken(json_cursor *c, const char *why) {
     return NULL;
 }
 
-// A number that a whole number or a real of jansson is, else one that stands for its text.
+// Returns jansson's integer or real for a number, or, if it fits neither, an object that holds its
+// text.
 static json_t *number_of(const char *text, size_t n) {
     str digits = {0};
     int64_t whole;

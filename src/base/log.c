@@ -27,16 +27,17 @@
 enum { MAX_FIELDS = 16, STATUS_BYTES = 4096 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // all below, but not in signal handlers
-// The screen and the status: taken by threads under the lock and by signal handlers.
+// Protects the screen and the status line. Threads take it with the lock held, signal handlers
+// without.
 static atomic_flag screen = ATOMIC_FLAG_INIT;
-// The size changed while the screen was taken: whoever gives it back sees to it.
+// The terminal was resized while the screen was taken; whoever releases the screen redraws it.
 static atomic_bool resized;
 static atomic_int ending; // a signal; 0: none
 
 static FILE *file;
-static str early;               // lines from before there was a file, for the first one
-static bool only_file;          // what log_to_file_only says
-static _Thread_local bool mute; // what log_mute_thread says
+static str early;      // lines printed before a file was open; the first file begins with them
+static bool only_file; // set by log_to_file_only
+static _Thread_local bool mute; // set by log_mute_thread
 static struct {
     log_field fields[MAX_FIELDS]; // texts lie in `text`
     int n;
@@ -113,8 +114,8 @@ static void take_screen(void) {
         sched_yield();
 }
 
-// Ended by a signal: the status line is cleared first, and the screen stays taken. The signal goes
-// to the process, since this thread may be one that takes none.
+// Ends the process by a signal after it has cleared the status line; the screen stays taken. The
+// signal goes to the whole process, since this thread may block signals.
 static void end_process(int signal_number) {
     if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
     signal(signal_number, SIG_DFL);
@@ -130,7 +131,7 @@ static void release_screen(void) {
         }
         if (atomic_exchange(&resized, false) && status.drawn) redraw();
         atomic_flag_clear(&screen);
-        // A handler may have found the screen taken just before it was given back.
+        // A handler may have found the screen taken just before it was released.
     } while ((atomic_load(&resized) || atomic_load(&ending)) && !atomic_flag_test_and_set(&screen));
 }
 
@@ -185,7 +186,8 @@ static void to_file(const char *level, const char *text) {
     fflush(file);
 }
 
-// `shown` on the screen, `text` in the file: one write, so that lines of threads do not mix.
+// Prints `shown` on the screen and `text` in the file, each by one write, so that lines of several
+// threads do not mix.
 static void emit(const char *level, const char *shown, const char *text) {
     str out = {0};
     if (mute && !*level) return;
@@ -304,8 +306,10 @@ void log_mute_thread(bool on) {
 }
 
 void log_close_file(void) {
+    pthread_mutex_lock(&lock); // other threads may be writing
     if (file) fclose(file);
     file = NULL;
+    pthread_mutex_unlock(&lock);
 }
 
 // --- the status line

@@ -9,8 +9,9 @@
 #include "base/cgroup.h"
 #include "base/parallel.h"
 
-// The number after `field` in a line "field 123" or "field: 123 kB" (times 1024 with kB); the field
-// "" takes the first number of the file. -1: no such file, line or number (control groups: "max").
+// Returns the number after `field` in a line "field 123" or "field: 123 kB" (times 1024 if in kB),
+// or for the field "" the first number of the file. -1: there is no such file, line or number
+// (control groups write "max").
 static int64_t read_number(const char *path, const char *field) {
     FILE *f = fopen(path, "re");
     if (!f) return -1;
@@ -110,7 +111,7 @@ typedef struct kill_counter {
     int64_t n; // -1: not found yet
 } kill_counter;
 
-// The nearest group that counts: those above it count other jobs too.
+// Takes the count of the nearest group that has one, since groups above it count other jobs too.
 static void look_at_kills(void *ctx, arena *a, const char *folder) {
     kill_counter *counter = ctx;
     if (counter->n < 0)

@@ -8,7 +8,7 @@
 
 enum { FIRST_CAPACITY = 64 };
 
-// The entry that holds the name, or the free one where it belongs.
+// Returns the entry that holds the name, or the free entry where it belongs.
 static name_entry *find(name_entry *entries, int cap, const char *name) {
     const uint64_t mask = (uint64_t)cap - 1;
     uint64_t i = hash_name(name) & mask;

@@ -23,7 +23,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/cpu_quota.h"
+#include "base/cgroup.h"
 #include "base/status.h"
 
 #define CLOSED UINT32_MAX
@@ -39,7 +39,7 @@ typedef struct member { // a thread of a team
     struct team *team;
     pthread_t thread;
     int number;
-    // The caller sees these of the thread, to place it (see below).
+    // The caller reads these to choose a core for the thread (see below).
     clockid_t clock; // of its processor time
     _Atomic pid_t id;
     _Atomic int cpu; // that it woke on
@@ -62,8 +62,8 @@ struct team {
     _Atomic uint32_t n_asleep;
     _Atomic bool stop;
 
-    // 2 x the number of forks before the threads were started, + 1 while a loop is running: what a
-    // child inherits is neither taken nor has it threads.
+    // Twice the number of forks before the threads were started, plus 1 while a loop is running. So
+    // a team that a child process inherits counts as free and without threads.
     _Alignas(64) _Atomic uint64_t taken;
     uint32_t epoch;
     int n_threads, n_members; // with the caller; started members
@@ -76,6 +76,7 @@ static team process_team = {.n_threads = 1, .claim = CLOSED};
 static _Thread_local team *current;     // NULL: process_team
 static _Thread_local team *working_for; // the team whose chunk this thread is running
 static _Thread_local int working_as;    // and its number there
+static _Thread_local int loop_number;   // its number in the innermost loop, perhaps of another team
 
 static _Atomic uint64_t n_forks; // in the line of this process's ancestors; threads do not survive
 
@@ -103,7 +104,7 @@ static void relax(void) {
 #endif
 }
 
-// Looks at a word for a short while, until it is (or is not) `value`; what it is at the end.
+// Polls a word for a short while, until it is (or is not) `value`, and returns its last value.
 static uint32_t spin(_Atomic uint32_t *word, uint32_t value, bool until_equal) {
     const double end = clock_s() + SPIN_S;
     uint32_t now;
@@ -117,8 +118,8 @@ static uint32_t spin(_Atomic uint32_t *word, uint32_t value, bool until_equal) {
     return now;
 }
 
-// Runs chunks until none is left to claim; how many.
-static uint32_t work(team *group, int thread) {
+// Runs chunks until none is left to claim, and returns how many it ran.
+static uint32_t work(team *group) {
     uint32_t n_done = 0;
     uint64_t claim = atomic_load_explicit(&group->claim, memory_order_acquire);
     for (;;) {
@@ -132,7 +133,7 @@ static uint32_t work(team *group, int thread) {
         if (!atomic_compare_exchange_weak_explicit(&group->claim, &claim, claim + 1,
                     memory_order_acq_rel, memory_order_acquire))
             continue;
-        fn(arg, first + i, thread);
+        fn(arg, first + i);
         n_done++;
         claim = atomic_load_explicit(&group->claim, memory_order_acquire);
     }
@@ -145,8 +146,9 @@ static uint32_t work(team *group, int thread) {
 // speed; with the two steps below it is 0.64, where a fair share of the cores is 0.67 (0.47 of 0.50
 // beside two loops; bench/results/2026-11-22-busy.md).
 
-// Before the caller sleeps: a member that holds a chunk and has no core gets the caller's. Not
-// where the caller was preempted since it last waited: then this core is shared as well.
+// Called before the caller sleeps: gives the caller's core to a member that holds a chunk and has
+// no core. Does nothing if the caller was preempted since it last waited, because then its core is
+// shared as well.
 static void lend_core(team *group) {
     struct rusage usage;
     if (!group->enough_cores || getrusage(RUSAGE_THREAD, &usage) != 0) return;
@@ -169,7 +171,8 @@ static void lend_core(team *group) {
     }
 }
 
-// Before the caller wakes members: those that slept on the caller's core wake elsewhere.
+// Called before the caller wakes members: makes those that slept on the caller's core wake on
+// another one.
 static void keep_off_this_core(team *group, int n_wanted) {
     const int here = sched_getcpu();
     for (int i = 0; i < group->n_members && i < n_wanted && group->enough_cores; i++) {
@@ -198,14 +201,14 @@ static void *member_main(void *arg) {
     pthread_getcpuclockid(pthread_self(), &self->clock);
     self->id = gettid();
     current = working_for = group;
-    working_as = self->number;
+    working_as = loop_number = self->number;
     uint32_t seen = 0;
     while (!atomic_load(&group->stop)) {
         note_place(self);
         atomic_store(&self->at_work, true);
-        const uint32_t n_done = work(group, self->number);
+        const uint32_t n_done = work(group);
         atomic_store(&self->at_work, false);
-        // The job cannot have ended while chunks of ours were not counted.
+        // The job cannot have ended before the chunks of this thread are counted.
         if (n_done) {
             atomic_fetch_add(&group->done, n_done);
             if (atomic_load(&group->caller_sleeps)) futex_wake(&group->done, 1);
@@ -232,7 +235,7 @@ static void post(team *group, int n_wanted) {
 static void start_members(team *group) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    // Signals are for the program's own threads; what a thread does wrong itself stays with it.
+    // Signals are for the program's other threads, except those that a thread causes itself.
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     sigset_t blocked, before;
     sigfillset(&blocked);
@@ -272,7 +275,7 @@ static void stop_members(team *group) {
     forget_members(group);
 }
 
-// Makes the calling thread the one whose loop the team runs; false: it runs another.
+// Reserves the team for a loop of the calling thread; false: the team is running another loop.
 static bool take(team *group) {
     uint64_t was = atomic_load(&group->taken);
     const uint64_t forks = n_forks;
@@ -296,7 +299,7 @@ static void run_job(team *group, int64_t first, uint32_t n_chunks, par_fn *fn, v
     atomic_store_explicit(&group->claim, (uint64_t)group->epoch << 32, memory_order_release);
     post(group, (n_chunks < (uint32_t)group->n_threads ? (int)n_chunks : group->n_threads) - 1);
 
-    const uint32_t others = n_chunks - work(group, 0);
+    const uint32_t others = n_chunks - work(group);
     uint32_t done = spin(&group->done, others, true);
     if (done == others) return;
     atomic_store(&group->caller_sleeps, 1);
@@ -319,21 +322,29 @@ void team_free(team *group) {
 }
 
 void team_for(team *group, int64_t n, par_fn *fn, void *arg) {
+    const int number_before = loop_number;
     const bool inside = working_for == group;
     if (group->n_threads == 1 || n <= 1 || inside || !take(group)) {
+        loop_number = inside ? working_as : 0;
         for (int64_t i = 0; i < n; i++)
-            fn(arg, i, inside ? working_as : 0);
+            fn(arg, i);
+        loop_number = number_before;
         return;
     }
     team *const outer = working_for;
     const int outer_as = working_as;
     working_for = group;
-    working_as = 0;
+    working_as = loop_number = 0;
     for (int64_t first = 0; first < n; first += MAX_CHUNKS)
         run_job(group, first, (uint32_t)(n - first < MAX_CHUNKS ? n - first : MAX_CHUNKS), fn, arg);
     working_for = outer;
     working_as = outer_as;
+    loop_number = number_before;
     atomic_store(&group->taken, 2 * n_forks);
+}
+
+int par_thread(void) {
+    return loop_number;
 }
 
 static team *team_now(void) {

@@ -10,9 +10,8 @@
 #pragma once
 #include <stdint.h>
 
-// Computes one chunk: `i` is in [0, n), `thread` in [0, threads of the team) and different for any
-// two chunks that run at the same time in one loop.
-typedef void par_fn(void *arg, int64_t i, int thread);
+// Computes chunk `i` of a loop over [0, n).
+typedef void par_fn(void *arg, int64_t i);
 
 typedef struct team team; // thread-safe, but see team_for on loops that meet
 
@@ -21,12 +20,15 @@ typedef struct team team; // thread-safe, but see team_for on loops that meet
 team *team_new(int n_threads);
 void team_free(team *group); // no loop may be running; NULL is allowed
 
-// Calls fn(arg, i, thread) for every i in [0, n), in any order, and returns after all calls.
-// Chunks are claimed from 0 upward, so put expensive ones first. A loop inside a chunk of the same
-// team runs on the chunk's thread only, with its number. A loop that finds the team busy with
-// another caller runs on the calling thread, as thread 0. Writes of fn are visible to the caller
-// afterwards.
+// Calls fn(arg, i) for every i in [0, n), in any order, and returns after all calls. Chunks are
+// claimed from 0 upward, so put expensive ones first. A loop inside a chunk of the same team runs
+// on the chunk's thread only, with its number. A loop that finds the team busy with another caller
+// runs on the calling thread, as thread 0. Writes of fn are visible to the caller afterwards.
 void team_for(team *group, int64_t n, par_fn *fn, void *arg);
+
+// Returns the number of the thread that runs the calling chunk. It is in [0, threads of the team)
+// and different for any two chunks that run at the same time in one loop. Outside of loops: 0.
+int par_thread(void);
 
 // Each thread has a current team, initially that of the process; ranks that share a process have
 // one each. team_use sets it and returns the previous one; NULL is the team of the process.

@@ -1,4 +1,5 @@
-// An expression is compiled for each use: a few hundred names are held against a few of them.
+// Compiles an expression for each use, since only a few hundred names are compared with a few
+// expressions.
 #include "base/python_re.h"
 
 #include <stdio.h>

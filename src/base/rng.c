@@ -34,7 +34,7 @@ double rng_uniform(const rng_key *k, uint64_t index) {
     return (double)(rng_u64(k, index) >> 11) * 0x1p-53;
 }
 
-// The two normal numbers of words a, b.
+// Returns the two normal numbers of words a and b.
 static void normal_pair(float sigma, uint32_t a, uint32_t b, float out[2]) {
     const float r = sigma * sqrtf(-2 * (float)drv_log((double)(((float)(a >> 8) + 1) * 0x1p-24f)));
     const double t = (double)(6.28318530717958647692f * ((float)(b >> 8) * 0x1p-24f));

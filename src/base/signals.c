@@ -1,10 +1,14 @@
-// Dispositions and the mask.
+// Dispositions, the mask, and the stack of handlers.
 #include "base/signals.h"
 
 #include <signal.h>
 #include <stddef.h>
 
+#include "base/status.h"
 #include "base/stop.h"
+
+// The state of a processor with AMX takes 11 kB of a handler's frame.
+enum { STACK_BYTES = 1 << 16 };
 
 static const int kept[] = {SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
 
@@ -27,4 +31,10 @@ void signals_begin(bool held) {
     for (int number = 1; number <= SIGRTMAX; number++)
         if (!held || sigismember(&stops, number) != 1) sigdelset(&blocked, number);
     sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+void signal_stack_give(void) {
+    static _Alignas(64) char bytes[STACK_BYTES];
+    const stack_t own = {.ss_sp = bytes, .ss_size = sizeof bytes};
+    DRV_ASSERT(sigaltstack(&own, NULL) == 0, "%zu bytes are refused", sizeof bytes);
 }

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-// The mean of points 2i and 2i + 1 for each i: half the resolution, room for as many again.
+// Replaces points 2i and 2i + 1 by their mean for each i, which halves the resolution and makes
+// room for as many new points.
 static void merge_pairs(spark *s) {
     for (int i = 0; i < SPARK_POINTS / 2; i++)
         s->mean[i] = (s->mean[2 * i] + s->mean[2 * i + 1]) / 2;

@@ -13,16 +13,16 @@
 // The longest lists all keys of another trainer's file (config/unknown_key.c).
 static _Thread_local char message[8192];
 
-// The length of `text` up to `n` bytes, less a character that would be cut.
+// Returns the length of `text`, at most `n` bytes, without a character that would be cut.
 static size_t whole_characters(const char *text, size_t n) {
     while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
         n--;
     return n;
 }
 
-// Keeps `text` as the message: one line, whatever a file's name or an option's value has in it. One
-// that is too long loses its middle, since the place stands in front and what was expected at the
-// end.
+// Keeps `text` as the message, on one line whatever characters a file name or a value contains. A
+// message that is too long loses its middle, since it begins with the place and ends with what was
+// expected.
 static void record(const char *text) {
     static const char gap[] = " ... ";
     const size_t n = strlen(text), half = (sizeof message - sizeof gap) / 2;

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-// One character of `text`: its bytes, its columns in *columns; -1 columns: not printable.
+// Returns the bytes of the first character of `text`, and its columns in *columns; -1 columns: it
+// is not printable.
 static size_t next_character(const char *text, int *columns) {
     utf8proc_int32_t code;
     const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code);
@@ -38,7 +39,7 @@ bool text_is_utf8(const char *text) {
     return true;
 }
 
-// Columns that clean UTF-8 takes (wide characters two, combining ones none).
+// Returns the columns that clean UTF-8 takes (wide characters take two, combining ones none).
 static int text_columns(const char *text) {
     int sum = 0;
     for (size_t n; *text; text += n) {
@@ -61,7 +62,7 @@ size_t text_fit(const char *text, int columns) {
     return done;
 }
 
-// Columns of the fields up to a rank, with their gaps.
+// Returns the columns of the fields up to a rank, with the gaps between them.
 static int columns_up_to(const log_field *fields, int n, int rank) {
     int sum = -2;
     for (int i = 0; i < n; i++)

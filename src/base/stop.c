@@ -21,7 +21,7 @@ static const struct {
         {SIGUSR2, "SIGUSR2"}};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 
-// timeout(1) and mpirun tell a process and then its group: the same key pressed once.
+// timeout(1) and mpirun signal a process and then its group for one key press.
 enum { SAME_PRESS_MS = 100 };
 
 static volatile sig_atomic_t stop_signal, save_wanted;
@@ -29,9 +29,9 @@ static _Atomic int64_t interrupted_ms; // of the first SIGINT; 0: none
 static atomic_int n_at_once;           // calls of stop_ends_process that have not ended
 static atomic_bool ends_silently;
 
-static struct { // who is told before the process ends
+static struct { // called before the process ends
     pthread_t thread;
-    sem_t wanted; // an end, or that nobody is to be told any more
+    sem_t wanted; // posted at an end, or when no call is wanted any more
     void (*fn)(void *ctx);
     void *ctx;
     atomic_bool is_there, asked, over;

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-// The handlers run on the stack of base/signal_stack.h. From now on SIGINT, SIGTERM, SIGHUP (unless
+// The handlers run on the stack of base/signals.h. From now on SIGINT, SIGTERM, SIGHUP (unless
 // it was ignored, as nohup does) and SIGUSR1 ask for a stop, SIGUSR2 for a checkpoint. A second
 // SIGINT ends the process at once. Forgets old requests.
 void stop_listen(void);

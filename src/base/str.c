@@ -179,12 +179,12 @@ bool str_to_bytes(const char *s, double *out) {
     return true;
 }
 
-// Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment: Damerau
-// 1964).
+// Counts insertions, deletions, changes and exchanges of neighbours (optimal string alignment
+// distance: Damerau 1964).
 static int edit_distance(const char *typed, const char *name) {
     enum { MAX = 64 };
     const int n = (int)strlen(typed), m = (int)strlen(name);
-    if (n > MAX || m > MAX) return INT_MAX; // no slip of the keyboard
+    if (n > MAX || m > MAX) return INT_MAX; // too long for a slip of the keyboard
     int rows[3][MAX + 1];                   // of the letters i, i - 1 and i - 2 of what was typed
     for (int j = 0; j <= m; j++)
         rows[0][j] = j;

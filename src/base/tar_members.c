@@ -14,7 +14,7 @@ struct tar_members {
     str name, about;
     int64_t left;       // bytes of the member at hand
     int padding;        // behind them
-    int64_t number;     // of members, those about others included
+    int64_t number;     // of members, with headers that describe the next member
     int64_t said_bytes; // by pax, of the next member; -1: not said
     bool named;         // `name` is of the next member, by GNU or pax
 };
@@ -42,7 +42,7 @@ static drv_status refuse_sparse(const tar_members *tar) {
 }
 
 // --- headers
-// A number in octal digits, or, with the first bit set, in bytes. False: neither.
+// Reads a number in octal digits or, if the first bit is set, in bytes. False: it is neither.
 static bool number_at(const unsigned char *p, size_t n, int64_t *out) {
     uint64_t x = 0;
     size_t i = 0;
@@ -117,7 +117,7 @@ static bool has_key(const char *key, size_t n, const char *name) {
     return strlen(name) == n && memcmp(key, name, n) == 0;
 }
 
-// Takes what a record says of the next member.
+// Applies a pax record to the next member.
 static drv_status take_pax(tar_members *tar, const char *key, size_t n_key, const char *value,
         size_t n_value, bool is_global) {
     if (n_key >= 10 && memcmp(key, "GNU.sparse", 10) == 0) return refuse_sparse(tar);
@@ -137,7 +137,7 @@ static drv_status take_pax(tar_members *tar, const char *key, size_t n_key, cons
     return DRV_OK;
 }
 
-// "LENGTH key=value\n", again and again.
+// Reads the records "LENGTH key=value\n" of a pax header.
 static drv_status read_pax(tar_members *tar, bool is_global) {
     const char *left = tar->about.p ? tar->about.p : "", *end = left + tar->about.n;
     for (const char *next; left < end; left = next) {

@@ -18,7 +18,7 @@ void task_start(task *t, drv_status (*fn)(void *ctx), void *ctx) {
     t->run = fn;
     t->ctx = ctx;
     t->running = pthread_create(&t->thread, NULL, run, t) == 0;
-    if (!t->running) run(t); // no more threads: here and now
+    if (!t->running) run(t); // no thread could be started: runs here and now
 }
 
 bool task_ended(task *t, double at_most_s) {

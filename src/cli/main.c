@@ -7,7 +7,6 @@
 #include "base/exit_status.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/signal_stack.h"
 #include "base/signals.h"
 #include "base/version.h"
 #include "cli/cli.h"

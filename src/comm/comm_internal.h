@@ -24,16 +24,16 @@ typedef struct comm_transport {
     void *(*duplicate)(const comm *c, arena *a); // the state of a duplicate; NULL: that of c
 } comm_transport;
 
-// The failure that ended the job. One for each process; written once, read after `kind` is set.
+// The failure that ended the job. One for each process; read after `kind` is set. `rank` and
+// `status` may change afterwards, to a lower rank that gave up at the same time.
 typedef enum failure_kind { FAIL_NONE, FAIL_DIED, FAIL_GAVE_UP, FAIL_SILENT } failure_kind;
 enum { FAILURE_TEXT = 1024 };
 typedef struct comm_failure {
     pthread_mutex_t lock;
-    _Atomic int kind;
-    int rank;
-    drv_status status;       // of the rank, where it gave up
-    double since_s;          // clock
-    char text[FAILURE_TEXT]; // the message that the other ranks print
+    _Atomic int kind, rank;
+    _Atomic drv_status status; // of the rank, where it gave up
+    double since_s;            // clock
+    char text[FAILURE_TEXT];   // the message that the other ranks print
 } comm_failure;
 
 // The status that a rank sends to the others.

@@ -33,14 +33,12 @@ drv_status comm_record(comm *self, const char *dir) {
     const size_t bytes = (LINES + 1) * WIDTH;
     struct flight *f = ARENA_NEW(self->a, struct flight);
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0 || posix_fallocate(fd, 0, (off_t)bytes) != 0) {
-        if (fd >= 0) close(fd);
-        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
-    }
-    f->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd < 0) return file_fail("create", path);
+    const int full = posix_fallocate(fd, 0, (off_t)bytes); // does not set errno
+    if (!full) f->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    if (f->map == MAP_FAILED)
-        return drv_fail(DRV_E_IO, "could not map \"%s\": %s", path, strerror(errno));
+    if (full) errno = full;
+    if (full || f->map == MAP_FAILED) return file_fail("write", path);
     for (int i = 0; i <= LINES; i++)
         put_line(f, i, "");
     char title[WIDTH];

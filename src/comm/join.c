@@ -95,7 +95,7 @@ static void join_range(const call *c, int low, int high, int run, int64_t first,
     join_blocks(c->dt, c->join, n, out, &right);
 }
 
-static void join_chunk(void *arg, int64_t index, int thread DRV_UNUSED) {
+static void join_chunk(void *arg, int64_t index) {
     const call *c = arg;
     const int64_t end = (index + 1) * CHUNK < c->n ? (index + 1) * CHUNK : c->n;
     block sum;

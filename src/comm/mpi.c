@@ -3,7 +3,6 @@
 // mpi_yield_when_idle), and on the surviving ranks the call never returns once a rank is killed. So
 // messages are polled with MPI_Test, first often, then between sleeps of 20 to 500 us.
 #include <dlfcn.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -220,13 +219,6 @@ static drv_status check_mpi_size(int size) {
             comm_launched(), size);
 }
 
-static bool is_crowded(const comm *c) {
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return false;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return comm_ranks_on_host(c) > online || CPU_COUNT(&cores) < 1;
-}
-
 drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failure *failure, comm **out) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     mpi_state *s = ARENA_NEW(a, mpi_state);
@@ -240,7 +232,7 @@ drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failure *failure,
     DRV_TRY(check_mpi_size(size));
     comm *c = comm_new(a, &transport, s, rank, size, opts, failure);
     DRV_TRY(comm_gather_info(c));
-    s->crowded = is_crowded(c);
+    s->crowded = comm_ranks_on_host(c) > sysconf(_SC_NPROCESSORS_ONLN);
     DRV_TRY(ring_open(c, &c->ring));
     *out = c;
     return DRV_OK;

@@ -9,7 +9,7 @@ extern const mpi_module drover_mpi;
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into a handle");
 
 static const char *problem(int code) {
-    static char text[MPI_MAX_ERROR_STRING];
+    static _Thread_local char text[MPI_MAX_ERROR_STRING];
     int n = 0;
     if (code == MPI_SUCCESS) return NULL;
     MPI_Error_string(code, text, &n);

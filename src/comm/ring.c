@@ -6,6 +6,7 @@
 // stop signal that one rank received reaches the others in the same way (base/stop.h).
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <string.h>
@@ -341,7 +342,6 @@ static void *ring_main(void *arg) {
 drv_status ring_open(comm *c, struct ring **out) {
     struct ring *r = ARENA_NEW(c->a, struct ring);
     int fd[2];
-    *out = NULL;
     *r = (struct ring){.c = c,
             .warned = -1,
             .said = c->size,
@@ -354,7 +354,8 @@ drv_status ring_open(comm *c, struct ring **out) {
         r->link[i] = (neighbour){.fd = fd[i], .rank = (c->rank + (i ? 1 : c->size - 1)) % c->size};
     for (int i = 0; i < c->size; i++)
         r->of[i].heard_s = clock_s();
-    if (pipe(r->wake) != 0) return drv_fail(DRV_E_IO, "could not make a pipe: %s", strerror(errno));
+    if (pipe2(r->wake, O_CLOEXEC) != 0)
+        return drv_fail(DRV_E_IO, "could not make a pipe: %s", strerror(errno));
     DRV_TRY(thread_start(&r->thread, ring_main, r));
     *out = r;
     return DRV_OK;

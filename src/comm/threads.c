@@ -38,10 +38,14 @@ static void take_out(queue *q, comm_transfer **link) {
     if (q->last == &t->next) q->last = link;
 }
 
-// Finds the first message between the same two ranks; NULL: it is not there yet.
-static comm_transfer **find(queue *q, int owner, int tag) {
+static int sender_of(const comm_transfer *t) {
+    return t->sends ? t->owner->rank : t->peer;
+}
+
+// Finds the other half of a message in a queue of its receiver; NULL: it is not there yet.
+static comm_transfer **find(queue *q, const comm_transfer *half) {
     for (comm_transfer **link = &q->first; *link; link = &(*link)->next)
-        if ((*link)->owner->rank == owner && (*link)->tag == tag) return link;
+        if (sender_of(*link) == sender_of(half) && (*link)->tag == half->tag) return link;
     return NULL;
 }
 
@@ -51,11 +55,7 @@ static void start(comm *self, comm_transfer *transfer) {
     queue *mine = transfer->sends ? &receiver->sent : &receiver->awaited,
           *other = transfer->sends ? &receiver->awaited : &receiver->sent;
     pthread_mutex_lock(&shared->lock);
-    // All in `awaited` belong to the receiver; they differ in the sender that they wait for.
-    comm_transfer **found = NULL;
-    if (!transfer->sends) found = find(other, transfer->peer, transfer->tag);
-    for (comm_transfer **k = &other->first; transfer->sends && !found && *k; k = &(*k)->next)
-        if ((*k)->peer == self->rank && (*k)->tag == transfer->tag) found = k;
+    comm_transfer **found = find(other, transfer);
     if (!found) {
         push(mine, transfer);
         pthread_mutex_unlock(&shared->lock);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json_python.h"
+#include "base/json.h"
 #include "config/key.h"
 #include "config/model_config.h"
 
@@ -313,7 +313,7 @@ drv_status model_config_read(const char *path, model_config *out) {
     arena *a = arena_new("path of config.json");
     json_t *json = NULL;
     if (file_is_dir(path)) path = path_join(a, path, "config.json");
-    drv_status status = json_read_python(path, &json);
+    drv_status status = json_read_file(path, &json);
     if (status == DRV_OK) status = model_config_of_json(path, json, out);
     json_decref(json);
     arena_free(a);

@@ -38,7 +38,7 @@ static value read_json(arena *a, const char *where, const char *path, const char
         const json_t *json, int depth) {
     enum { MAX_DEPTH = 4 }; // what lies deeper is not a field of a model
     value read = {.path = path, .name = name, .where = where};
-    switch (json_typeof(json)) {
+    switch (json_odd_number(json) ? JSON_STRING : json_typeof(json)) {
     case JSON_OBJECT:
     case JSON_ARRAY:
         read.kind = json_is_array(json) ? VALUE_LIST : VALUE_MAP;
@@ -47,8 +47,8 @@ static value read_json(arena *a, const char *where, const char *path, const char
     case JSON_NULL:
         return read;
     case JSON_STRING:
-        read.string = true;
-        read.text = arena_strdup(a, json_string_value(json));
+        read.string = json_is_string(json);
+        read.text = arena_strdup(a, read.string ? json_string_value(json) : json_odd_number(json));
         break;
     case JSON_INTEGER:
         read.text = arena_printf(a, "%lld", (long long)json_integer_value(json));

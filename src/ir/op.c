@@ -49,13 +49,9 @@ const op_attr op_attr_table[] = {MESH_USE(ROW, mesh) SUM_TREE(ROW, sum) HEAD_SIZ
 #undef G
 #undef ROW
 
-static bool is_same(const op_attr *a, const op_attr *b) {
-    return a->group == b->group && a->offset == b->offset;
-}
-
 bool op_reads(op_kind op, const op_attr *attr) {
     for (const op_attr *listed = op_rows[op]->attrs; listed && listed->name; listed++)
-        if (is_same(listed, attr)) return true;
+        if (listed->group == attr->group && listed->offset == attr->offset) return true;
     return false;
 }
 

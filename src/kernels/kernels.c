@@ -1,4 +1,5 @@
-// The table of each level, and how attention and products are cut and what scratch they need.
+// Chooses the table of a level; computes how attention and products are divided and how much
+// scratch they need.
 #include "kernels/kernels.h"
 
 #include "base/round.h"
@@ -26,14 +27,16 @@ int64_t attention_units(const attention_args *args) {
     return args->n_kv_heads * div_up(args->seq, ATTENTION_BLOCK);
 }
 
-// A block of k of all columns, with what is widened before and behind it.
+// Returns the words of a block of k for all columns, with the elements that are widened before and
+// behind it.
 static int64_t gemm_widened_words(const gemm_shape *shape, int64_t words) {
     if (!shape->blocks) return 0;
     return shape->tb ? shape->n * (words + 2 * WIDEN_UNIT) : words * (shape->n + 2 * WIDEN_UNIT);
 }
 
-// Words of the other levels: a block of packed rows, a panel of 48 columns, fp32 sums that end as
-// bf16 or, of several blocks, are added, and what is widened of b for a block of k.
+// Returns the scratch of products without tiles, in words: a block of packed rows, a panel of 48
+// columns, fp32 sums that are stored as bf16 or added to c at the end, and the part of b that is
+// widened for a block of k.
 static int64_t gemm_words(const gemm_shape *shape) {
     const int64_t words = shape->k < GEMM_WORDS ? shape->k : GEMM_WORDS,
                   rows = round_up(shape->m, 16);
@@ -42,9 +45,9 @@ static int64_t gemm_words(const gemm_shape *shape) {
            gemm_widened_words(shape, words);
 }
 
-// Words of tiles, whose rows and columns are 32, with those that do not exist: a block of packed
-// rows and four pairs of strips of columns, sums of two passes and of several blocks, and what is
-// widened.
+// Returns the scratch of products by tiles, in words, with rows and columns padded to 32: a block
+// of packed rows and four pairs of strips of columns, the sums of two passes and of several blocks,
+// and what is widened.
 static int64_t gemm_tile_words(const gemm_shape *shape) {
     enum { SIDE = 32, GROUP = 32, GROUP_WORDS = 16 };
     const int64_t groups = div_up(shape->k, GROUP),
@@ -60,8 +63,8 @@ int64_t gemm_scratch_bytes(const gemm_shape *shape) {
     return 4 * (tiles > words ? tiles : words);
 }
 
-// At least 16 units per sequence where that leaves chunks of two blocks. Ranks that share the heads
-// cut as one that has them all.
+// Makes at least 16 units per sequence if chunks then have two blocks or more. Ranks that share the
+// heads make the same chunks as one rank that has all heads.
 int64_t attention_grad_chunks(const attention_args *args) {
     int64_t want = div_up(16, args->all_heads ? args->all_heads : args->n_heads),
             most = args->seq / (2 * ATTENTION_BLOCK);
@@ -77,7 +80,7 @@ int64_t attention_sum_units(const attention_args *args) {
     return div_up(args->seq, ATTENTION_BLOCK);
 }
 
-// dq of each chunk, and dk and dv, for each query head; f64 for f64.
+// Counts dq of each chunk, dk and dv for each query head, in f64 for f64.
 int64_t attention_part_floats(const attention_args *args) {
     int64_t n = args->n_heads * args->seq * args->head_dim * (attention_grad_chunks(args) + 2);
     return args->dt == DT_F64 ? 2 * n : n;
@@ -87,8 +90,9 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-// Generous for all levels: packed copies of one head's rows and a few blocks of scores. Tiles: a
-// run of packed keys and values, in the gradient with its sums, and three or four steps of scores.
+// An upper bound for all levels: packed copies of one head's rows and a few blocks of scores; with
+// tiles a run of packed keys and values (in the gradient also its sums) and three or four steps of
+// scores.
 int64_t attention_scratch_bytes(const attention_args *args) {
     int64_t d = (args->head_dim + 31) / 32 * 32, rep = args->n_heads / args->n_kv_heads,
             b = ATTENTION_BLOCK, run = ATTENTION_RUN * b;
@@ -99,8 +103,8 @@ int64_t attention_scratch_bytes(const attention_args *args) {
     return (larger(forward, round_up(args->seq, b) + larger(backward, by_tiles))) * 4 + 4096;
 }
 
-// Chunks of 128 keys: with their values, of 64 bf16, they are 32 KiB, about a first-level cache.
-// Larger ones where there would be more than 64, so that what is joined stays small.
+// A chunk has 128 keys: with values, in heads of 64 bf16, 32 KiB, about a first-level cache. Chunks
+// are larger where there would be more than 64 of them, so that joining them stays cheap.
 enum { ROW_CHUNK = 128, MAX_ROW_CHUNKS = 64 };
 
 int64_t row_attention_chunk(const attention_args *args) {
@@ -115,15 +119,15 @@ int64_t row_attention_units(const attention_args *args) {
     return args->n_kv_heads * row_attention_chunks(args);
 }
 
-// For each head and chunk: largest score, sum of exp, and the sums of the values. There may be
-// fewer chunks of more keys.
+// Counts for each head and chunk the largest score, the sum of exponentials, and the sums of the
+// values. There may be fewer chunks of more keys.
 int64_t row_attention_part_bytes(const attention_args *args) {
     const int64_t small = div_up(args->first + 1, ROW_CHUNK),
                   most = small < MAX_ROW_CHUNKS ? small : MAX_ROW_CHUNKS;
     return args->n_heads * most * (args->head_dim + 2) * dtype_bytes(dtype_acc(args->dt));
 }
 
-// The scores of a chunk, of all heads of a group.
+// Counts the scores of a chunk for all heads of a group.
 int64_t row_attention_scratch_bytes(const attention_args *args) {
     return round_up(args->n_heads / args->n_kv_heads * row_attention_chunk(args) *
                             dtype_bytes(dtype_acc(args->dt)),

@@ -150,8 +150,9 @@ typedef struct kernels {
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
-    // The two halves of it, for a row whose columns are in reduction blocks or on several ranks:
-    // x (acc) = exp(x - max), in place; max: the largest x; returns the sum.
+    // The two halves of cross_entropy, for a row whose columns are in reduction blocks or on
+    // several ranks. exponents: x (acc) = exp(x - max), in place, where max is the largest x;
+    // returns the sum.
     double (*exponents)(dtype dt, int64_t n, void *x, double *max);
     // y (dt) = factor x (acc), rounded once; y may begin where x begins, or before.
     void (*scaled)(dtype dt, int64_t n, const void *x, double factor, void *y);

@@ -57,7 +57,7 @@ typedef struct copy {
     const char *from;
 } copy;
 
-static void copy_piece(void *arg, int64_t i, int thread DRV_UNUSED) {
+static void copy_piece(void *arg, int64_t i) {
     const copy *work = arg;
     memcpy(work->to + i * COPY_PIECE_MIB * MIB, work->from + i * COPY_PIECE_MIB * MIB,
             (size_t)(COPY_PIECE_MIB * MIB));

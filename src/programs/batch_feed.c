@@ -1,4 +1,4 @@
-// Global batches of a run, read ahead, and their way into its programs.
+// Reads the global batches of a run ahead and writes them to the inputs of its programs.
 #include "programs/batch_feed.h"
 
 #include "base/log.h"
@@ -44,7 +44,7 @@ static drv_status put_rows(const batch *b, programs *p, program_input which, int
     return put(p, which, chunk, 0, batch_bytes(b, which, n), batch_values(b, which, first));
 }
 
-// Writes where the tokens of n rows are from, from `first` of the global batch on.
+// Writes the origin of the tokens of n rows, from row `first` of the global batch on.
 static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t first,
         int64_t n_rows) {
     enum { PIECE = 256 }; // tokens
@@ -73,8 +73,7 @@ static drv_status put_number(const batch *b, programs *p, int chunk, int64_t to,
     return put(p, INPUT_NUMBER, chunk, to * (int64_t)sizeof words, sizeof words, words);
 }
 
-// Writes the input of ops that have to do with other ranks' gradients; nothing where there are
-// none.
+// Writes the input of ops that exchange gradients with other ranks; does nothing if there are none.
 static drv_status put_micro_batch(programs *p, int chunk, int64_t m) {
     const gradient_sums *sums = &p->layout.sums;
     const bool numbered = p->layout.zero >= 2;

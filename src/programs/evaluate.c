@@ -31,16 +31,16 @@ typedef struct evaluation {
     int ranks, me;              // of those that share the micro-batches
     comm_group *joined;         // with those that share rows
     int first, n_here, n_parts; // reduction blocks of a row: on this rank, of all
-    // By micro-batch, so that they are added in one order whichever rank has computed them; losses
-    // by partial sum (docs/adr/0026), block by block. `mine`: those of a micro-batch, as its
-    // program gives them.
+    // Results by micro-batch, so that the order of addition does not depend on which rank computed
+    // them; losses by partial sum (docs/adr/0026), block by block. `mine`: the losses of one
+    // micro-batch as its program returns them.
     int64_t n_micro_batches, n_partial_sums, *counted;
     double *losses, *mine;
     double sum;                // of this rank so far, for the status line
     int64_t tokens, n_counted; // n_counted: of them, or of pairs, so far: what a mean is of
-    // For rows of pairs, by number: log-probabilities of both responses, and how often it was seen
-    // (once, or not at all), [n_pairs, N_OF_PAIR]. `of_tokens`: those of a micro-batch, [2,
-    // tokens].
+    // For pairs, by number: the log-probabilities of both responses, and how often the pair was
+    // seen (once or not at all), [n_pairs, N_OF_PAIR]. `of_tokens`: the log-probabilities of the
+    // tokens of a micro-batch, [2, tokens].
     int64_t n_pairs;
     double *pairs, *of_tokens;
     int64_t round;  // rounds so far
@@ -48,7 +48,7 @@ typedef struct evaluation {
 } evaluation;
 enum { OF_CHOSEN, OF_REJECTED, SEEN, N_OF_PAIR };
 
-// Ranks may meet in each program, so all of them run as many micro-batches: those that come after
+// Ranks may meet in each program, so all of them run the same number of micro-batches; those after
 // the last row are empty.
 static int64_t rounds_of(const evaluation *e) {
     return div_up(e->n_micro_batches, e->ranks);
@@ -160,7 +160,7 @@ static drv_status run_stages(evaluation *e, int64_t n_rounds) {
 }
 
 // --- of all ranks
-// Joins what the ranks have computed: each element is zero on all but one. The last stage has the
+// Adds the results of all ranks: each element is zero on all ranks but one. The last stage has the
 // losses.
 static drv_status join_ranks(evaluation *e) {
     const int64_t n = e->n_micro_batches, n_losses = losses_of_part(e) * e->n_parts;
@@ -251,7 +251,7 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
     return e;
 }
 
-// Log-probabilities of both responses of each pair; NaN where it was not seen.
+// Returns the log-probabilities of both responses of each pair; NaN: the pair was not seen.
 static void take_log_probs(const evaluation *e, double *out) {
     for (int64_t i = 0; i < 2 * e->n_pairs; i++) {
         const double *of = e->pairs + N_OF_PAIR * (i / 2);

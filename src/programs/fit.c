@@ -20,8 +20,8 @@ static int64_t state_bytes(const memory_plan *planned) {
     return planned->weights + planned->gradients + planned->optimizer;
 }
 
-// The largest micro-batch of whole partial sums, up to the config's own, that fits and divides what
-// it divides; 0: none.
+// Returns the largest micro-batch of whole partial sums that fits and divides the config's; 0:
+// there is none.
 static drv_status largest_micro_batch(const run_config *cfg, const memory_limit *limit,
         int64_t *out) {
     run_config smaller = *cfg;

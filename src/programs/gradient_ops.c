@@ -14,8 +14,8 @@ static void add_name(op_names *names, op_kind op) {
     str_printf(names->text, "%s%s", names->text->n ? " and " : "", op_name(op));
 }
 
-// An op may take into the sum what another one has computed, rounded or from other ranks: then the
-// other one is named.
+// If an op only adds what another op has computed (rounded, or from other ranks) to the sum, the
+// other op is named.
 static void add_writers(const graph *g, const tensor *sum, op_names *names) {
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];

@@ -1,5 +1,5 @@
-// Runs one rank's part of a schedule. Each direction has two buffers to receive into (that of the
-// task at hand, and of the next one that gets something) and one to send from.
+// Runs one rank's part of a schedule. Each direction has two receive buffers (one for the current
+// task, one for the next task that receives) and one send buffer.
 #include "programs/pipeline_run.h"
 
 #include "base/clock.h"
@@ -111,8 +111,8 @@ static drv_status give(running *r, const pipeline_task *item) {
     return DRV_OK;
 }
 
-// Ends all rounds before `round`. A stop leaves the loop over the tasks running: messages that are
-// on their way have to be taken.
+// Ends all rounds before `round`. After a stop the loop over the tasks continues, because messages
+// that are in flight must be received.
 static drv_status end_rounds(running *r, int round) {
     for (; r->actions->after_round && r->round + 1 < round && !is_stopped(r); r->round++) {
         const drv_status status = r->actions->after_round(r->actions->ctx);

@@ -1,4 +1,4 @@
-// Makes running programs of a config.
+// Builds the graphs of a config and has the back end load them.
 #include "programs/programs.h"
 
 #include "ir/program_inputs.h"
@@ -53,7 +53,7 @@ typedef struct update_weights {
     int n, n_second;
 } update_weights;
 
-// The parts of a weight are matrices of their own, as they are for whoever has the model.
+// Each part of a fused weight is a matrix of its own, as in the model's files.
 static muon_weight muon_of(const held_model *held, const param *w) {
     return (muon_weight){.is = held_by_muon(held, w),
             .by_columns = w->split == SPLIT_COLUMNS,

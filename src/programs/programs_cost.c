@@ -28,8 +28,8 @@ static double flops_per_token(const programs *p, const graph *g, bool recomputed
            (double)(p->held.config->micro_batch_size * p->layout.row_tokens);
 }
 
-// A rank of a pipeline has the graphs of its own stages, and tensor ranks do some products of
-// low-rank branches each for itself; the graph of one rank alone says it all. `eval`: that of an
+// Counts with the graph of a single rank, because a rank of a pipeline has only the graphs of its
+// own stages, and tensor ranks repeat some products of low-rank branches. `eval`: the graph of an
 // evaluation.
 static double flops_of_model(const programs *p, bool eval, bool recomputed) {
     if (!p->n_stages && p->held.config->tensor_parallel == 1)
@@ -99,7 +99,7 @@ static int64_t largest_bucket(const programs *p) {
     return largest;
 }
 
-// State of all programs, each tensor once, by class.
+// Counts the state of all programs by class, each tensor once.
 static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
     arena *a = arena_new("state");
     name_map seen = {.a = a};
@@ -117,7 +117,8 @@ static int64_t cublas_bytes(const graph *g) {
     return cublas_most_scratch(g) + cublas_fp8_bytes(g);
 }
 
-// Returns what a program takes beside the state that programs share. `gradients`: of all sums.
+// Returns the memory that a program needs beside the shared state. `gradients`: the bytes of all
+// sums of gradients.
 static memory_plan memory_of(const programs *p, const built_program *one, int64_t gradients) {
     const run_config *cfg = p->held.config;
     const bool cuda = stages_on_cuda(cfg);
@@ -141,9 +142,9 @@ static memory_plan memory_of(const programs *p, const built_program *one, int64_
     return m;
 }
 
-// Programs run one after the other: one arena serves the largest of them, counted with what
-// attention by cuDNN and products by cuBLASLt take beside it, as on Hopper. Between steps it lies
-// where micro-batches in flight have their pool.
+// Programs run one after the other, so one arena serves the largest of them; the memory that cuDNN
+// and cuBLASLt need beside it is included, as on Hopper. The arena of programs between steps uses
+// the memory of the pool of micro-batches in flight.
 static void add_largest(const programs *p, int64_t gradients, memory_plan *out) {
     int64_t most = -1;
     for (int i = 0; i < p->held.n_all; i++) {

@@ -48,7 +48,8 @@ static drv_status read_result(const stepper *s, const graph *g, const char *name
     return DRV_OK;
 }
 
-// Values of micro-batch m of this rank, `n` of each partial sum, as number `first` and so on of each.
+// Stores the values of micro-batch m of this rank, `n` for each partial sum, from value `first` of
+// the partial sum on.
 static drv_status note(stepper *s, const graph *g, int64_t m, const char *name, int first, int n) {
     const int64_t n_sums = (int64_t)s->n_blocks * s->n_partial_sums;
     DRV_TRY(read_result(s, g, name, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
@@ -81,14 +82,15 @@ static double *losses_of_rank(const stepper *s) {
     return s->losses + s->n_values * s->first_loss;
 }
 
-// Losses of all ranks, added in the order of rows, partial sum by partial sum; of one, in that of
-// the reduction blocks of its rows.
+// Adds the losses of all ranks in the order of rows, partial sum by partial sum; within a partial
+// sum in the order of the reduction blocks of its rows.
 static drv_status sum_losses(stepper *s, double sums[MAX_VALUES]) {
     comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
     const int n_data = s->mesh.size[AXIS_DATA],
               all_blocks = s->mesh.size[AXIS_CONTEXT] * s->n_blocks;
     DRV_TRY(comm_all_gather(ranks, losses_of_rank(s), loss_bytes(s), NULL, s->losses));
-    // The losses of so many neighbours take turns; then a partial sum is a micro-batch.
+    // The micro-batches of this many neighbouring ranks alternate; a partial sum is then a
+    // micro-batch.
     const int64_t in_turn = s->p->layout.every_micro, of_turns = in_turn * s->n_losses;
     for (int64_t i = 0; i < n_data * s->n_losses; i++) {
         const int64_t data = i / of_turns * in_turn + i % of_turns % in_turn,
@@ -191,7 +193,7 @@ void stepper_pace(stepper *s, double seconds) {
 drv_status stepper_gradients(stepper *s, const batch *b, double *loss) {
     step_call call = {s, b};
     const double begin = clock_s();
-    // Normalised by the counted tokens or pairs of the global batch, whatever the micro-batches.
+    // Normalises by the counted tokens or pairs of the global batch, whatever the micro-batches.
     const double dloss = 1 / (double)(b->pair ? b->pairs : b->counted);
     double sums[MAX_VALUES] = {0};
     comm_note(s->comm, s->step, "step");

@@ -1,4 +1,4 @@
-// The ranks ask each other so seldom that it costs nothing, and heed a stop within a second.
+// The ranks poll each other so rarely that it costs nothing, and act on a stop within a second.
 #include "programs/stop_poll.h"
 
 #include <math.h>

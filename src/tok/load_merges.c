@@ -24,7 +24,7 @@ typedef struct merge_list {
 
 enum { LOOK_UP_AT_ONCE = 2048 };
 
-static void look_up_merges(void *arg, int64_t chunk, int thread DRV_UNUSED) {
+static void look_up_merges(void *arg, int64_t chunk) {
     const merge_list *l = arg;
     const int64_t end = (chunk + 1) * LOOK_UP_AT_ONCE < l->n ? (chunk + 1) * LOOK_UP_AT_ONCE : l->n;
     for (int64_t i = chunk * LOOK_UP_AT_ONCE; i < end; i++) {

@@ -119,7 +119,7 @@ static int by_bytes(const void *x, const void *y, void *text) {
     return c ? c : (a->n > b->n) - (a->n < b->n);
 }
 
-static void sort_table(void *arg, int64_t i, int thread DRV_UNUSED) {
+static void sort_table(void *arg, int64_t i) {
     count_table *t = &((word_counter *)arg)->tables[i];
     if (t->n) qsort_r(t->words, (size_t)t->n, sizeof *t->words, by_bytes, t->text.p);
 }

@@ -47,7 +47,7 @@ static drv_status read_chunk(const held_model *model, const ckpt_piece *piece, i
             values);
 }
 
-static void hash_chunk(void *arg, int64_t chunk, int thread DRV_UNUSED) {
+static void hash_chunk(void *arg, int64_t chunk) {
     const piece_call *call = arg;
     const int64_t columns = tensor_columns(&call->t->entry);
     const uint64_t name = hash_name(call->t->entry.name);
@@ -169,7 +169,7 @@ static int64_t find_in_element(uint64_t name, int64_t element, float value, uint
     return -1;
 }
 
-static void search_chunk(void *arg, int64_t chunk, int thread DRV_UNUSED) {
+static void search_chunk(void *arg, int64_t chunk) {
     bit_search *call = arg;
     const int64_t columns = tensor_columns(&call->t->entry);
     const uint64_t name = hash_name(call->t->entry.name);

@@ -46,7 +46,7 @@ typedef struct quantise_call {
     unsigned char *blocks;
 } quantise_call;
 
-static void quantise_piece(void *arg, int64_t i, int thread DRV_UNUSED) {
+static void quantise_piece(void *arg, int64_t i) {
     const quantise_call *call = arg;
     const quant_type *type = call->type;
     const int64_t first = i * QUANTISED, left = call->n - first,
@@ -164,7 +164,7 @@ static void draw_part(const fill_call *f, int64_t first, int64_t n, float *x) {
     }
 }
 
-static void fill_piece(void *arg, int64_t i, int thread DRV_UNUSED) {
+static void fill_piece(void *arg, int64_t i) {
     const fill_call *f = arg;
     const int64_t total = part_elements(f->w, f->part), first = i * PIECE,
                   n = total - first < PIECE ? total - first : PIECE;

@@ -286,8 +286,7 @@ static drv_status run(backend *base, executable *e) {
     return DRV_OK;
 }
 
-static void use_slot(backend *b, int slot, const int64_t *spans) {
-    (void)slot;
+static void use_slot(backend *b, int slot DRV_UNUSED, const int64_t *spans) {
     self(b)->states.spans = spans;
 }
 
@@ -322,8 +321,7 @@ static int64_t held_bytes(backend *b) {
     return self(b)->states.held;
 }
 
-static const char *device(backend *b) {
-    (void)b; // there is only one processor
+static const char *device(backend *b DRV_UNUSED) {
     return cpu_model_name();
 }
 
@@ -346,8 +344,7 @@ static const char *arithmetic(backend *base) {
             gemm_arithmetic(b->gemm));
 }
 
-static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
-    (void)b;
+static drv_status peak(backend *b DRV_UNUSED, dtype dt, int tries, double *flops_per_s) {
     return gemm_peak(dt, tries, flops_per_s);
 }
 

@@ -30,16 +30,14 @@ int64_t fp8_workspace(const node *n) {
     return operand_bytes(n->in[0]) + operand_bytes(n->in[1]);
 }
 
-static void measure_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void measure_chunk(void *arg, int64_t c) {
     const operand *o = arg;
     const int64_t n = chunk_length(tensor_elements(o->of), CHUNK_ELEMENTS, c);
     o->largest[c] = o->ins->kernels->magnitude(o->of->dt, n,
             o->x + c * CHUNK_ELEMENTS * dtype_bytes(o->of->dt));
 }
 
-static void round_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void round_chunk(void *arg, int64_t c) {
     const operand *o = arg;
     const int64_t n = chunk_length(tensor_elements(o->of), CHUNK_ELEMENTS, c),
                   at = c * CHUNK_ELEMENTS * dtype_bytes(o->of->dt);

@@ -264,7 +264,7 @@ typedef struct gemm_call {
     char *c, *workspace;
 } gemm_call;
 
-static void run_tile(void *arg, int64_t index, int thread) {
+static void run_tile(void *arg, int64_t index) {
     const gemm_call *call = arg;
     const gemm *g = call->g;
     const gemm_shape *s = &g->shape;
@@ -274,7 +274,7 @@ static void run_tile(void *arg, int64_t index, int thread) {
     gemm_shape t = tile_shape(g, i == g->n_m - 1, j == g->n_n - 1);
     const char *b = move_b(&t, call->b, s->tb ? col : 0, s->tb ? 0 : col);
     char *c = call->c + os * (row * s->ldc + col);
-    char *scratch = call->workspace + thread * thread_bytes(g);
+    char *scratch = call->workspace + par_thread() * thread_bytes(g);
     for (int64_t partial_sum = 0; partial_sum < partial_sums_of_tree(&g->tree); partial_sum++) {
         if (tree_is_given(&g->tree))
             tree_tile(g, &t, a, b, c, scratch);

@@ -102,9 +102,8 @@ static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, dou
     return status;
 }
 
-static void spin_tiles(void *arg, int64_t index, int thread) {
+static void spin_tiles(void *arg, int64_t index DRV_UNUSED) {
     const tile_kernels *const *tiles = arg;
-    (void)index, (void)thread;
     (*tiles)->spin(SPINS);
 }
 

@@ -19,15 +19,13 @@ typedef struct walk {
     _Atomic uint64_t seen;
 } walk;
 
-static void add_piece(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void add_piece(void *arg, int64_t i) {
     const walk *w = arg;
     w->by->accumulate(DT_F32, PIECE, w->x + i * PIECE, w->sums + i * PIECE);
 }
 
 // Four sums, so that no load waits for an addition.
-static void read_piece(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void read_piece(void *arg, int64_t i) {
     walk *w = arg;
     enum { WORDS = PIECE * sizeof(float) / sizeof(word), N = 4 };
     const word *p = (const word *)(const void *)(w->x + i * PIECE);

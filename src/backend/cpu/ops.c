@@ -16,8 +16,7 @@ void run_chunks(const instruction *ins, int64_t n, int64_t size, par_fn *fn) {
     par_for(div_up(n, size), fn, (void *)(uintptr_t)ins);
 }
 
-static void rows_of_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void rows_of_chunk(void *arg, int64_t c) {
     const instruction *ins = arg;
     cpu_ops[ins->node->op]->rows(ins, c * CHUNK_ROWS,
             chunk_length(ins->node->out[0]->dim[0], CHUNK_ROWS, c));
@@ -27,8 +26,7 @@ static void run_rows(const instruction *ins) {
     run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, rows_of_chunk);
 }
 
-static void elements_of_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void elements_of_chunk(void *arg, int64_t c) {
     const instruction *ins = arg;
     cpu_ops[ins->node->op]->elements(ins, c * CHUNK_ELEMENTS,
             chunk_length(tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, c));

@@ -68,8 +68,7 @@ typedef struct add_call {
 
 enum { ADD_CHUNK = 1 << 14 }; // elements
 
-static void add_chunk(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void add_chunk(void *arg, int64_t i) {
     const add_call *call = arg;
     const int64_t first = i * ADD_CHUNK, left = call->n - first,
                   n = left < ADD_CHUNK ? left : ADD_CHUNK;
@@ -120,8 +119,7 @@ typedef struct heads_call {
 
 enum { HEADS_CHUNK = 256 }; // elements of n
 
-static void join_heads_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void join_heads_chunk(void *arg, int64_t c) {
     const heads_call *call = arg;
     const void *block[MAX_REDUCTION_BLOCKS];
     const int64_t first = c * HEADS_CHUNK, end = first + chunk_length(call->n, HEADS_CHUNK, c);
@@ -147,8 +145,8 @@ static void grad_unit(const kernels *k, const attention_args *args, int64_t unit
     k->attention_grad(args, unit, scratch);
 }
 
-static void sum_unit(const kernels *k, const attention_args *args, int64_t unit, void *scratch) {
-    (void)scratch;
+static void sum_unit(const kernels *k, const attention_args *args, int64_t unit,
+        void *scratch DRV_UNUSED) {
     k->attention_grad_sum(args, unit);
 }
 

@@ -92,9 +92,9 @@ typedef struct unit_call {
     ring_unit_fn *fn;
 } unit_call;
 
-static void run_unit(void *arg, int64_t unit, int thread) {
+static void run_unit(void *arg, int64_t unit) {
     const unit_call *call = arg;
-    char *scratch = call->scratch + thread * call->scratch_bytes;
+    char *scratch = call->scratch + par_thread() * call->scratch_bytes;
     call->fn(call->r->ins->attention, call->args, unit, scratch);
 }
 
@@ -114,8 +114,7 @@ typedef struct block_call {
     void *ctx;
 } block_call;
 
-static void run_block(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void run_block(void *arg, int64_t i) {
     const block_call *call = arg;
     const int64_t blocks = div_up(call->r->u, RING_BLOCK), first = i % blocks * RING_BLOCK,
                   left = call->r->u - first;

@@ -65,9 +65,7 @@ int ring_tree_result(const ring_tree *t) {
 }
 
 // --- number of slots
-static void join_nothing(void *ctx, int left, int right) {
-    (void)ctx, (void)left, (void)right;
-}
+static void join_nothing(void *ctx DRV_UNUSED, int left DRV_UNUSED, int right DRV_UNUSED) {}
 
 // Counts slots for falling order from `first` on. (Rising order needs no more, up to 64 ranks.)
 static int slots_from(int n_ranks, int row_blocks, int first) {

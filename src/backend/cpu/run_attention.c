@@ -27,7 +27,7 @@ typedef struct attention_call {
 } attention_call;
 
 // Runs the units of all sequences as one loop, so that threads wait for each other only once.
-static void attention_of_rows(void *arg, int64_t unit, int thread) {
+static void attention_of_rows(void *arg, int64_t unit) {
     const attention_call *call = arg;
     const instruction *ins = call->ins;
     const node *n = ins->node;
@@ -38,7 +38,8 @@ static void attention_of_rows(void *arg, int64_t unit, int thread) {
     args.hidden = n->n_in > 2 ? (const int32_t *)ins->in[2] + 2 * t : NULL;
     args.o = output_at(ins, 0, t * n->out[0]->dim[1]);
     args.lse = output_at(ins, 1, t);
-    ins->attention->attention(&args, unit % units, call->scratch + thread * call->scratch_bytes);
+    ins->attention->attention(&args, unit % units,
+            call->scratch + par_thread() * call->scratch_bytes);
 }
 
 static void attention(const instruction *ins) {
@@ -96,15 +97,14 @@ static attention_args grad_args(const attention_call *call, int64_t i) {
 }
 
 // The first units of all sequences run first, since they take longest.
-static void attention_grad_unit(void *arg, int64_t i, int thread) {
+static void attention_grad_unit(void *arg, int64_t i) {
     const attention_call *call = arg;
     const attention_args args = grad_args(call, i % call->n);
     call->ins->attention->attention_grad(&args, i / call->n,
-            call->scratch + thread * call->scratch_bytes);
+            call->scratch + par_thread() * call->scratch_bytes);
 }
 
-static void attention_sum_unit(void *arg, int64_t i, int thread) {
-    (void)thread;
+static void attention_sum_unit(void *arg, int64_t i) {
     const attention_call *call = arg;
     const attention_args args = grad_args(call, i % call->n);
     call->ins->attention->attention_grad_sum(&args, i / call->n);
@@ -174,12 +174,12 @@ static int64_t row_runs(const attention_call *call) {
     return units < most ? units : most;
 }
 
-static void row_run(void *arg, int64_t run, int thread) {
+static void row_run(void *arg, int64_t run) {
     const attention_call *call = arg;
     const int64_t units = row_attention_units(&call->args), n_runs = row_runs(call);
     for (int64_t unit = units * run / n_runs; unit < units * (run + 1) / n_runs; unit++)
         call->ins->kernels->row_attention(&call->args, unit, call->ins->workspace,
-                call->scratch + thread * call->scratch_bytes);
+                call->scratch + par_thread() * call->scratch_bytes);
 }
 
 // A single row sees all keys that it gets, so keys before its window are left out.
@@ -193,10 +193,10 @@ static void skip_to_window(attention_args *args) {
     args->first -= before;
 }
 
-static void attention_unit(void *arg, int64_t unit, int thread) {
+static void attention_unit(void *arg, int64_t unit) {
     const attention_call *call = arg;
     call->ins->attention->attention(&call->args, unit,
-            call->scratch + thread * call->scratch_bytes);
+            call->scratch + par_thread() * call->scratch_bytes);
 }
 
 // Rows are consecutive in the cache. A single row, as in decoding, is divided by keys, several rows

@@ -53,8 +53,7 @@ static void all_reduce(const instruction *ins) {
                 ins->workspace);
 }
 
-static int64_t reduce_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t reduce_workspace(const node *n, int n_threads DRV_UNUSED) {
     return join_bytes(n);
 }
 
@@ -72,8 +71,7 @@ static void all_gather(const instruction *ins) {
     if (parts != ins->out[0]) repack(&c, parts, ins->out[0], false);
 }
 
-static int64_t gather_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t gather_workspace(const node *n, int n_threads DRV_UNUSED) {
     return n->attrs.mesh.ranks > 1 && cut_of(n, n->out[0]).outer > 1 ? tensor_bytes(n->out[0]) : 0;
 }
 
@@ -96,8 +94,7 @@ static void reduce_scatter(const instruction *ins) {
             ins->workspace);
 }
 
-static int64_t scatter_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t scatter_workspace(const node *n, int n_threads DRV_UNUSED) {
     if (n->attrs.mesh.ranks == 1) return 0;
     const bool packs = cut_of(n, n->in[0]).outer > 1;
     return join_bytes(n) + (packs ? tensor_bytes(n->in[0]) : 0);

@@ -57,8 +57,7 @@ static int64_t given_bytes(const node *n) {
 }
 
 // Computes head `c % H` for the tokens of sum `c / H`.
-static void head_norm_grad_head(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void head_norm_grad_head(void *arg, int64_t c) {
     const instruction *ins = arg;
     const node *n = ins->node;
     const tensor *x = n->in[1];
@@ -109,8 +108,7 @@ static void head_norm_grad(const instruction *ins) {
     }
 }
 
-static int64_t head_norm_grad_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t head_norm_grad_workspace(const node *n, int n_threads DRV_UNUSED) {
     const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 0;
     return n->attrs.norm.skip_dw ? 0 : round_up(given_bytes(n), 64) + ranks * given_bytes(n);
 }

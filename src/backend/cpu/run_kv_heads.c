@@ -42,8 +42,7 @@ static char *share_at(const gather_call *call, int64_t replica, int64_t token) {
     return call->shares + (replica * tokens + token) * 2 * call->of.share * call->unit;
 }
 
-static void pack_share(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void pack_share(void *arg, int64_t c) {
     const gather_call *call = arg;
     const kv_columns of = call->of;
     const int64_t first = c * CHUNK_ROWS,
@@ -54,8 +53,7 @@ static void pack_share(void *arg, int64_t c, int thread) {
                 2 * of.share, call->unit);
 }
 
-static void put_whole(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void put_whole(void *arg, int64_t c) {
     const gather_call *call = arg;
     const kv_columns of = call->of;
     const int64_t first = c * CHUNK_ROWS,
@@ -92,8 +90,7 @@ static int64_t kv_numbers(const node *n) { // of whole k and v
     return tokens_of(n) * 2 * n->attrs.heads.head_dim;
 }
 
-static int64_t gather_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t gather_workspace(const node *n, int n_threads DRV_UNUSED) {
     return n->attrs.mesh.replicas > 1 ? kv_numbers(n) * dtype_bytes(n->in[0]->dt) : 0;
 }
 
@@ -142,8 +139,7 @@ static int64_t place_all(const node *n, char *base, join_call *out) {
 }
 
 // Rounds the columns of q, and copies those of k and v to the partial sums.
-static void begin_join(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void begin_join(void *arg, int64_t c) {
     const join_call *call = arg;
     const instruction *ins = call->ins;
     const kv_columns of = call->of;
@@ -158,8 +154,7 @@ static void begin_join(void *arg, int64_t c, int thread) {
     }
 }
 
-static void end_join(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void end_join(void *arg, int64_t c) {
     const join_call *call = arg;
     const instruction *ins = call->ins;
     const kv_columns of = call->of;
@@ -196,8 +191,7 @@ static void join_kv(const instruction *ins) {
     if (*ins->failed == DRV_OK) par_for(chunks, end_join, &call);
 }
 
-static int64_t join_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t join_workspace(const node *n, int n_threads DRV_UNUSED) {
     join_call unused;
     return n->attrs.mesh.replicas > 1 ? place_all(n, NULL, &unused) : 0;
 }

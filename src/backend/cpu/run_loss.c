@@ -223,8 +223,7 @@ static double logit_at(dtype acc, const char *logits, int64_t i) {
 }
 
 // Replaces the logits by their exponentials.
-static void exponentiate_row(void *arg, int64_t r, int thread) {
-    (void)thread;
+static void exponentiate_row(void *arg, int64_t r) {
     const loss_call *call = arg;
     const dtype acc = dtype_acc(call->dt);
     const int64_t label = label_here(call, call->first + r);
@@ -278,8 +277,7 @@ static void put_number(dtype dt, char *p, int64_t i, double x) {
             (size_t)dtype_bytes(dt));
 }
 
-static void finish_row(void *arg, int64_t index, int thread) {
-    (void)thread;
+static void finish_row(void *arg, int64_t index) {
     const loss_call *call = arg;
     const int64_t row = call->first + index, label = label_here(call, row);
     char *logits = call->logits + index * logits_row_bytes(call->ins->node);
@@ -304,9 +302,9 @@ static void finish_row(void *arg, int64_t index, int thread) {
         put_number(call->dt, logits, label, scale * (drv_exp(whole.own - whole.lse) - 1));
 }
 
-static void process_row(void *arg, int64_t r, int thread) {
-    exponentiate_row(arg, r, thread);
-    finish_row(arg, r, thread);
+static void process_row(void *arg, int64_t r) {
+    exponentiate_row(arg, r);
+    finish_row(arg, r);
 }
 
 static void process_rows(loss_call *call, int64_t m) {
@@ -323,8 +321,7 @@ static void process_rows(loss_call *call, int64_t m) {
     if (*ins->failed == DRV_OK) par_for(m, finish_row, call);
 }
 
-static void loss_row(void *arg, int64_t r, int thread) {
-    (void)thread;
+static void loss_row(void *arg, int64_t r) {
     const loss_call *call = arg;
     const int64_t row = call->first + r;
     const int32_t label = ((const int32_t *)call->ins->in[2])[row];
@@ -338,8 +335,7 @@ static void loss_row(void *arg, int64_t r, int thread) {
 }
 
 // --- the gradient of the table for one run of rows
-static void add_table_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void add_table_chunk(void *arg, int64_t c) {
     const loss_call *call = arg;
     const dtype acc = dtype_acc(call->dt);
     const int64_t n = tensor_elements(call->ins->node->in[1]), first = c * CHUNK_ELEMENTS;

@@ -59,10 +59,11 @@ static void fetch_next(const row_call *call, int i) {
         __builtin_prefetch(p + at, 0, 2);
 }
 
-static void one_row_share(void *arg, int64_t index, int thread) {
-    (void)index; // the share goes by the thread, whose cache has its beginning
+// The share goes by the thread, whose cache has its beginning.
+static void one_row_share(void *arg, int64_t index DRV_UNUSED) {
     const row_call *call = arg;
     const instruction *ins = call->ins;
+    const int thread = par_thread();
     const tensor *w = ins->node->in[1];
     for (int k = 0; k < call->n_shares; k++) {
         int64_t first, n;

@@ -31,8 +31,7 @@ static void momentum_chunk(const instruction *ins, int64_t first, int64_t n) {
 const cpu_op cpu_op_momentum = {.elements = momentum_chunk};
 
 // --- to_owner, from_owner. Workspace: bytes to each place | bytes from each
-static int64_t owner_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t owner_workspace(const node *n, int n_threads DRV_UNUSED) {
     return n->attrs.mesh.ranks > 1 ? 2 * n->attrs.mesh.ranks * (int64_t)sizeof(int64_t) : 0;
 }
 
@@ -193,8 +192,7 @@ typedef struct ns_call {
 
 // Copies CHUNK_ROWS rows of U to X. If ranks share columns, U has each row in parts, one from each
 // rank.
-static void load_rows(void *arg, int64_t chunk, int thread) {
-    (void)thread;
+static void load_rows(void *arg, int64_t chunk) {
     const ns_call *call = arg;
     const node *n = call->ins->node;
     const muon_matrix *one = call->one;
@@ -213,8 +211,7 @@ static void load_rows(void *arg, int64_t chunk, int thread) {
 }
 
 // Writes this rank's rows of X, or its part of each row, times factor.
-static void store_rows(void *arg, int64_t chunk, int thread) {
-    (void)thread;
+static void store_rows(void *arg, int64_t chunk) {
     const ns_call *call = arg;
     const node *n = call->ins->node;
     const muon_matrix *one = call->one;
@@ -246,8 +243,7 @@ static double squares_of(const ns_call *call, int64_t first, int64_t n) {
     return exact_value(&sum);
 }
 
-static void square_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
+static void square_chunk(void *arg, int64_t chunk) {
     const ns_call *call = arg;
     call->squares[chunk] =
             squares_of(call, chunk * CHUNK_ELEMENTS, chunk_length(call->n, CHUNK_ELEMENTS, chunk));
@@ -263,8 +259,7 @@ static double norm_of(ns_call *call) {
     return call->dt == DT_BF16 ? (double)bf16_to_f32(f32_to_bf16((float)sqrt(sum))) : sqrt(sum);
 }
 
-static void combine_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
+static void combine_chunk(void *arg, int64_t chunk) {
     const ns_call *call = arg;
     const int64_t first = chunk * CHUNK_ELEMENTS, n = chunk_length(call->n, CHUNK_ELEMENTS, chunk);
     char *values = call->values + first * dtype_bytes(call->dt);
@@ -303,8 +298,7 @@ static char *mean_squares(const ns_call *call) {
             call->one->row * (by_rows ? call->ins->node->attrs.mesh.ranks : 1));
 }
 
-static void scale_rows(void *arg, int64_t chunk, int thread) {
-    (void)thread;
+static void scale_rows(void *arg, int64_t chunk) {
     const ns_call *call = arg;
     const muon_matrix *one = call->one;
     const double beta2 = call->ins->node->attrs.update.beta2;

@@ -36,8 +36,7 @@ static int n_ranks(const node *n) {
     return n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
 }
 
-static int64_t workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t workspace(const node *n, int n_threads DRV_UNUSED) {
     const int64_t tokens = n->in[0]->dim[0], all = tokens * n_ranks(n);
     return (tokens + all) * (int64_t)sizeof(token_data) +
            round_up((2 * all + 1) * (int64_t)sizeof(int32_t), 64);

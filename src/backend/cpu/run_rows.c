@@ -83,8 +83,7 @@ static void sort_tokens(const instruction *ins, token_of_row *list) {
 // Each chunk has a range of columns, so tokens are added in order on any number of threads. The
 // tokens of a row are summed first, so that the accumulator gets one addition for each partial sum,
 // as from a product (docs/adr/0021).
-static void embedding_grad_columns(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void embedding_grad_columns(void *arg, int64_t c) {
     const instruction *ins = arg;
     const tensor *dx = ins->node->in[1], *acc = ins->node->in[2];
     const token_of_row *next = ins->workspace;
@@ -105,8 +104,7 @@ static void embedding_grad(const instruction *ins) {
     run_chunks(ins, ins->node->in[1]->dim[1], CHUNK_COLUMNS, embedding_grad_columns);
 }
 
-static int64_t embedding_grad_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t embedding_grad_workspace(const node *n, int n_threads DRV_UNUSED) {
     return (n->in[1]->dim[0] + 1) * (int64_t)sizeof(token_of_row);
 }
 
@@ -163,8 +161,7 @@ static int64_t norm_part_bytes(const node *n) {
     return n->in[0]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
 }
 
-static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void rmsnorm_grad_part(void *arg, int64_t c) {
     const instruction *ins = arg;
     const node *n = ins->node;
     const tensor *dy = n->in[0];
@@ -248,8 +245,7 @@ static void rmsnorm_grad(const instruction *ins) {
     }
 }
 
-static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t rmsnorm_grad_workspace(const node *n, int n_threads DRV_UNUSED) {
     return n->attrs.norm.skip_dw ? 0 : norm_parts_bytes(n) + norm_exchange_bytes(n);
 }
 
@@ -282,8 +278,7 @@ static void sum_of_tokens(const instruction *ins, int64_t column, int64_t n, int
 }
 
 // Each chunk has a range of columns of one reduction block of the row.
-static void bias_grad_columns(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void bias_grad_columns(void *arg, int64_t c) {
     const instruction *ins = arg;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *dy = ins->node->in[0], *acc = ins->node->in[1];

@@ -99,8 +99,7 @@ static void join_here(const instruction *ins, void *out) {
 }
 
 // --- reduce_shard
-static void clear_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void clear_chunk(void *arg, int64_t c) {
     const instruction *ins = arg;
     const tensor *g = ins->node->in[0];
     const int64_t first = c * CHUNK_ELEMENTS;
@@ -127,8 +126,7 @@ static void reduce_shard(const instruction *ins) {
     run_chunks(ins, tensor_elements(g), CHUNK_ELEMENTS, clear_chunk);
 }
 
-static int64_t reduce_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t reduce_workspace(const node *n, int n_threads DRV_UNUSED) {
     if (n->attrs.mesh.ranks <= 1 || n->attrs.mesh.summed) return 0;
     return sizes_bytes(n) + (n->attrs.sum.row_blocks > 1 ? list_bytes(n) : 0) + parts_bytes(n);
 }
@@ -190,14 +188,14 @@ static void add_to_block(const shard_call *call, int64_t block, int64_t first, i
                 (size_t)bytes);
 }
 
-static void add_shard_chunk(void *arg, int64_t c, int thread) {
+static void add_shard_chunk(void *arg, int64_t c) {
     const shard_call *call = arg;
     const int64_t end = c * CHUNK_ELEMENTS + chunk_length(call->s->count, CHUNK_ELEMENTS, c);
     for (int64_t block = 0; block < call->ins->node->in[1]->dim[1]; block++)
         for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SHARD_SUM_ELEMENTS)
             add_to_block(call, block, at,
                     end - at < SHARD_SUM_ELEMENTS ? end - at : SHARD_SUM_ELEMENTS,
-                    call->sums[thread]);
+                    call->sums[par_thread()]);
 }
 
 // Gets this rank's shard of the gradients of all ranks.
@@ -245,12 +243,12 @@ static drv_status add_rest(const void *of) {
             .before = micro_batches_before(ins)};
     DRV_TRY(exchange_gradients(&call));
     for (int64_t c = 0; c < div_up(s.count, CHUNK_ELEMENTS); c++)
-        add_shard_chunk(&call, c, 0);
+        add_shard_chunk(&call, c);
     return DRV_OK;
 }
 
-static drv_status list_shards(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    (void)m;
+static drv_status list_shards(arena *a, gemm_machine *m DRV_UNUSED, const node *n,
+        instruction *out) {
     const shard s = shard_of(out, block_elements(n));
     out->sizes = list_sizes(&s, dtype_bytes(n->in[0]->dt), ARENA_ARRAY(a, int64_t, s.ranks));
     return DRV_OK;
@@ -269,16 +267,13 @@ const cpu_op cpu_op_add_shard = {.run = add_shard,
         .lower = list_shards};
 
 // The back end waits (store_settle).
-static void nothing(const instruction *ins) {
-    (void)ins;
-}
+static void nothing(const instruction *ins DRV_UNUSED) {}
 
 const cpu_op cpu_op_await_shard = {.run = nothing};
 
 // --- join_shards
 // Joins the open sums of all reduction blocks, from the last one on.
-static void close_sums(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void close_sums(void *arg, int64_t c) {
     const instruction *ins = arg;
     const tensor *s = ins->node->in[0];
     const int64_t all = s->dim[1] * s->dim[2], first = c * CHUNK_ELEMENTS,
@@ -303,8 +298,7 @@ const cpu_op cpu_op_join_shards = {.run = join_shards};
 
 // --- join_blocks
 // Clears all reduction blocks after the first.
-static void clear_blocks(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void clear_blocks(void *arg, int64_t c) {
     const instruction *ins = arg;
     const int64_t n = block_elements(ins->node), all = tensor_elements(ins->node->in[0]);
     memset(output_at(ins, 0, n + c * CHUNK_ELEMENTS), 0,
@@ -372,8 +366,8 @@ const cpu_op cpu_op_gather_shards = {.run = run_at_once,
         .rest = gather_rest};
 
 // --- gather_weight
-static drv_status list_weight_sizes(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    (void)m;
+static drv_status list_weight_sizes(arena *a, gemm_machine *m DRV_UNUSED, const node *n,
+        instruction *out) {
     const tensor *w = n->out[0];
     const int ranks = out->group ? n->attrs.mesh.ranks : 1;
     out->sizes = ARENA_ARRAY(a, int64_t, ranks);

@@ -13,8 +13,7 @@ typedef struct squares_call {
     exact_sum *sums; // by chunk of this input
 } squares_call;
 
-static void squares_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
+static void squares_chunk(void *arg, int64_t c) {
     const squares_call *call = arg;
     const tensor *x = call->ins->node->in[call->input];
     const int64_t first = c * CHUNK_ELEMENTS,
@@ -55,8 +54,7 @@ static void sum_squares(const instruction *ins) {
     *(double *)ins->out[0] = exact_value(&sum);
 }
 
-static int64_t sum_squares_workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t sum_squares_workspace(const node *n, int n_threads DRV_UNUSED) {
     int64_t largest = 0;
     for (int k = 0; k < n->n_in; k++)
         if (tensor_elements(n->in[k]) > largest) largest = tensor_elements(n->in[k]);

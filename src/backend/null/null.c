@@ -7,29 +7,23 @@ typedef struct null_backend {
     backend_vtable calls; // the calls below, with the other back end's workspace
 } null_backend;
 
-static drv_status load(backend *b, const plan *p, executable **out) {
-    (void)b, (void)p;
+static drv_status load(backend *b DRV_UNUSED, const plan *p DRV_UNUSED, executable **out) {
     *out = NULL;
     return DRV_OK;
 }
 
-static void use_slot(backend *b, int slot, const int64_t *spans) {
-    (void)b, (void)slot, (void)spans;
-}
+static void use_slot(backend *b DRV_UNUSED, int slot DRV_UNUSED, const int64_t *spans DRV_UNUSED) {}
 
-static drv_status read_nothing(backend *b, const char *name, int64_t offset, int64_t bytes,
-        void *dst) {
-    (void)b, (void)offset, (void)bytes, (void)dst;
+static drv_status read_nothing(backend *b DRV_UNUSED, const char *name, int64_t offset DRV_UNUSED,
+        int64_t bytes DRV_UNUSED, void *dst DRV_UNUSED) {
     return drv_fail(DRV_E_DEVICE, "the null back end has no values to read (\"%s\")", name);
 }
 
-static const char *device(backend *b) {
-    (void)b;
+static const char *device(backend *b DRV_UNUSED) {
     return "none";
 }
 
-static const char *arithmetic(backend *b) {
-    (void)b;
+static const char *arithmetic(backend *b DRV_UNUSED) {
     return "none: nothing is computed";
 }
 

@@ -32,12 +32,12 @@ static drv_status check_users(const char *flag, const backend_opts *opts) {
     const bool untried = opts->target && !opts->nondeterministic;
     if (untried && strcmp(flag, TRITON "True") == 0)
         return drv_fail(DRV_E_USAGE,
-                "compiler flag \"%s\" with training.deterministic: true needs the GPU itself, expected no --target, or "
-                "training.deterministic: false",
+                "compiler flag \"%s\" with training.deterministic: true can only be checked on the GPU, expected no "
+                "--target, or training.deterministic: false",
                 flag);
     if (!str_starts(flag, DETERMINISTIC) && !str_starts(flag, AND_TUNING_TOO)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "compiler flag \"%s\", expected the key training.deterministic instead: XLA and the calls of cuDNN must agree",
+            "compiler flag \"%s\", expected the key training.deterministic instead, which sets XLA and the calls of cuDNN alike",
             flag);
 }
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/task.h"
 
 typedef struct group_program {
     device_program program;
@@ -43,17 +44,13 @@ struct device_group {
 };
 
 // --- meetings
-enum { LOOK_NS = 100000000 }; // a waiting rank looks at the others ten times a second
+#define LOOK_S 0.1 // a waiting rank looks at the others this often
 
 // Waits, with the lock held, until the meeting has ended or a rank has failed elsewhere.
 static drv_status wait_for_end(device_group *t, const comm *c) {
     const uint64_t mine = t->n_meetings;
     while (t->n_meetings == mine) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        const struct timespec until = monotonic_after(LOOK_S);
         const bool late = pthread_cond_timedwait(&t->ended, &t->lock, &until) == ETIMEDOUT;
         const drv_status status = late && c ? comm_check(c) : DRV_OK;
         if (status == DRV_OK) continue;
@@ -193,8 +190,8 @@ drv_status group_compile(device_member *self, const lowered *l, int n, group_com
     const device_pool *pool = group->pool;
     if (group->n > group->n_here && pool->cluster && !pool->client->rank_devices)
         return drv_fail(DRV_E_DEVICE,
-                "program \"%s\" is for %d processes, but plugin \"%s\" joins none; expected "
-                "parallel.pipeline %d, a stage for each, or one process with pjrt.devices",
+                "program \"%s\" is for %d processes, but plugin \"%s\" runs each program in one process, "
+                "expected parallel.pipeline %d, a stage for each process, or one process with pjrt.devices",
                 l->name, group->n, pool->plugin->name, comm_size(pool->cluster));
     compile_call call = {.l = l, .n = n};
     DRV_TRY(meet(self, compile_all, &call));
@@ -248,7 +245,7 @@ static device_group *group_new(device_pool *pool, int first, int n, int n_here) 
         t->ids[i] = of_ranks ? of_ranks[first + i]
                              : client_device_id(pool->client, pool->cluster ? 0 : first + i);
     pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->ended, NULL);
+    cond_init_monotonic(&t->ended);
     pool->groups = t;
     return t;
 }

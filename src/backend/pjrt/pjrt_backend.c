@@ -171,8 +171,8 @@ static drv_status load(backend *base, const plan *p, executable **out) {
     return r.status == DRV_OK ? DRV_OK : drv_fail(r.status, "%s", r.message);
 }
 
-static drv_status prepare(backend *b) {
-    (void)b; // the plugin allocates while programs run
+static drv_status prepare(backend *b DRV_UNUSED) {
+    // The plugin allocates while programs run.
     return DRV_OK;
 }
 
@@ -249,8 +249,8 @@ static drv_status run(backend *base, executable *e) {
     return DRV_OK;
 }
 
-static void use_slot(backend *b, int slot, const int64_t *spans) {
-    (void)spans; // the plugin allocates the values of a micro-batch when they are computed
+static void use_slot(backend *b, int slot, const int64_t *spans DRV_UNUSED) {
+    // The plugin allocates the values of a micro-batch when they are computed.
     self(b)->slot = slot;
 }
 
@@ -326,8 +326,8 @@ static drv_status arrive(backend *base, int n_oldest) {
 }
 
 // --- properties
-static int64_t held_bytes(backend *b) {
-    (void)b; // the compiler places state, not the plan
+static int64_t held_bytes(backend *b DRV_UNUSED) {
+    // The compiler places state, not the plan.
     return 0;
 }
 
@@ -420,8 +420,7 @@ static const char *device(backend *base) {
     return arena_printf(b->a, "%s (%s)", b->pool->client->kind, b->pool->client->platform);
 }
 
-static void describe(backend *b, backend_info *out) {
-    (void)b;
+static void describe(backend *b DRV_UNUSED, backend_info *out) {
     out->kernels = out->best_kernels = out->bf16_by = "XLA";
 }
 
@@ -439,8 +438,7 @@ static void finish(backend *base) {
     if (b->owns_pool) device_pool_close(b->pool);
 }
 
-static int64_t workspace(const node *n, int n_threads) {
-    (void)n_threads;
+static int64_t workspace(const node *n, int n_threads DRV_UNUSED) {
     return lowered_workspace(n);
 }
 

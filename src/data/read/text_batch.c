@@ -51,7 +51,7 @@ void text_batch_free(text_batch *batch) {
     free(batch);
 }
 
-// These are wrong with a key; all else is wrong with the line.
+// Errors about the key; all others are about the line.
 static const char no_key[] = "has no such key", no_string[] = "is not a string";
 
 // Appends the string under `key`; the last one if there are several. Returns why there is none,
@@ -126,19 +126,19 @@ static const char *text_at(const text_batch *batch, const batch_span *span) {
     return s->p ? s->p + span->at : "";
 }
 
-static void decode(void *arg, int64_t i, int thread) {
+static void decode(void *arg, int64_t i) {
     const decode_job *j = arg;
     record *r = &j->b->records[i];
     text_piece *p = &j->b->pieces[i];
     size_t n;
-    const bool has_text = decode_text(j, i, thread, &n);
+    const bool has_text = decode_text(j, i, par_thread(), &n);
     *p = (text_piece){has_text ? text_at(j->b, &j->b->spans[i]) : NULL, has_text ? n : 0, r->begins,
             r->ends};
-    if (p->p && j->each) r->broken = j->each(j->ctx, p, (int)i, thread);
+    if (p->p && j->each) r->broken = j->each(j->ctx, p, (int)i, par_thread());
     if (r->broken) p->p = NULL;
 }
 
-// "; it has "id", "messages"", and what is to be said of conversations.
+// Appends "; it has "id", "messages"" and, if these are the keys of a conversation, advice.
 static void add_keys(const reader *in, const char *line, size_t n_line, str *out) {
     enum { MOST = 6 };
     static const char *const talk[] = {"messages", "conversations", "prompt", "instruction",
@@ -183,7 +183,7 @@ static drv_status report(const reader *in, const record *bad, const char *line) 
     return DRV_OK;
 }
 
-// Once for each file: who reads of bytes that were replaced wants to see them.
+// Warns once for each file, and says how to convert it.
 static void report_replaced(const reader *in, const record *of, int64_t n) {
     static int named, last_file = -1;
     if (of->file == last_file || named >= NAMED) return;

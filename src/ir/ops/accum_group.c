@@ -6,7 +6,7 @@
 #include "ir/wire.h"
 
 // put_aside(g, slot) -> g = 0, slot = g, both in place.
-static const char *aside_shape(const node *n, tensor_spec *out) {
+static const char *slot_shape(const node *n, tensor_spec *out) {
     out[0] = spec_in_place(n, 0);
     out[1] = spec_in_place(n, 1);
     return same_type(n->in[0], n->in[1]) ? NULL : "the slot must be like the gradient";
@@ -17,21 +17,15 @@ static const example_case slot_examples[] = {{.in = {IN_SUMS("g", 3, 17), IN_SUM
 
 const op_row op_row_put_aside = {
         .n_in = 2,
-        .shape = aside_shape,
+        .shape = slot_shape,
         .examples = slot_examples,
 };
 
 // take_back(g, slot) -> g = slot + g, slot = 0, both in place: the earlier accumulation groups are
 // on the left.
-static const char *back_shape(const node *n, tensor_spec *out) {
-    out[0] = spec_in_place(n, 0);
-    out[1] = spec_in_place(n, 1);
-    return same_type(n->in[0], n->in[1]) ? NULL : "the slot must be like the gradient";
-}
-
 const op_row op_row_take_back = {
         .n_in = 2,
-        .shape = back_shape,
+        .shape = slot_shape,
         .examples = slot_examples,
 };
 

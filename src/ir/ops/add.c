@@ -23,9 +23,9 @@ const op_row op_row_add = {
         .examples = sum_examples,
 };
 
-// --- narrow(x_acc[, c]) -> x [+ c] rounded to the type `to`, that of c: a sum that ranks have
-// joined. Its gradient has the type that x is rounded to, and stays as it is: gradients of partial
-// sums are no wider than others.
+// --- narrow(x_acc[, c]) -> x [+ c] rounded to `to`, the type of c. x is a sum that ranks have
+// joined. The gradient has the type `to` and is passed on unchanged: gradients of partial sums are
+// no wider than others.
 static const char *narrow_shape(const node *n, tensor_spec *out) {
     const tensor *x = n->in[0], *c = n->n_in > 1 ? n->in[1] : NULL;
     out[0] = c ? spec_may_alias(n, 1) : spec_like(x);

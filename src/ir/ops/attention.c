@@ -3,27 +3,28 @@
 // qkv_NC holds, for each token, n_heads query heads, n_kv_heads key heads, n_kv_heads value heads.
 // N = rows * seq; token t of a row sees tokens t - position[t] .. t of the same row, so position
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
-// `causal` says that every row is one document, so that a back end need not look: position[t] is t.
-// `documents`: a row has so many at most.
-// `window`: a token sees so many of those at most, the last ones up to itself.
-// `hidden` (i32 [2 N], may be left out, not `causal` then): of rows in which several continuations
-// of one beginning follow each other. Of the tokens between the first one that token t sees and
-// itself, hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and
+// `causal` says that every row is one document, so position[t] is t and a back end need not look.
+// `documents`: the largest number of documents in a row. `window`: the largest number of tokens
+// that a token sees, the last ones up to itself. `hidden` (i32 [2 N], optional, excludes `causal`)
+// is for rows in which several continuations of one beginning follow each other: tokens hidden[2 t]
+// .. hidden[2 t + 1] of the row belong to other continuations, so token t does not see them, and
 // position does not count them.
 //
-// With `ranks` each of them has seq tokens of rows of ranks * seq, cut zigzag (ir/zigzag.h): keys
-// and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.
-// position still counts from the start of the document, wherever that lies.
+// With `ranks` each rank has seq tokens of rows of ranks * seq tokens, divided in zigzag
+// (ir/zigzag.h): keys and values go around a ring (arXiv:2310.01889), and their gradients return to
+// their owner in the backward pass. position still counts from the start of the document, wherever
+// that lies.
 //
-// `blocks`: sums over the query heads of a group are of so many equal reduction blocks, joined in a
-// tree. `wide`: other ranks have more of them; dqkv is in the accumulation type (ir/ops/kv_heads.c).
-// `replicas`: of rows that are cut; so many tensor ranks have reduction blocks of the one key-value
-// head that is here, and the op itself joins them, as what it sums over the row comes after.
+// `blocks`: the number of equal reduction blocks into which sums over the query heads of a group
+// are divided; a tree adds them. `wide`: other ranks have more of these blocks, so dqkv is in the
+// accumulation type (ir/ops/kv_heads.c). `replicas`, of rows that ranks share: the number of tensor
+// ranks that have reduction blocks of the one key-value head that is here. The op itself adds these
+// blocks, because the sum over the row comes after them.
 #include "ir/grad.h"
 #include "ir/wire.h"
 #include "ir/zigzag.h"
 
-// Input k, which may be left out: NULL.
+// Returns input k; NULL: it was left out.
 static tensor *hidden_of(const node *n, int k) {
     return n->n_in > k ? n->in[k] : NULL;
 }
@@ -78,7 +79,8 @@ static int replicas_of(const node *n) {
     return n->attrs.mesh.replicas > 1 ? n->attrs.mesh.replicas : 1;
 }
 
-// The tokens of its row that a token sees, on average: with a window of w, 1, 2, .. w, w, ..
+// Returns how many tokens of its row a token sees on average: with a window of w, they see 1, 2, ..
+// w, w, .. tokens.
 static double seen(const node *n) {
     const double row = (double)n->attrs.attention.seq * ranks_of(n), w = n->attrs.attention.window;
     return w == 0 || w >= row ? (row + 1) / 2 : w * (1 - (w - 1) / (2 * row));
@@ -90,7 +92,7 @@ static double flops(const node *n) {
            seen(n);
 }
 
-// Keys and values, in numbers.
+// Returns the number of elements of keys and values.
 static double kv_numbers(const node *n, const tensor *qkv) {
     return 2.0 * (double)qkv->dim[0] * n->attrs.heads.n_kv_heads * n->attrs.heads.head_dim;
 }
@@ -161,15 +163,16 @@ static double grad_flops(const node *n) {
            seen(n);
 }
 
-// Gradients of keys and values come back in the accumulation type, of replicas a run from each.
+// Gradients of keys and values come back in the accumulation type; each replica sends one run of
+// them.
 static double grad_wire(const node *n) {
     const dtype dt = n->in[1]->dt;
     const double back = (double)dtype_bytes(dtype_acc(dt)) / replicas_of(n);
     return wire_gather(kv_numbers(n, n->in[1]) * ((double)dtype_bytes(dt) + back), ranks_of(n));
 }
 
-// For every reduction block of keys in the row and of queries here each replica gets a run of the
-// sums; in the end all get all runs, rounded.
+// For each pair of reduction blocks, of keys in the row and of queries here, every replica gets a
+// run of the sums. In the end all replicas get all runs, rounded.
 static double grad_wire_replicas(const node *n) {
     const dtype dt = n->in[1]->dt;
     const int replicas = replicas_of(n),

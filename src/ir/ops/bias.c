@@ -1,9 +1,9 @@
 // A vector that is added to every row: y_NC = x + b, the bias of a projection. b is in the
 // accumulation type; each number is rounded once.
 //
-// The gradient of b is the sum of dy over tokens: of each partial sum of each reduction block of
-// the row (ir/token_sums.h) a chain over runs of tokens, each of which is a chain. Tensor ranks
-// that split the columns have all tokens.
+// The gradient of b is the sum of dy over tokens. For each partial sum of each reduction block of
+// the row (ir/token_sums.h), runs of tokens are added in order, and then the runs in order. Tensor
+// ranks that split the columns have all tokens.
 #include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out) {

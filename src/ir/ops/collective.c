@@ -63,8 +63,8 @@ const op_row op_row_share = {
         .examples = one_rank,
 };
 
-// all_reduce(x) -> sum over the axis; of its first and last rank alone where `ends`. in_place: x is
-// state, which takes the sum.
+// all_reduce(x) -> the sum over the axis. `ends`: only over its first and last rank. `in_place`: x
+// is state, and the sum replaces it.
 static const char *reduce_shape(const node *n, tensor_spec *out) {
     out[0] = n->attrs.mesh.in_place ? spec_in_place(n, 0) : spec_may_alias(n, 0);
     return check(n);

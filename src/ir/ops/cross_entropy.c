@@ -2,18 +2,18 @@
 // tokens x vocabulary matrix is ever stored (arXiv:2410.10989, section 3.2; arXiv:2411.09009).
 //   loss = sum over tokens with label >= 0 of  logsumexp_V(h W^T) - (h W^T)[label]
 // linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1], that of each token f64[N]. A negative
-// label is not counted: its loss is 0. With
-// `ranks`, w is this rank's part of the rows of one of V: `part` of them, fewer on the last rank.
-// `blocks`: the vocabulary of a rank is so many reduction blocks of part / blocks rows. For each
-// reduction block the log of its sum of exponents and the logit of the label, if it is there, go to
-// all ranks, 16 bytes per token and reduction block, and are joined in their order; the sum over
-// the vocabulary of dh is a tree of reduction blocks. With ranks dh is one of several partial sums
-// (`dx_wide`: in the accumulation type). `row_blocks`: N is so many reduction blocks of the row,
-// each with a loss, a dloss and an accumulator of its own. `partial_sums`: the rows of each
-// reduction block are so many partial sums, each with a loss and a dloss; what they give w is added
-// one after the other. A chunk holds whole partial sums, or part of one, of which what the chunks
-// give w is summed `apart`. The gradient may be that of the loss or, where the losses of tokens are
-// gone on with, that of each token's.
+// label is not counted: its loss is 0. With `ranks`, w holds this rank's rows of a matrix of V
+// rows: `part` of them, fewer on the last rank. `blocks`: the number of reduction blocks, of part /
+// blocks rows each, into which the vocabulary of a rank is divided. For each of them the log of its
+// sum of exponentials and the logit of the label, if the block has it, go to all ranks (16 bytes
+// per token and block), which combine them in order; the sum over the vocabulary in dh is a tree
+// over the blocks. With ranks dh is one of several partial sums (`dx_wide`: in the accumulation
+// type). `row_blocks`: the number of reduction blocks of the row into which N is divided, each with
+// a loss, a dloss and an accumulator of its own. `partial_sums`: the number of partial sums in each
+// of these blocks, each with a loss and a dloss; their contributions to the gradient of w are added
+// one after the other. A chunk holds whole partial sums, or part of one; the contributions of the
+// parts of one are first summed `apart`. The gradient is that of the loss or, if later ops read the
+// losses of tokens, that of each token's loss.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -61,9 +61,9 @@ static double inverse_dims(const node *n) {
     return 1 / (double)x->dim[0] + 1 / (double)x->dim[1] + 1 / (double)w->dim[0];
 }
 
-// The logits of a chunk serve the loss and both gradients while they are there, so the training
-// graph has one op for all three: the gradient of the loss is a number known beforehand. That of
-// each token's loss is not: then logits are computed here a second time.
+// The logits of a chunk serve the loss and both gradients, so the training graph has one op for all
+// three, which is possible because the gradient of the loss is known beforehand. The gradient of
+// each token's loss is not; in this case the logits are computed a second time.
 static void grad_of_output(grad_ctx *ctx, node *n, int output) {
     tensor *in[5] = {n->in[0], n->in[1], n->in[2], grad_of(ctx, n->out[output])};
     tensor *acc = grad_buffer(ctx, n->in[1]);
@@ -115,8 +115,8 @@ const op_row op_row_linear_cross_entropy = {
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
-// dloss: of each sum that the loss has, or of each token. skip_dx: no dh; skip_dw: no acc, w is
-// frozen.
+// dloss: for each sum of the loss, or for each token. skip_dx: there is no dh; skip_dw: there is no
+// acc, since w is frozen.
 static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *w = n->in[1];
     const bool dx = !n->attrs.vocabulary.skip_dx, dw = !n->attrs.vocabulary.skip_dw;
@@ -134,7 +134,7 @@ static const char *grad_shape(const node *n, tensor_spec *out) {
     return dw && !is_like(n->in[4], &acc) ? "the accumulator must fit w" : NULL;
 }
 
-// The logits, and a product as large for each gradient.
+// Counts the logits, and a product of the same size for each gradient.
 static double grad_flops(const node *n) {
     return (3 - !!n->attrs.vocabulary.skip_dx - !!n->attrs.vocabulary.skip_dw) * flops(n);
 }

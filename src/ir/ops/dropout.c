@@ -1,11 +1,11 @@
 // y_MK = x_MK / (1 - rate), or 0 with probability `rate` (arXiv:1207.0580; scaled as PyTorch's).
-// dropout(x_MK, origin i32[3 N]) -> y. `origin` holds of each of N tokens the number of its row in
+// dropout(x_MK, origin i32[3 N]) -> y. `origin` holds for each of N tokens the number of its row in
 // the run, low word first, and its place in that row.
 //
-// The elements that are dropped are a function of {seed, row, site, element of the row}; `site` is
-// a number of the place in the model. So micro-batches of any size, any layout of ranks,
-// recomputation and resuming give the same mask, and the gradient is the op itself. Where ranks
-// share x along an axis, each has a part of the tokens (dim 0) or of the columns (dim 1).
+// The elements that are dropped are a function of {seed, row, site, element of the row}; `site`
+// numbers the places in the model. So the mask is the same for any micro-batch size and layout of
+// ranks, after recomputation and after a resume, and the gradient is the op itself. If ranks share
+// x along an axis, each has a part of the tokens (dim 0) or of the columns (dim 1).
 #include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out) {

@@ -1,6 +1,6 @@
 // x_NH = table_VH[ids_N], and its gradient, a scatter-add in token order. With `ranks`, the table
-// is this rank's part of the rows of one of V, `part` of them, fewer on the last rank: rows of
-// others are -0, to which adding the owner's changes no bit.
+// holds this rank's rows of a table of V rows: `part` of them, fewer on the last rank. A rank
+// returns -0 for rows of others, so that adding the owner's row changes no bit.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 
@@ -28,7 +28,7 @@ static void grad(grad_ctx *ctx, node *n) {
     grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &attrs)->out[0]);
 }
 
-// The rows that are looked up, not the table.
+// Counts the rows that are looked up, not the whole table.
 static double touched(const node *n) {
     return (double)(tensor_bytes(n->in[0]) + 2 * tensor_bytes(n->out[0]));
 }
@@ -52,8 +52,9 @@ const op_row op_row_embedding = {
         .examples = examples,
 };
 
-// dtable_VH += sum over tokens of dx_NH at row ids[n]. `row_blocks`: N is so many reduction blocks
-// of the row, each with a table of its own. `partial_sums`: of each so many, summed apart.
+// dtable_VH += sum over tokens of dx_NH at row ids[n]. `row_blocks`: the number of reduction blocks
+// of the row in N, each with a table of its own. `partial_sums`: the number of partial sums in each
+// block, each summed on its own first.
 static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
     if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
@@ -67,7 +68,7 @@ static const char *grad_shape(const node *n, tensor_spec *out) {
     return check_part(n, rows);
 }
 
-// Each row of dx, and the row of the table that it is added to.
+// Counts each row of dx and the row of the table to which it is added.
 static double grad_touched(const node *n) {
     const double numbers = (double)tensor_elements(n->in[1]);
     return (double)(tensor_bytes(n->in[0]) + tensor_bytes(n->in[1])) +

@@ -4,11 +4,12 @@
 // many value heads, which are copied.
 //   y = x * r * w,  r = 1/sqrt(mean(x^2) + eps) of each head
 //
-// A weight's gradient is a sum over tokens and heads. Of each partial sum of each reduction block
-// of the row (ir/token_sums.h) it is a chain over the heads of the model, in their order, of what
-// each gives: a chain over its tokens. With `ranks` (of the tensor axis, which have all tokens and
-// some heads) they tell each other what their heads give, and all add up alike, whatever their
-// number. `replicas`: so many neighbours have the same key-value head, which counts once.
+// A weight's gradient is a sum over tokens and heads. For each partial sum of each reduction block
+// of the row (ir/token_sums.h), the contribution of a head is added up token by token, and the
+// contributions are added in the order of the model's heads. With `ranks` (of the tensor axis, each
+// with all tokens and some heads), the ranks gather the contributions of all heads and add them in
+// the same order, so the bits do not depend on the number of ranks. `replicas`: the number of
+// neighbours that have the same key-value head, which counts once.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -28,7 +29,7 @@ static const char *check(const node *n, const tensor *x, const tensor *wq, const
     return NULL;
 }
 
-// The heads that are normalised.
+// Returns the number of heads that are normalised.
 static int64_t normed(const node *n) {
     return n->attrs.heads.n_heads + n->attrs.heads.n_kv_heads;
 }
@@ -40,7 +41,7 @@ static const char *shape(const node *n, tensor_spec *out) {
     return check(n, x, n->in[1], n->in[2]);
 }
 
-// Both weights are trained, or none.
+// Either both weights are trained or none is.
 static void grad(grad_ctx *ctx, node *n) {
     tensor *x = n->in[0], *wq = n->in[1], *wk = n->in[2];
     tensor *in[7] = {grad_of(ctx, n->out[0]), x, wq, wk, n->out[1], grad_buffer(ctx, wq),
@@ -80,8 +81,9 @@ const op_row op_row_head_norm = {
         .examples = examples,
 };
 
-// --- head_norm_grad(dy, x, wq, wk, r[, accq, acck]) -> dx[, accq', acck']; skip_dw: no
-// accumulators, the weights are frozen. dx and what each head gives as in rmsnorm_grad.
+// --- head_norm_grad(dy, x, wq, wk, r[, accq, acck]) -> dx[, accq', acck']; skip_dw: there are no
+// accumulators, since the weights are frozen. dx and the contribution of a head are computed as in
+// rmsnorm_grad.
 static const char *grad_shape(const node *n, tensor_spec *out) {
     const tensor *dy = n->in[0], *x = n->in[1];
     const bool trained = !n->attrs.norm.skip_dw;
@@ -100,7 +102,7 @@ static const char *grad_shape(const node *n, tensor_spec *out) {
     return bad ? bad : check(n, x, n->in[2], n->in[3]);
 }
 
-// Bytes that a rank sends: what each head gives to each sum.
+// A rank sends the contribution of each of its heads to each sum.
 static double grad_wire(const node *n) {
     const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
     if (n->attrs.norm.skip_dw) return 0;

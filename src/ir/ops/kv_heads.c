@@ -1,6 +1,6 @@
-// Key-value heads of more tensor ranks than there are of them (docs/adr/0018). `replicas`
-// neighbours along the axis work with one head each has: they hold equal shares of the rows of k
-// and v, and so of the columns of both, and put them together. Columns of a token:
+// Key-value heads where there are more tensor ranks than heads (docs/adr/0018). `replicas`
+// neighbours along the axis share one head: each holds an equal share of the rows of k and v, and
+// so of the columns of both. Columns of a token:
 //
 //   share:  | q: n_heads * head_dim | k: head_dim / replicas | v: head_dim / replicas |
 //   whole:  | q: n_heads * head_dim | k: head_dim            | v: head_dim            |
@@ -35,7 +35,7 @@ static tensor_spec with_columns(const node *n, int64_t kv_columns) {
     return spec;
 }
 
-// Numbers of whole keys and values.
+// Returns the number of elements of whole keys and values.
 static double kv_numbers(const node *n) {
     return 2.0 * (double)n->in[0]->dim[0] * n->attrs.heads.head_dim;
 }

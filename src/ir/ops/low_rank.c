@@ -9,12 +9,12 @@
 //
 // The first half, t = x A^T for all branches at once, is a matmul.
 //
-// dx_blocks, dx_wide: dt is a sum over the columns of y, of so many equal reduction blocks of each
-// branch, a partial sum where ranks share those columns. dw_blocks, dw_ranks: as in matmul.c, of
-// the B.
+// dx_blocks, dx_wide: dt is a sum over the columns of y. dx_blocks is the number of equal reduction
+// blocks into which the columns of each branch are divided; dt is a partial sum (dx_wide) if ranks
+// share these columns. dw_blocks, dw_ranks: as in matmul.c, for the gradients of the B.
 #include "ir/grad.h"
 
-// Columns of t: the ranks of all branches, whose B are in[first ..].
+// Returns the columns of t, the sum of the ranks of all branches, whose B are in[first ..].
 static int64_t width_of_t(const node *n, int first) {
     int64_t width = 0;
     for (int i = first; i < n->n_in; i++)
@@ -22,7 +22,7 @@ static int64_t width_of_t(const node *n, int first) {
     return width;
 }
 
-// y_NO is what has the columns of the branches.
+// `y_NO` has the columns of the branches.
 static const char *check(const node *n, const tensor *y, int first) {
     int64_t end = 0;
     const int blocks = first == 1 ? n->attrs.sum.blocks : n->attrs.sum.dx_blocks;

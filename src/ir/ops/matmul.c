@@ -99,7 +99,8 @@ static void grad(grad_ctx *ctx, node *n) {
     grad_add(ctx, a, graph_add(ctx->g, OP_matmul, 2, in_a, &attrs)->out[0]);
 }
 
-// A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
+// A product sends nothing unless it is added to a gradient, which ranks sum (all_reduce sums other
+// products).
 static double grad_wire(const node *n) {
     return n->n_in < 3 ? 0 : wire_of_tokens(&n->attrs, n->in[2]);
 }

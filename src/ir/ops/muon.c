@@ -1,6 +1,7 @@
 // The ops of Muon's update (docs/optimizers.md), one after the other for a weight: momentum,
-// orthogonalise, descend. Between them ranks that share the weight or its state gather the whole,
-// or, where each has matrices of its own, send it to its owner and take what comes back.
+// orthogonalise, descend. Between these, ranks that share the weight or its state gather the whole;
+// if each rank owns some matrices, they send the parts to the owner and get their share of the
+// result back.
 #include "ir/hyper.h"
 #include "ir/muon_matrices.h"
 #include "ir/op.h"
@@ -49,8 +50,8 @@ const op_row op_row_momentum = {
         .examples = momentum_examples,
 };
 
-// orthogonalise(u[, v, norm2]) -> o[, v']: of each matrix U that u holds, about the nearest
-// matrix whose singular values are equal, as large as AdamW's steps are (arXiv:2502.16982, equation
+// orthogonalise(u[, v, norm2]) -> o[, v']: approximates, for each matrix U in u, the nearest matrix
+// whose singular values are equal, scaled to the size of AdamW's steps (arXiv:2502.16982, equation
 // 4):
 //   X = U / max(|U|, eps);  ns_steps times  A = X X^T,  X = 3.4445 X + (-4.775 A + 2.0315 A A) X
 //   o = 0.2 sqrt(max(rows, columns)) X
@@ -58,9 +59,9 @@ const op_row op_row_momentum = {
 // columns, which is the same.) X, A and the polynomial in A are rounded to u's type, in which
 // products take them; sums and o are not. This rank's part of the weight is [rows, columns]: up to
 // three matrices, one below the other, the later ones from second_row and third_row on
-// (ir/muon_matrices.h). u holds the parts of all tensor ranks, each as an equal run of elements, of
-// which the first rows x columns count; `dim` says how they are cut. o is this rank's part of the
-// result.
+// (ir/muon_matrices.h). u holds the parts of all tensor ranks as runs of equal length, of which the
+// first rows x columns elements count; `dim` is the dimension along which the weight is divided. o
+// is this rank's part of the result.
 static const char *check_matrices(const node *n) {
     const op_attrs *attrs = &n->attrs;
     const int second = attrs->update.second_row, third = attrs->update.third_row,
@@ -96,7 +97,8 @@ static const char *orthogonalise_shape(const node *n, tensor_spec *out) {
     return bad ? bad : check_row_squares(n);
 }
 
-// Products of a step: A, A A, and that of both with X. Of the whole matrices, whatever the ranks.
+// Counts the products of a step (A, A A, and the polynomial times X) of whole matrices, whatever
+// the number of ranks.
 static double orthogonalise_flops(const node *n) {
     muon_matrix list[MAX_MATRICES];
     const int n_matrices = muon_matrices(n, list);
@@ -142,7 +144,7 @@ static const char *check_owner(const node *n) {
     return use->owner < 0 || use->owner >= use->ranks ? "no rank is the owner" : NULL;
 }
 
-// to_owner(u[n]) -> U: of the owner the shards of all ranks, [ranks n]; of the others one element,
+// to_owner(u[n]) -> U: on the owner the shards of all ranks, [ranks n]; on the others one element,
 // which nobody reads.
 static const char *to_owner_shape(const node *n, tensor_spec *out) {
     const tensor *u = n->in[0];
@@ -168,8 +170,8 @@ const op_row op_row_to_owner = {
         .examples = to_owner_examples,
 };
 
-// from_owner(o) -> s: this rank's shard of o, which the owner has whole; o of the others is
-// anything.
+// from_owner(o) -> s: this rank's shard of o, which only the owner has; on other ranks the value of
+// o does not matter.
 static const char *from_owner_shape(const node *n, tensor_spec *out) {
     const tensor *o = n->in[0];
     const tensor_spec whole = spec_whole(&n->attrs);

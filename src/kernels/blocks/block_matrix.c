@@ -1,4 +1,4 @@
-// Rows of blocks in memory: where they lie, and what they say.
+// Finds rows of blocks in memory, and converts them to fp32.
 #include "kernels/blocks/block_matrix.h"
 
 int64_t block_row_bytes(const quant_type *type, int64_t columns) {

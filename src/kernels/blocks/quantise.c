@@ -51,7 +51,7 @@ static float joined(const float sums[CHAINS]) {
     return a + b;
 }
 
-// The nearest number of 0 .. MOST.
+// Returns the nearest number of 0 .. MOST.
 static float nearest(float x) {
     const float inside = x < 0 ? 0 : x > MOST ? (float)MOST : x;
     return (float)(int)(inside + 0.5f);
@@ -79,7 +79,7 @@ static moments moments_of(const float *x, const float *w, float low, float inver
             .xx = joined(sxx)};
 }
 
-// The line through the numbers that errs least, in the weighted sum of squares; *error is that sum.
+// Finds the line with the least weighted sum of squared errors; *error is that sum.
 static line best_line(const moments *m, float *error) {
     const float det = m->w * m->qq - m->q * m->q;
     line l = {0, 0};
@@ -119,7 +119,7 @@ static line fit(const float *values) {
     return best;
 }
 
-// The multiple of an fp16 unit, 0 .. 63, that is nearest.
+// Returns the nearest multiple of an fp16 unit, 0 .. 63.
 static int multiple(float x, float unit) {
     if (!(unit > 0)) return 0;
     const float n = x / unit;

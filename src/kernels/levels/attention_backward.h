@@ -1,7 +1,7 @@
 // The gradient of attention. A unit is one query head and one chunk of keys; it goes through runs
 // of ATTENTION_RUN blocks of keys, which stay in the second-level cache while the blocks of queries
-// that see one of them go by. Of a block that is not seen whole, strips of queries and of keys
-// alone are multiplied (attention_tile.h):
+// that see one of them go by. In a block that is only partly visible, only the visible strips of
+// queries and keys are multiplied (attention_tile.h):
 //
 //     p  = exp(q k^T - lse)
 //     ds = p * (d_o v^T - delta) / sqrt(head_dim)      delta = row sums of d_o * o
@@ -117,8 +117,8 @@ INLINE backward_unit place_backward(const arithmetic *by, const attention_args *
     return out;
 }
 
-// Makes p and ds of a span of keys from scores and dp of two queries i and i + 1, the second of
-// which may not exist.
+// Computes p and ds for a span of keys from scores and dp of queries i and i + 1, of which the
+// second may not exist.
 INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
         int64_t i, int64_t n_q, span keys) {
     const int64_t row_words = BLOCK / by->per_word;
@@ -148,7 +148,7 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
     }
 }
 
-// p and ds of the keys of a block that no query of a strip sees.
+// Clears p and ds of the keys of a block that no query of a strip sees.
 INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const query_strip *queries,
         int64_t begin, int64_t end) {
     const int64_t first = queries->row / by->per_word,
@@ -174,7 +174,7 @@ INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q
     clear_unseen(by, u, queries, queries->keys.end, BLOCK);
 }
 
-// p and ds of a strip of queries, and what they add to dq.
+// Computes p and ds of a strip of queries, and their contribution to dq.
 INLINE void backward_queries(const arithmetic *by, product_function *product,
         const backward_unit *u, const packed_keys *keys, int64_t q0, int64_t k0,
         const query_strip *queries) {
@@ -195,7 +195,7 @@ INLINE void backward_queries(const arithmetic *by, product_function *product,
             (words_b){keys->k_b + first * u->ld, u->ld}, dq, later);
 }
 
-// Adds up what a strip of keys gets from the queries that see it: in `keys` rows are keys.
+// Adds the contributions of the queries that see a strip of keys; rows of `keys` are keys.
 INLINE void backward_keys(const arithmetic *by, product_function *product, const backward_unit *u,
         int64_t k0, query_strip keys, bool later) {
     const int64_t d = u->args->head_dim, first = keys.keys.begin / by->per_word,
@@ -242,7 +242,7 @@ INLINE void backward_block(const arithmetic *by, product_function *product, cons
         backward_keys(by, product, u, k0, keys[i], later);
 }
 
-// delta of the n queries from t on.
+// Computes delta of the n queries from t on.
 INLINE void sum_delta(const arithmetic *by, const backward_unit *unit, int64_t begin, int64_t n) {
     const attention_args *args = unit->args;
     const int64_t head_dim = args->head_dim, o_width = attention_o_width(args),
@@ -282,7 +282,7 @@ INLINE void pack_keys(const arithmetic *by, const backward_unit *u, int64_t k0,
     const operand keys = operand_of(args, args->keys, key_head(args, u->group), u->group, k0),
                   values = operand_of(args, args->values, value_head(args, u->group), u->group, k0);
     if (first_query(args, k0) >= args->seq || first_key(args, first_query(args, k0)) > k0) {
-        // Nobody sees the block: it is of another part of the row.
+        // No query sees the block, which belongs to another part of the row.
         memset(u->dk + k0 * d, 0, sizeof *u->dk * (size_t)(n * d));
         memset(u->dv + k0 * d, 0, sizeof *u->dv * (size_t)(n * d));
         return;

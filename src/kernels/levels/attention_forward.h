@@ -61,8 +61,8 @@ INLINE forward_unit place_forward(const arithmetic *by, const attention_args *ar
     return u;
 }
 
-// Largest scores of the rows so far become those with a span of the keys; keep: what the sums of
-// before are multiplied by.
+// Updates the largest score of each row with a span of the keys; keep: the factors for the previous
+// sums.
 INLINE void raise_tops(const forward_unit *unit, int64_t row, int64_t n_rows, span keys,
         float keep[WIDTH]) {
     const float *scores = unit->scores + row % BLOCK * BLOCK + keys.begin;
@@ -84,8 +84,8 @@ INLINE void raise_tops(const forward_unit *unit, int64_t row, int64_t n_rows, sp
         if (before[i] == now[i]) keep[i] = 1;
 }
 
-// Scores of WIDTH rows, n_rows of which exist at least, from `row` on, which counts queries of all
-// heads, become probabilities of a span of the keys. Rows that do not exist have sums, too.
+// Turns the scores of WIDTH rows from `row` on, of which at least n_rows exist, into weights of a
+// span of the keys. `row` counts queries of all heads. Rows that do not exist have sums as well.
 INLINE void softmax_rows(const arithmetic *by, const forward_unit *unit, int64_t row,
         int64_t n_rows, span keys) {
     const int64_t row_words = BLOCK / by->per_word, n = keys.end - keys.begin;
@@ -179,7 +179,7 @@ INLINE void store_outputs(const arithmetic *by, o_function *o_at, const forward_
         }
 }
 
-// In a loop of its own: logarithms, which wait for what they have come to, run beside each other.
+// This is a loop of its own, so that the latencies of the logarithms overlap.
 INLINE void store_lse(const forward_unit *u) {
     for (int64_t h = 0; h < u->n_rep; h++) {
         const float *max = u->max + h * BLOCK, *sum = u->sum + h * BLOCK;

@@ -4,7 +4,8 @@
 #pragma once
 #include "kernels/levels/attention_backward.h"
 
-// The target of sums: rows of dqkv, rounded, or of an array of fp32, to which they are added.
+// The target of sums: rows of dqkv, to which they are rounded, or of an fp32 array, to which they
+// are added.
 typedef struct sum_target {
     dtype dt;
     void *rounded;
@@ -27,7 +28,7 @@ INLINE vec chain_of(const float *part, int64_t n_parts, int64_t apart, int k) {
     return sum;
 }
 
-// The sum of n_parts rows of d floats.
+// Adds n_parts rows of d floats.
 INLINE void sum_parts(const float *part, int64_t n_parts, int64_t apart, int64_t d, sum_target to) {
     FOR_VECTORS(j, k, d, { put_sum(chain_of(part + j, n_parts, apart, k), j, k, to); });
 }
@@ -66,10 +67,10 @@ INLINE sum_target target_of(dtype dt, const attention_args *args, int64_t t, int
     return (sum_target){dt, NULL, head < kv ? args->dk : args->dv, (t * kv + head % kv) * d};
 }
 
-// The sums of a head of queries: over the chunks of keys that a token may see.
+// Adds the parts of a query head: those of the chunks of keys that a token may see.
 INLINE void sum_queries(dtype dt, const attention_args *args, span tokens, int64_t head) {
     const int64_t d = args->head_dim, array = args->seq * d, chunk = chunk_of(args);
-    // There are no sums of chunks before the first that the block sees, nor of those without a key.
+    // Chunks before the first one that the block sees, and chunks without a key, have no sums.
     const int64_t n_chunks = div_up(args->seq, chunk), key = first_key(args, tokens.begin),
                   first = key < args->seq ? key / chunk : n_chunks;
     const float *part = args->part + (head * (attention_grad_chunks(args) + 2) + first) * array;
@@ -80,7 +81,7 @@ INLINE void sum_queries(dtype dt, const attention_args *args, span tokens, int64
     }
 }
 
-// Those of a head of keys or values, from `part` on: over the query heads of its group.
+// Adds the parts of a head of keys or values, from `part` on, over the query heads of its group.
 INLINE void sum_keys(dtype dt, const attention_args *args, span tokens, const float *part,
         int64_t head) {
     const int64_t n_rep = args->n_heads / args->n_kv_heads, d = args->head_dim,
@@ -94,7 +95,7 @@ INLINE void sum_keys(dtype dt, const attention_args *args, span tokens, const fl
     }
 }
 
-// dqkv of the tokens of a unit: head after head, each of which lies in one piece.
+// Computes dqkv of the tokens of a unit, head by head.
 INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
     const int64_t n_chunks = attention_grad_chunks(args), array = args->seq * args->head_dim,
                   n_rep = args->n_heads / args->n_kv_heads, begin = unit * BLOCK,

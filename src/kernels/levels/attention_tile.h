@@ -15,7 +15,7 @@ static const float LOG2_E = 1.44269504f;
 INLINE matrix matrix_of_qkv(const attention_args *args) {
     return (matrix){args->qkv, attention_qkv_width(args)};
 }
-// Heads as they follow each other in a row of qkv: queries, keys, values.
+// Numbers the heads in the order of a row of qkv: queries, keys, values.
 INLINE int64_t key_head(const attention_args *args, int64_t group) {
     return args->n_heads + group;
 }
@@ -27,7 +27,7 @@ INLINE int64_t element_of(const attention_args *args, int64_t t, int64_t head) {
     return t * matrix_of_qkv(args).ld + head * args->head_dim;
 }
 
-// Keys of the block that begins at `first`, and rows of one of queries.
+// Return the number of keys in the block that begins at `first`, and of rows in a block of queries.
 INLINE int64_t keys_of_block(const attention_args *args, int64_t first) {
     const int64_t left = attention_keys(args) - first;
     return left < BLOCK ? left : BLOCK;
@@ -36,7 +36,8 @@ INLINE int64_t rows_of_block(const attention_args *args, int64_t first) {
     return args->seq - first < BLOCK ? args->seq - first : BLOCK;
 }
 
-// The keys or values of a group from token t on: those of a cache, or (NULL) of qkv.
+// Returns the keys or values of a group from token t on, in the cache or, if there is none (NULL),
+// in qkv.
 typedef struct operand {
     matrix m;
     int64_t at;
@@ -86,8 +87,8 @@ INLINE bool is_seen_whole(const attention_args *args, int64_t q0, int64_t n_q, i
            k0 + BLOCK <= args->first + q0 + 1 && attention_first(args, q0 + n_q - 1) <= k0;
 }
 
-// Strips of `side` of the n_q queries from q0 on, and spans of as many keys of block k0; neighbours
-// with one span are one.
+// Lists strips of `side` queries of the n_q from q0 on with the span of keys of block k0 that each
+// sees, in multiples of `side`; neighbouring strips with the same span are joined.
 INLINE int strips_of_block(const attention_args *args, const int64_t side, int64_t q0, int64_t n_q,
         int64_t k0, query_strip out[MAX_STRIPS]) {
     int n = 0;
@@ -119,7 +120,8 @@ INLINE int strips_of_block(const attention_args *args, const int64_t side, int64
     return n;
 }
 
-// Scores of row t for a span of the keys from k0 on: those that it does not see become -inf.
+// Masks the scores of row t for a span of the keys from k0 on: scores of keys that it does not see
+// become -inf.
 INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, span keys,
         float *scores) {
     const span seen = keys_of_row(args, t, k0), hidden = attention_hidden(args, t);
@@ -141,7 +143,7 @@ INLINE void mask_rows(const attention_args *args, int64_t q0, int64_t k0,
         mask_scores(args, q0 + i, k0, queries->keys, scores + i * BLOCK);
 }
 
-// Tokens first .. first + n of a head as operand B whose inner dimension is the tokens:
+// Packs tokens first .. first + n of a head as an operand B whose inner dimension is the tokens:
 // [n_rows / per_word][ld] words, 0 where there is no token or element.
 INLINE void pack_tokens(const arithmetic *by, const attention_args *args, matrix m, int64_t at,
         int64_t n, int64_t n_rows, uint32_t *dst, int64_t ld) {
@@ -155,7 +157,7 @@ enum { TILE_ROWS = REGISTERS == 32 ? 6 : 4, TILE_VECS = REGISTERS == 32 ? 4 : 3 
 
 typedef vec mac_function(vec sum, uint32_t a, vec b);
 
-// An instance of block_product. b must be readable to the next multiple of WIDTH words after n.
+// An instance of block_product. b must be readable up to the next multiple of WIDTH words after n.
 typedef void product_function(int64_t m, int64_t n, int64_t n_words, words_a a, words_b b, sums c,
         bool add);
 

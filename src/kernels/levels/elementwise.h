@@ -124,9 +124,10 @@ INLINE adamw_vectors adamw_vectors_of(const adamw_args *args) {
             .eps = v_set((float)args->eps)};
 }
 
-// The decay is part of what is taken from p, so that p is rounded once: lr wd p counts as far as p
-// can hold the sum. torch/optim/adam.py multiplies by 1 - lr * weight_decay, which as a float is 1
-// for lr wd < 3e-8 (no decay at all) and 38 % off at 6e-8 (measured, torch 2.11 on fp32 tensors).
+// The decay is part of the step that is subtracted from p, so that p is rounded once and lr wd p
+// counts as far as p can represent it. torch/optim/adam.py multiplies by 1 - lr * weight_decay,
+// which as a float is 1 for lr wd < 3e-8 (no decay at all) and 38 % off at 6e-8 (measured, torch
+// 2.11 on fp32 tensors).
 INLINE vec adamw_of(const adamw_vectors *by, vec grad, vec *mean, vec *square, vec weight) {
     const vec x = v_mul(grad, by->scale);
     *mean = v_fma(by->b1, *mean, v_mul(by->n1, x));

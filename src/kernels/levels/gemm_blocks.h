@@ -25,14 +25,14 @@
 // rows. Tiles fetch what comes next every STEP words.
 enum { MR = REGISTERS == 32 ? 8 : 4, NV = 3, NR = NV * WIDTH, ACROSS = 16, STEP = 8 };
 
-// Rows of memory to be fetched, some cache lines at a time between multiplications: all at once
-// would fill the processor's miss buffers and stall it.
+// Rows of memory that are prefetched a few cache lines at a time between multiplications; all at
+// once would fill the processor's miss buffers and stall it.
 typedef struct lines {
     const char *row, *next;
     int64_t row_bytes, bytes, n_rows, per_step; // row_bytes from row to row, `bytes` of each
 } lines;
 
-// far: into the second-level cache, which leaves the first to what it holds.
+// far: into the second-level cache, so that the first keeps its contents.
 INLINE void fetch_some(const bool far, lines *l) {
     for (int64_t i = 0; i < l->per_step && l->n_rows > 0; i++) {
         if (far)
@@ -99,8 +99,8 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
                     NR * dtype_bytes(tile->dt));
         fetch_some(false, ahead);
         const words_a rest = {rows_a.p + w * rows_a.word, rows_a.row, rows_a.word};
-        // So many words as the compiler knows: a loop of a number that is looked up makes a step a
-        // tenth longer (Emerald Rapids).
+        // The number of words is a constant; with a loop count that is read from memory a step
+        // takes a tenth longer (Emerald Rapids).
         if (n_words - w >= STEP)
             multiply(mac, STEP, rest, panel + w * NR, sum);
         else
@@ -127,7 +127,7 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
             v_store_as(tile->dt, tile->to, i * tile->ld_to + j * WIDTH, sum[i][j], WIDTH);
 }
 
-// The same where only n_rows x n_cols of the tile exist: by way of a whole one.
+// Computes a tile of which only n_rows x n_cols exist, by way of a whole one.
 INLINE void edge_tile(tile_function *tile, int64_t n_rows, int64_t n_cols, int64_t n_words,
         words_a a, const uint32_t *panel, const tile_ends *p, lines *ahead) {
     float whole[MR * NR] = {0};
@@ -234,7 +234,7 @@ INLINE tile_ends ends_of(const gemm_job *job, int64_t i, int64_t j) {
     return p;
 }
 
-// The panel of columns from j on, for the job's block of k.
+// Multiplies the panel of columns from j on, for the job's block of k.
 INLINE void multiply_panel(const arithmetic *by, tile_function *tile, const gemm_job *job,
         int64_t j) {
     const gemm_shape *shape = job->shape;

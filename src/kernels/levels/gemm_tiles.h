@@ -27,10 +27,10 @@
 #include "kernels/levels/tile_pack.h"
 #include "kernels/tile_kernels.h"
 
-// Results are written past the caches from so many bytes on if b is stored [n, k], as weights are
-// in a forward pass: they are likely kept for the backward one, in a place that no cache has.
-// Others take places that were just used. Columns that lie across the rows of b are packed WIDE at
-// a time: runs of 256 bytes come from memory three times as fast as of 64.
+// Results of this many bytes or more are written past the caches if b is stored [n, k], as weights
+// are in a forward pass: such results are probably kept for the backward pass, in memory that no
+// cache holds. Other results go to memory that was used recently. Columns that lie across the rows
+// of b are packed WIDE at a time: runs of 256 bytes come from memory three times as fast as of 64.
 enum { PASS_SUMS = PAIR * PAIR, BYTES_PAST_CACHES = 1 << 19, WIDE = 4 * PAIR };
 
 // --- a block of the inner dimension

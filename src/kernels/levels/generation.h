@@ -9,11 +9,12 @@
 #include "kernels/ref/ref.h"
 #include "kernels/levels/reductions.h"
 
-// Bytes: some rows, since the stream of a small matrix is over before the processor finds it.
+// In bytes: some rows ahead, since a small matrix is read before the hardware prefetcher detects
+// the stream.
 enum { FETCH_AHEAD = 8192, LINE = 64 };
 
-// The sums of x . w, `width` elements, by element of a vector. Where memory is read once and in
-// order, what follows w is fetched `ahead` (a constant).
+// Computes the sums of x . w over `width` elements, by element of a vector. If memory is read once
+// and in order, the memory after w is prefetched (`ahead`, a constant).
 typedef vec dot_function(int64_t width, const void *x, const void *w, bool ahead);
 
 // Begins to load `bytes` (a constant) that lie FETCH_AHEAD after w. Every line has to be fetched: a
@@ -100,8 +101,8 @@ INLINE void fetch_rows(const char *p, int64_t row_bytes, int64_t first, int64_t 
         v_prefetch(p + line);
 }
 
-// Scores of as many keys at a time as a vector has elements, which costs a third of summing up
-// each key's vector alone. The values are wanted next.
+// Computes the scores of as many keys at a time as a vector has elements, which costs a third of
+// reducing the vector of each key by itself. The values are read next.
 INLINE void score_keys(dot_function *dot, const row_chunk *c, int64_t n_heads) {
     for (int64_t s = 0; s < c->n; s += WIDTH) {
         const int n_here = c->n - s < WIDTH ? (int)(c->n - s) : WIDTH;
@@ -116,7 +117,8 @@ INLINE void score_keys(dot_function *dot, const row_chunk *c, int64_t n_heads) {
     }
 }
 
-// Scores of a head become weights: part[0] is the largest score, part[1] the sum of the weights.
+// Turns the scores of a head into weights: part[0] is the largest score, part[1] the sum of the
+// weights.
 INLINE void weigh_scores(int64_t n, int64_t d, float *p, float *part) {
     const float scale = 1 / sqrtf((float)d), max = largest(p, n);
     const vec factor = v_set(scale), top = v_set(max);

@@ -1,5 +1,5 @@
 // Products of bf16 and attention by the tile registers of AMX, compiled with its instructions, and
-// what they can do at most.
+// a loop that measures their peak.
 #include "kernels/levels/level_tiles.h"
 
 #if !defined __AMX_BF16__ && !defined __AMXBF16__

@@ -1,5 +1,5 @@
-// The products, attention and generation, by type, that the tables of the levels hold which
-// multiply floats (bf16 is widened).
+// Products, attention and generation, by type, for the levels that multiply floats (bf16 is
+// widened).
 #pragma once
 #include "kernels/levels/attention_float.h"
 #include "kernels/levels/gemm_float.h"

@@ -1,5 +1,5 @@
 // The kernels of Muon's update that go element by element (ir/ops/muon.c). NAME_as is compiled once
-// for each pair of types; what a run has no pair of goes to the reference.
+// for each pair of types that occurs in runs; other pairs go to the reference.
 #pragma once
 #include "kernels/ref/ref.h"
 #include "kernels/levels/vec.h"
@@ -49,7 +49,7 @@ static void combine(dtype dt, dtype to, int64_t n, double factor, const void *x,
         kernels_ref.combine(dt, to, n, factor, x, z, y);
 }
 
-// Sums all that is taken from p before p is rounded, once, as in adamw.
+// Sums the whole change of p before p is rounded once, as in adamw.
 INLINE void descend_f32(int64_t n, float *p, const float *o, double lr, double weight_decay,
         uint16_t *w) {
     const vec rate = v_set((float)lr), decay = v_set((float)(lr * weight_decay));

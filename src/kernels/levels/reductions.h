@@ -67,7 +67,7 @@ static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, 
     BY_TYPE(kernels_ref.rmsnorm_grad, rmsnorm_grad_as, dt, rows, width, dy, x, w, r, dh, dx, dw);
 }
 
-// Finds the largest element; the rest of a row beyond whole lanes goes element by element.
+// Finds the largest element. The end of a row that does not fill all lanes goes element by element.
 INLINE float largest(const float *x, int64_t n) {
     const int64_t whole = n / LANES * LANES;
     lanes top = lanes_of(v_set(-INFINITY));
@@ -79,7 +79,7 @@ INLINE float largest(const float *x, int64_t n) {
     return of_lanes > max ? of_lanes : max;
 }
 
-// x = exp(x - max); the sum.
+// Computes x = exp(x - max) and returns the sum.
 INLINE double exp_row(float *x, int64_t n, float max) {
     const int64_t whole = n / LANES * LANES;
     const vec top = v_set(max);

@@ -79,7 +79,7 @@ static void pack_edge(const strip_source *from, int64_t n, int64_t k, uint32_t *
     pack_whole(&whole, to);
 }
 
-// n of the lines and k of the elements exist from here on, perhaps none.
+// From here on n lines and k elements exist, perhaps none.
 INLINE void pack_square(const strip_source *from, int64_t n, int64_t k, uint32_t *to) {
     if (n >= TILE_SIDE && k >= TILE_GROUP)
         pack_whole(from, to);

@@ -74,8 +74,8 @@ INLINE lanes lanes_of(vec x) {
         all.of[s] = x;
     return all;
 }
-// Joins lanes (by v_add or v_max) as far as they are vectors; v_sum or v_top goes on with what is
-// left of them, v_joins with that of WIDTH rows.
+// Joins the vectors of lanes (by v_add or v_max) to one vector, which v_sum or v_top reduces;
+// v_joins reduces those of WIDTH rows.
 INLINE vec lanes_fold(join_function *join, const lanes *x) {
     if (LANE_VECS == 4)
         return join(join(x->of[0], x->of[2 % LANE_VECS]),

@@ -51,7 +51,7 @@ INLINE float v_sum(vec a) { // in halves: element i and i + 8, then i + 4, i + 2
 // those of the second.
 INLINE vec v_joins(join_function *join, const vec x[16]) {
     vec half[8], quarter[4], pair[2];
-    // So that they come out in order: x[i] goes where the steps leave what it comes to at i.
+    // Places x[i] so that its sum ends at position i.
     for (int i = 0; i < 8; i++) {
         const vec a = x[i % 2 * 8 + i / 2], b = x[i % 2 * 8 + 4 + i / 2];
         half[i] = join(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));

@@ -94,8 +94,7 @@ static void query(const attention_args *args, int64_t t, int h) {
     }
 }
 
-void ref_attention(const attention_args *args, int64_t unit, void *scratch) {
-    (void)scratch;
+void ref_attention(const attention_args *args, int64_t unit, void *scratch DRV_UNUSED) {
     const int g = (int)(unit % args->n_kv_heads), rep = args->n_heads / args->n_kv_heads;
     const int64_t begin = unit / args->n_kv_heads * ATTENTION_BLOCK;
     for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < args->seq; t++)
@@ -161,8 +160,7 @@ static int64_t part_at(const attention_args *args, int h, int64_t which, int64_t
     return ((h * (attention_grad_chunks(args) + 2) + which) * args->seq + t) * args->head_dim;
 }
 
-void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch) {
-    (void)scratch;
+void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch DRV_UNUSED) {
     const int64_t n_chunks = attention_grad_chunks(args), chunk = unit % n_chunks;
     const int head = (int)(unit / n_chunks), group = head / (args->n_heads / args->n_kv_heads);
     const int64_t width = div_up(args->seq, n_chunks), first = chunk * width,

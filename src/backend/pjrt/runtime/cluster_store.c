@@ -6,9 +6,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/str.h"
+#include "base/task.h"
 
 enum { SHORTEST_MS = 1, LONGEST_MS = 64 }; // pause between two meetings
 
@@ -91,16 +92,6 @@ static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool 
     return status;
 }
 
-static struct timespec in_ms(int ms) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    return until;
-}
-
 static void *serve(void *arg) {
     cluster_store *store = arg;
     drv_status status = DRV_OK;
@@ -115,7 +106,7 @@ static void *serve(void *arg) {
         status = meet(store, &mine, leaves, &over, &heard);
         str_free(&mine);
         pause_ms = heard ? SHORTEST_MS : 2 * pause_ms < LONGEST_MS ? 2 * pause_ms : LONGEST_MS;
-        const struct timespec until = in_ms(pause_ms);
+        const struct timespec until = monotonic_after(1e-3 * pause_ms);
         pthread_mutex_lock(&store->lock);
         while (status == DRV_OK && !over && store->untold.n == 0 && store->leaves == leaves)
             if (pthread_cond_timedwait(&store->changed, &store->lock, &until) == ETIMEDOUT) break;
@@ -132,7 +123,7 @@ cluster_store *cluster_store_open(comm *c) {
     cluster_store *s = mem_zeroed(sizeof *s);
     s->c = comm_duplicate(c);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    cond_init_monotonic(&s->changed);
     const int error = pthread_create(&s->thread, NULL, serve, s);
     DRV_ASSERT(error == 0, "no thread for the key-value store: %s", strerror(error));
     return s;
@@ -170,7 +161,7 @@ void store_put(cluster_store *s, const char *key, size_t key_size, const char *v
 
 store_answer store_get(cluster_store *s, const char *key, size_t key_size, int timeout_ms,
         char **value, size_t *value_size) {
-    const struct timespec until = in_ms(timeout_ms);
+    const struct timespec until = monotonic_after(1e-3 * timeout_ms);
     const store_entry *e;
     bool late = timeout_ms == 0;
     pthread_mutex_lock(&s->lock);

@@ -74,7 +74,7 @@ static drv_status load_bytes(const device_client *c, const file_map *map, const 
     size_t n;
     DRV_TRY(program_file_check(map->p, map->n, &about, &payload, &n));
     if (memcmp(about.key, key, sizeof about.key) != 0)
-        return drv_fail(DRV_E_DATA, "it holds another program, \"%s\"", about.program);
+        return drv_fail(DRV_E_DATA, "it holds a different program, \"%s\"", about.program);
     program->facts = about.facts;
     program->has_facts = about.has_facts == 1;
     return client_load(c, payload, n, program);

@@ -263,8 +263,9 @@ static drv_status check_n_outputs(const device_client *c, const device_program *
     executable_free(c, p, args.executable);
     DRV_TRY(status);
     if ((int)args.n_outputs != p->n_out)
-        return drv_fail(DRV_E_DEVICE, "plugin \"%s\": program \"%s\" gives %d values, expected %d",
-                c->plugin->name, p->name, (int)args.n_outputs, p->n_out);
+        return drv_fail(DRV_E_DEVICE,
+                "plugin \"%s\": program \"%s\" returns %d values, expected %d", c->plugin->name,
+                p->name, (int)args.n_outputs, p->n_out);
     return DRV_OK;
 }
 
@@ -453,8 +454,8 @@ static drv_status check_buffer(const device_client *c, const device_program *p, 
         same = dims.dims[i] == want->dim[i];
     if (same) return DRV_OK;
     return drv_fail(DRV_E_DEVICE,
-            "program \"%s\": %s %d has another type or shape than the %s of %d dims that the "
-            "program was made for",
+            "program \"%s\": %s %d has the wrong type or shape, expected %s with the %d dims "
+            "for which the program was compiled",
             p->name, what, index, dtype_name(want->dt), want->n_dims);
 }
 

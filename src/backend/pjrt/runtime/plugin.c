@@ -111,8 +111,8 @@ static bool is_silent(const pjrt_plugin *p) {
 
 static drv_status fail_silent(const pjrt_plugin *p) {
     if (p->health->failed)
-        return drv_fail(DRV_E_FAULT,
-                "plugin \"%s\": the device has failed and does not answer any more", p->name);
+        return drv_fail(DRV_E_FAULT, "plugin \"%s\": the device has failed and no longer answers",
+                p->name);
     return drv_fail(DRV_E_FAULT,
             "plugin \"%s\": the device has not answered for %g s (pjrt.give_up_s)", p->name,
             p->give_up_s);
@@ -166,13 +166,9 @@ static void event_came(pjrt_error *error, void *arg) {
 
 // Returns whether the event occurred within the time.
 static bool wait_for(arrival *a, double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    const double ns = (double)until.tv_nsec + 1e9 * seconds;
-    until.tv_sec += (time_t)(ns / 1e9);
-    until.tv_nsec = (long)fmod(ns, 1e9);
-    pthread_mutex_lock(&a->lock);
+    const struct timespec until = monotonic_after(seconds);
     bool late = false;
+    pthread_mutex_lock(&a->lock);
     while (!a->came && !late)
         late = pthread_cond_timedwait(&a->changed, &a->lock, &until) == ETIMEDOUT;
     const bool came = a->came;
@@ -243,7 +239,7 @@ drv_status plugin_wait(const pjrt_plugin *p, const comm *ranks, pjrt_event *even
 static drv_status check_api(const pjrt_plugin *p) {
     const pjrt_api *api = p->api;
     if (api->version.major != PJRT_ABI_MAJOR)
-        return drv_fail(DRV_E_DEVICE, "plugin \"%s\" (%s) is of PJRT version %d.%d, expected %d.x",
+        return drv_fail(DRV_E_DEVICE, "plugin \"%s\" (%s) has PJRT version %d.%d, expected %d.x",
                 p->name, p->path, api->version.major, api->version.minor, PJRT_ABI_MAJOR);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!plugin_has(p, needed[i]))

@@ -51,13 +51,13 @@ drv_status program_file_check(const unsigned char *bytes, size_t n, program_abou
     if (memcmp(head.magic, magic, sizeof magic) != 0)
         return drv_fail(DRV_E_DATA, "it does not begin with \"%.8s\"", magic);
     if (head.n_payload != n - sizeof head)
-        return drv_fail(DRV_E_DATA, "%zu bytes of a program, expected %llu", n - sizeof head,
+        return drv_fail(DRV_E_DATA, "the program has %zu bytes, expected %llu", n - sizeof head,
                 (unsigned long long)head.n_payload);
     hash_of(&head, bytes + sizeof head, n - sizeof head, hash);
     const program_about *said = &head.about;
     if (memcmp(hash, head.hash, sizeof hash) != 0 || !ends(said->program) || !ends(said->plugin) ||
             !ends(said->kind) || !ends(said->interface) || !ends(said->drover))
-        return drv_fail(DRV_E_DATA, "its hash is another than it was written with");
+        return drv_fail(DRV_E_DATA, "its hash does not match its contents");
     *about = head.about;
     *payload = bytes + sizeof head;
     *n_payload = n - sizeof head;

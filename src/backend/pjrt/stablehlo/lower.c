@@ -136,58 +136,60 @@ bool lower_has_several_sums(const node *n) {
 
 // Ranks of different pipeline stages run different programs, so messages along that axis are
 // exchanged between programs (lower_graph.c).
+static drv_status check_mesh(const lowering *l, const node *n) {
+    const mesh_use *use = &n->attrs.mesh;
+    const mesh along = lower_ops[n->op]->of_update ? mesh_of_update(&l->mesh) : l->mesh;
+    const int all = use->ends ? use->ranks : along.size[use->axis],
+              here = use->across   ? mesh_groups(&along)
+                     : use->groups ? all / use->groups
+                                   : all,
+              table = lower_ops[n->op]->vocabulary - 1;
+    if (use->ranks <= 1) return DRV_OK;
+    if (use->ranks != here)
+        return drv_fail(DRV_E_DEVICE,
+                "it communicates over %d ranks, but the %s axis of the pjrt back end has %d",
+                use->ranks, mesh_axis_name((mesh_axis)use->axis), here);
+    if (table >= 0 && n->attrs.vocabulary.part && n->in[table]->dim[0] != n->attrs.vocabulary.part)
+        return drv_fail(DRV_E_DEVICE,
+                "this rank has %lld rows of the vocabulary and others have %d, but devices run the "
+                "same program, expected a vocabulary that %d ranks share evenly",
+                (long long)n->in[table]->dim[0], n->attrs.vocabulary.part, use->ranks);
+    return DRV_OK;
+}
+
+static drv_status check_node(const lowering *l, const node *n) {
+    if (n->attrs.sum.row_blocks > 1)
+        return drv_fail(DRV_E_DEVICE,
+                "the pjrt back end cannot divide the tokens of a rank into %d reduction blocks, "
+                "expected parallel.context_blocks auto, one for each context rank",
+                n->attrs.sum.row_blocks);
+    if (n->attrs.sum.partial_sums > 1)
+        return drv_fail(DRV_E_DEVICE,
+                "the pjrt back end cannot add %d partial sums of a micro-batch one by one, "
+                "expected parallel.partial_sum_rows auto, the whole micro-batch",
+                n->attrs.sum.partial_sums);
+    if (lower_has_several_sums(n))
+        return drv_fail(DRV_E_DEVICE,
+                "the pjrt back end cannot keep several sums of a gradient on a rank, expected "
+                "parallel.accumulation_groups 1");
+    if (!lower_ops[n->op]->lower)
+        return drv_fail(DRV_E_DEVICE, "the pjrt back end cannot compute this op");
+    return check_mesh(l, n);
+}
+
 static drv_status check_nodes(const lowering *l) {
-    const graph *program = l->g;
-    for (int i = 0; i < program->n_nodes; i++) {
-        const node *n = program->nodes[i];
-        const char *name = op_name(n->op);
-        const mesh along = lower_ops[n->op]->of_update ? mesh_of_update(&l->mesh) : l->mesh;
-        const int all = n->attrs.mesh.ends ? n->attrs.mesh.ranks : along.size[n->attrs.mesh.axis],
-                  here = n->attrs.mesh.across   ? mesh_groups(&along)
-                         : n->attrs.mesh.groups ? all / n->attrs.mesh.groups
-                                                : all;
-        if (n->attrs.sum.row_blocks > 1)
-            return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of %d reduction blocks of a row, which the pjrt back end has no "
-                    "rule for; expected parallel.context_blocks auto, a reduction block for each context rank",
-                    program->name, i, name, n->attrs.sum.row_blocks);
-        if (n->attrs.sum.partial_sums > 1)
-            return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of %d partial sums, which the pjrt back end has no rule for; "
-                    "expected parallel.partial_sum_rows auto, the whole micro-batch",
-                    program->name, i, name, n->attrs.sum.partial_sums);
-        if (lower_has_several_sums(n))
-            return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of several accumulation groups or reduction blocks, which the pjrt back end has "
-                    "no rule for; expected parallel.accumulation_groups 1",
-                    program->name, i, name);
+    for (int i = 0; i < l->g->n_nodes; i++) {
+        const node *n = l->g->nodes[i];
         if (OP_READS(n->op, matmul, fp8) && n->attrs.matmul.fp8 && !l->options.has_fp8)
             return drv_fail(DRV_E_USAGE,
-                    "training.precision is fp8, and the device multiplies no fp8, expected bf16, or a GPU of "
-                    "NVIDIA's of compute capability 8.9 or later");
+                    "training.precision is fp8, but the device cannot multiply fp8, expected bf16, "
+                    "or an NVIDIA GPU of compute capability 8.9 or later");
         if (op_rows[n->op]->on_host && !l->options.has_host_memory)
             return drv_fail(DRV_E_USAGE,
-                    "training.offload is activations, and the device has no memory of the kind \"%s\", expected none "
-                    "(training.recompute full needs less memory)",
+                    "training.offload is activations, but the device has no memory of the kind "
+                    "\"%s\", expected none; training.recompute full needs less memory",
                     HLO_MEMORY_OF_HOST);
-        if (!lower_ops[n->op]->lower)
-            return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d is %s, which the pjrt back end has no rule for",
-                    program->name, i, name);
-        if (n->attrs.mesh.ranks > 1 && n->attrs.mesh.ranks != here)
-            return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "
-                    "end has %d",
-                    program->name, i, name, n->attrs.mesh.ranks,
-                    mesh_axis_name((mesh_axis)n->attrs.mesh.axis), here);
-        const int table = lower_ops[n->op]->vocabulary - 1;
-        if (n->attrs.mesh.ranks > 1 && table >= 0 && n->attrs.vocabulary.part &&
-                n->in[table]->dim[0] != n->attrs.vocabulary.part)
-            return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s has %lld of %d rows of the vocabulary, but devices "
-                    "run one program, expected a vocabulary that %d ranks share evenly",
-                    program->name, i, name, (long long)n->in[table]->dim[0],
-                    n->attrs.vocabulary.part, n->attrs.mesh.ranks);
+        DRV_TRY_CTX(check_node(l, n), "graph \"%s\", node %d %s", l->g->name, i, op_name(n->op));
     }
     return DRV_OK;
 }

@@ -50,8 +50,7 @@ static hlo_value multiply_add(hlo_text *h, double factor, hlo_value x, hlo_value
 }
 
 // Prints a step of Newton-Schulz; ctx is the type of sums.
-static void ns_step(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
-    (void)iteration;
+static void ns_step(hlo_text *h, void *ctx, hlo_index iteration DRV_UNUSED, hlo_value *carried) {
     const hlo_type acc = *(const hlo_type *)ctx;
     const hlo_value x = carried[0];
     const int wide = x.dim[0] <= x.dim[1];

@@ -164,11 +164,11 @@ static void pages_and_terminals_are_left_whole(void **state) {
     str_free(&run.problems);
 }
 
-static void list_text(watched_run *run, bool colour, str *out) {
+static void draw_list(watched_run *run, int columns, str *out) {
     top_view view = {.page = PAGE_LIST, .selected = -1, .about = ""};
-    screen grid = screen_new(100, 2);
+    screen grid = screen_new(columns, 2);
     top_draw_list(&grid, &run, 1, &view);
-    screen_print(&grid, colour, out);
+    screen_print(&grid, false, out);
     screen_free(&grid);
 }
 
@@ -184,7 +184,7 @@ static void a_run_without_a_step(void **state) {
     assert_non_null(strstr(text.p, "unknown: no step is known\n"));
     assert_null(strstr(text.p, "-1"));
     str_clear(&text);
-    list_text(&run, false, &text);
+    draw_list(&run, 100, &text);
     assert_null(strstr(text.p, "-1"));
     str_free(&text);
 }
@@ -198,13 +198,15 @@ static void a_list_has_columns(void **state) {
         watched_run run = run_with("");
         str text = {0};
         run.dir = names[i];
-        list_text(&run, false, &text);
+        draw_list(&run, 100, &text);
         const char *line = strchr(text.p, '\n') + 1, *column = strstr(line, " running ");
         int n = 0;
         for (const char *p = line; p < column; p++)
             n += (*p & 0xc0) != 0x80;
         assert_int_equal(n, 28);
         assert_null(strchr(line, '?'));
+        for (int columns = 1; columns < 40; columns++) // of a narrow terminal
+            draw_list(&run, columns, &text);
         str_free(&text);
     }
 }

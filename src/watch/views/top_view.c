@@ -364,8 +364,8 @@ void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *
         const char *name = run->dir; // its end, as far as it fits
         while (strlen(name) > NAME || (*name & 0xc0) == 0x80)
             name++;
-        for (int column = screen_put(grid, row, 0, style, name); column < NAME;)
-            column = screen_put(grid, row, column, style, " ");
+        for (int column = screen_put(grid, row, 0, style, name); column < NAME; column++)
+            screen_put(grid, row, column, style, " ");
         screen_printf(grid, row, NAME, style, columns, watched_run_state(run), step,
                 or_dash(text[0], sizeof text[0], 4, "", run->last.loss),
                 or_dash(text[1], sizeof text[1], 0, "", run->last.tokens_per_s),

@@ -73,6 +73,9 @@ ok "a folder with one" build --input mixed
 ok "it is skipped by name" says "skipped: .*b.txt.*is not text by its first bytes"
 ok "the other is read" documents 1
 rm set.*
+cp "$tests"/golden/parquet/chat1.parquet table.jsonl
+ok "a table with the extension of text" fails build --input table.jsonl
+ok "is named" says "table.jsonl:1: is a Parquet file by its first bytes, expected the extension .parquet"
 
 # --- a folder as it comes: capitals, links that lead back
 mkdir -p deep/er
@@ -119,7 +122,7 @@ open("bom.txt", "wb").write(b"\xef\xbb\xbfthe cat")
 open("utf16.txt", "wb").write("the cat".encode("utf-16"))
 open("nul.jsonl", "wb").write(b'{"text": "the"}\n' + b"\0" * 10 + b'\n{"text": "cat"}\n' + b"\0" * 100)
 open("brace.log", "wb").write(b"{ not JSON }\nthe cat\n")
-open("parquet.bin", "wb").write(b"PAR1" + bytes(100) + b"PAR1")
+open("parquet.bin", "wb").write(b"PAR1\x15" + bytes(99) + b"PAR1")
 PY
 zstd -q -k lines.jsonl 2>/dev/null || python3 -c 'import sys; sys.exit("no zstd")' 2>/dev/null || true
 ok "JSON lines" piped lines.jsonl

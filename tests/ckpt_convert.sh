@@ -80,6 +80,9 @@ for type in f32 f16 bf16 q8_0; do
 done
 expect 0 "all weights are equal" "$drover" ckpt verify f32 f32.gguf
 check "the proof lies beside it" grep -q '"good": true' q8_0.gguf.verify.json
+mkdir left.gguf.verify.json
+expect 1 "left.gguf.verify.json" "$drover" ckpt export f32 --gguf left.gguf
+check "no file has the name before its proof has" test ! -e left.gguf
 expect 2 "--gguf and --dtype exclude" "$drover" ckpt export f32 --gguf x.gguf --dtype bf16
 expect 2 "--type needs --gguf" "$drover" ckpt export f32 --out none --type f16
 expect 2 "--force replaces it" "$drover" ckpt export f32 --gguf f32.gguf
@@ -93,6 +96,7 @@ check "no weight of it is fp32" bash -c "! grep -qa '\"dtype\":\"F32\"' $step/mo
 check "config.json says so" grep -q '"torch_dtype": "bfloat16"' $step/config.json
 check "fp32 weights lie beside it" grep -qa '"master.model.norm.weight":{"dtype":"F32"' $step/optimizer.safetensors
 expect 0 "$step: ok" "$drover" ckpt verify $step
+expect 0 "$step: ok" "$drover" ckpt verify bf16run/checkpoints
 expect 0 "all weights are equal" "$drover" ckpt export bf16run --out published
 check "published is the model file" same $step published
 expect 0 "proved" "$drover" ckpt export bf16run --out exact --dtype f32

@@ -97,5 +97,31 @@ for closed in '0<&-' '1>&-' '2>&-'; do
     expect "" 0
 done
 
+command="bench data without a folder for temporary files"
+TMPDIR=$dir/nothing "$drover" bench data --tokenizer tok --input text.txt >good 2>err
+expect ": No such file or directory" 1
+
+# So is standard input.
+for verb in "config -" "tokenizer decode --tokenizer tok"; do
+    command="drover $verb without standard input"
+    "$drover" $verb >good 2>err <&-
+    expect "standard input" 1
+done
+
+# JSON stays valid where the name of a file has bytes that are not UTF-8, or a quote.
+for odd in $'odd\344' 'od"d'; do
+    cp -r run "$odd"
+    cp -r tok "$odd/tok"
+    for verb in "ckpt list $odd" "ckpt show $odd/${model#run/}" "ckpt verify $odd" "ckpt verify $odd/${model#run/}" \
+        "ckpt verify $model $odd/${model#run/}" "compile --list --cache $odd" \
+        "bench tokenizer --tokenizer $odd/tok --input text.txt --repeats 1"; do
+        command="drover $verb --json"
+        "$drover" $verb --json >good 2>err
+        expect "" 0
+        python3 -c 'import json, sys; assert json.load(sys.stdin) != []' <good 2>err
+        expect "" 0
+    done
+done
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

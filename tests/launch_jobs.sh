@@ -203,12 +203,12 @@ refused '--mount: "shared" is not a place' trainjob run.yaml --instance cpu $pod
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
 refused '--time: "1:2:3:4" is not a time' slurm run.yaml --instance cpu --time 1:2:3:4
 refused '--preflight "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
-refused "--preflight is of drover launch node, expected a job of it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
-refused "--max-restarts is of drover launch node, expected a job of it (--tasks node)" slurm run.yaml --instance cpu --max-restarts 1
-refused "--spare-nodes is of drover launch node, expected a job of it (--policy torch)" trainjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 1
+refused "--preflight is an option of drover launch node, expected a job that runs it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
+refused "--max-restarts is an option of drover launch node, expected a job that runs it (--tasks node)" slurm run.yaml --instance cpu --max-restarts 1
+refused "--spare-nodes is an option of drover launch node, expected a job that runs it (--policy torch)" trainjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 1
 for kind in mpi-operator volcano; do
     for option in "--max-restarts 1" "--restart-window 1h" "--min-nodes 1" "--spare-nodes 1" "--grow-after 5m" "--preflight warn"; do
-        refused "${option% *} is of drover launch node, expected a job of it (pytorchjob, ray" $kind run.yaml --instance cpu --nodes 2 $pods $option
+        refused "${option% *} is an option of drover launch node, expected a job that runs it (pytorchjob, ray" $kind run.yaml --instance cpu --nodes 2 $pods $option
     done
 done
 refused '--max-restarts is "0.5", expected a whole number' ray run.yaml --instance cpu $pods --max-restarts 0.5
@@ -223,7 +223,7 @@ large="$pods --set model.preset=llama-2-7b --set parallel.tensor=8 --set trainin
 refused "--min-nodes 2: no layout of 2 ranks" pytorchjob run.yaml --instance cpu $large --nodes 8 --min-nodes 2
 expect 0 "8 nodes x 1 rank" "$drover" launch pytorchjob run.yaml --instance cpu $large --nodes 8 --min-nodes 4 --out fewest
 refused "--job compile has no ranks, expected no --max-restarts" ray run.yaml --instance cpu $pods --job compile --max-restarts 1
-refused "--progress is of ranks that mpirun starts, expected --policy mpi" trainjob run.yaml --instance cpu $pods --policy torch --namespace ns --progress
+refused "--progress is for ranks that mpirun starts, expected --policy mpi" trainjob run.yaml --instance cpu $pods --policy torch --namespace ns --progress
 refused "--progress needs --namespace" trainjob run.yaml --instance cpu $pods --progress
 refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x

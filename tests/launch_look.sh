@@ -63,6 +63,9 @@ printf '4711|RUNNING|n[1-4]|None|(null)\n' >squeue.out
 expect 0 "run: running, by slurm" "$drover" launch status slurm
 says "scheduler  running on n[1-4]" "run        running, step 7 of 10, attempt 2, loss 2.5, saved step 6, 1:01 to go"
 expect 0 '"state": "running"' "$drover" launch status slurm --json
+# So does one beside jobs of an array and heterogeneous ones, and beside a comment of several lines.
+printf '4700_[1,3,5,...]|PENDING||Priority|\n4701+0|RUNNING|n9|None|\n4702|RUNNING|n8|None|two\nlines\n4711|RUNNING|n[1-4]|None|(null)\n' >squeue.out
+expect 0 "scheduler  running on n[1-4]" "$drover" launch status slurm
 # A try on other hosts is another job, which says of which one it is.
 printf '4712|RUNNING|n[5-8]|None|drover:4711\n4713|RUNNING|n9|None|drover:471\n' >squeue.out
 expect 0 "job 4712" "$drover" launch status slurm
@@ -154,9 +157,9 @@ object '{"state": {"phase": "Completed"}}' >kubectl-get.out
 expect 0 "run: done, by volcano" "$drover" launch status volcano
 labels='"labels": {"app.kubernetes.io/instance": "other"}'
 object '{}' >kubectl-get.out
-expect 2 "is another's: its label app.kubernetes.io/instance is \"other\"" "$drover" launch status trainjob
-expect 2 "is another's" "$drover" launch stop trainjob
-expect 2 "is another's" "$drover" launch clean trainjob --yes
+expect 2 "belongs to another job: its label app.kubernetes.io/instance is \"other\"" "$drover" launch status trainjob
+expect 2 "belongs to another job" "$drover" launch stop trainjob
+expect 2 "belongs to another job" "$drover" launch clean trainjob --yes
 check "nothing of another's was removed" bash -c '! grep -q delete calls'
 rm -f calls
 : >kubectl-get.out
@@ -289,13 +292,13 @@ changed() { rm -rf odd && cp -r ray odd && sed -i "$1" odd/launch.json; }
 changed 's/"version": 1/"version": 2/'
 refused 'odd/launch.json: key "version" is 2, expected 1: another version' odd
 changed 's/"name": "run"/"name": "--help"/'
-refused 'odd/launch.json: key "name" is another one, expected that of a job' odd
+refused 'odd/launch.json: key "name" is not valid, expected the name of a job' odd
 changed 's/"nodes": 2/"nodes": 2, "nodes": 3/'
 refused "odd/launch.json" odd
 changed 's/^{/[/; s/^}/]/'
 refused "odd/launch.json" odd
 changed 's/"rayjob.yaml"/"..\/..\/rayjob.yaml"/'
-refused 'odd/launch.json: key "files" is another one, expected names of files' odd
+refused 'odd/launch.json: key "files" is not valid, expected names of files' odd
 # A folder of an earlier version, with hashes.
 changed 's/"files": \[/"hash": "00", "files": {/; s/"\(rayjob.yaml\|raycluster.yaml\)",\?/"\1": "00",/; s/"ray_nodes.py"/&: "00"/; s/^ \],/ },/'
 expect 0 "by ray" "$drover" launch status odd

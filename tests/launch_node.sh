@@ -36,7 +36,7 @@ four() { # RUN SETTING...
     ended "$run" 0 0 1 2 3
 }
 four dp
-told 0 "launch: 4 nodes x 1 rank, by --node-rank; this is node 0" "all 4 nodes are there" "4 ranks on 1 host over MPI"
+told 0 "launch: 4 nodes x 1 rank, by --node-rank; this is node 0" "all 4 nodes are connected" "4 ranks on 1 host over MPI"
 four tp parallel.tensor=2 parallel.pipeline=2
 expect 0 "step 6" ranks 4 train run.yaml --set run_dir=dp.mpi
 expect 0 "step 6" ranks 4 train run.yaml --set run_dir=tp.mpi --set parallel.tensor=2 --set parallel.pipeline=2
@@ -70,7 +70,7 @@ for i in 0 1; do node $i 3 $six; done
 follows grep -q "node 0 is connected" node-1.out
 node 1x 3 $six
 ended "a node that comes twice" 2 1x
-told 1x "node 1 came twice"
+told 1x "two processes are node 1: on"
 node 2 3 --ranks-per-node 2 $six
 ended "another number of ranks" 2 2
 told 2 "expected the same"
@@ -191,11 +191,11 @@ ended "TERM" 3 0
 
 # --- those of the beginning
 ended "a node that never comes" 75 0n 1n
-for i in 0n 1n; do told $i "node 2 of 3 did not come within 20 s"; done
+for i in 0n 1n; do told $i "node 2 of 3 did not connect within 20 s"; done
 ended "nobody at node 0" 75 1m
 told 1m "was not found within 2 s"
 ended "no such host" 75 1u
-told 1u "the name is not known" "waiting for node 0 at no-such-host.invalid:2000"
+told 1u "its name has no IPv4 address" "waiting for node 0 at no-such-host.invalid:2000"
 nothing_is_left "after faults"
 expect 2 "unknown key" "$drover" launch node run.yaml --set nokey=1 --nodes 1
 finish

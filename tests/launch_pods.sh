@@ -20,6 +20,9 @@ for kind in "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytor
         --out "jobs/${kind// /}"
 done
 expect 0 "next:" "$drover" launch ray --job data --instance cpu "${pods[@]}" "${more[@]}" --out jobs/data -- model get hf:org/gated
+grep -h "^# Made by: " jobs/*/* >made
+check "the command names variables, without their values" bash -c 'grep -q -- "--env GREETING=\.\.\." made && ! grep -q "HOME" made'
+expect 2 "words, but Trainer accepts 128" "$drover" launch trainjob run.yaml --instance cpu "${pods[@]}" $(printf -- '--env V%s=1 ' {1..60}) --out many
 if [ -n "${shared-}" ]; then "$shared/tools/validate-manifests" -q jobs/*/*.yaml >out 2>&1 && ok || bad "validate-manifests" out; fi
 if python3 -c 'import yaml' 2>/dev/null; then
     python3 - jobs/*/*.yaml >out 2>&1 <<'PY' && ok || bad "each pod has them" out
@@ -215,10 +218,10 @@ refused_by() { # KIND TEXT OPTION...
 refused_by volcano '--topology: "rack", expected a number from 1 to 1000' --topology rack
 refused_by ray '--topology: "a/b", expected a number from 1 to 1000' --topology a/b --gang
 refused_by ray '"run" is the name of the job, too' --cluster run
-refused_by ray "--gang is of a cluster that starts with the job" --cluster c --gang
-refused_by ray "--queue holds back a job that brings its cluster" --cluster c --queue q
-refused_by ray "--topology places the pods of a new cluster" --cluster c --topology a/b
-refused_by ray "--secret-env is of the pods of a new cluster" --cluster c --secret-env A=b:c
+refused_by ray "--gang is for a cluster that starts with the job" --cluster c --gang
+refused_by ray "--queue is for a job with a cluster of its own" --cluster c --queue q
+refused_by ray "--topology is for the pods of a new cluster" --cluster c --topology a/b
+refused_by ray "--secret-env is for the pods of a new cluster" --cluster c --secret-env A=b:c
 refused_by ray "--job compile has one pod and no run, expected no --cluster" --cluster c --job compile
 refused_by pytorchjob "--job compile has one pod and no run, expected no --page" --page --job compile
 expect 2 "--page is an option of launch" "$drover" launch slurm run.yaml --instance cpu --page

@@ -15,13 +15,13 @@ node 0 4 $opts
 pids[2]=$!
 for i in 1 3; do node $i 4 $opts; done
 finished run 5
-told 0 "measuring 4 nodes" "node 2 ($(hostname)) stands out: " "free memory 0." "it is taken only where no other is left"
+told 0 "measuring 4 nodes" "node 2 ($(hostname)) is an outlier: " "free memory 0." "it is used only if no other node is left"
 daemon_and_rank() { [ -n "$(daemon_of "$1")" ] && [ -n "$(rank_of "$1")" ]; } 2>/dev/null # I
 check "the node with little memory is left out" [ -z "$(daemon_of 2)" ]
 check "the spare one is in its place" daemon_and_rank 3
 kill -KILL "$(launcher 2)"
 node 2x 4 $opts # a new process, which nobody has measured
-follows grep -q "node 2 (.*) has come" node-0.out
+follows grep -q "node 2 (.*) is connected" node-0.out
 check "while it waits nothing is measured" [ "$(grep -c ^measuring node-0.out)" = 1 ]
 strike run KILL "$(launcher 3)" $(descendants "$(launcher 3)")
 check "it takes that place" daemon_and_rank 2x

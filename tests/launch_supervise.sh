@@ -36,8 +36,8 @@ wrong "--min-nodes 4, expected at most the 3 nodes that are not spare" --min-nod
 wrong "--spare-nodes 4, expected fewer than the 4 nodes" --spare-nodes 4 --max-restarts 3
 wrong "--restart-window is \"1y\", expected a time" --restart-window 1y --max-restarts 3
 wrong "--grow-after is \"-1s\", expected a time" --grow-after -1s --max-restarts 3
-expect 0 "restart at once; the same host twice in the window: excluded" "${here[@]}" --max-restarts 3 --min-nodes 2 --explain
-says "no restart: another try gives the same bits" "at most 3 restarts within 1 h, attempts of at least 2 nodes"
+expect 0 "restart at once; a host that fails twice in the window is excluded" "${here[@]}" --max-restarts 3 --min-nodes 2 --explain
+says "no restart: another try would fail in the same way" "At most 3 restarts within 1 h, on at least 2 nodes."
 
 # --- a rank, a node whose place a spare one takes, a daemon of a host that has failed before, and the nodes that come back
 port=0
@@ -49,7 +49,7 @@ strike all KILL "$(launcher 2)" $(descendants "$(launcher 2)")
 told 0 "lost on node 2"
 goes_on all
 node 2x 4 $opts # comes back as the spare one
-follows grep -q "node 2 (.*) has come" node-0.out
+follows grep -q "node 2 (.*) is connected" node-0.out
 strike all KILL "$(daemon_of 1)"
 told 0 "node 1 (" "it is excluded"
 stop_after all
@@ -71,7 +71,7 @@ told 0 "2 nodes instead of 3"
 began=$(restarts few) ranks=$(ours '^drover train')
 kill -STOP $ranks # no save until both have come: they are to grow by two nodes, not by one and one
 for i in 1x 3x; do node $i 4 $opts; done
-for i in 1 3; do follows grep -q "node $i (.*) has come" node-0.out; done
+for i in 1 3; do follows grep -q "node $i (.*) is connected" node-0.out; done
 kill -CONT $ranks
 follows runs_again few $((began + 1))
 told 0 "4 nodes instead of 2"
@@ -98,7 +98,7 @@ unset DROVER_JOB_SECRET_FILE
 finished hang 5
 strike hang USR1 $proxy # cuts what it carries
 told 1h "the connection to node 0 is lost"
-told 0h "node 1 (" "has come"
+told 0h "node 1 (" "is connected"
 began=$(restarts hang)
 kill -STOP "$(rank_of 1h)"
 
@@ -113,12 +113,12 @@ fails() { # CODE TEXT RUN SETTING...
     check "$run: no restart" [ ! -e "$run/events.jsonl" -o "$(restarts "$run")" = 0 ]
 }
 # A loss that is not finite and a refused checkpoint; each cause twice: bench/policy.sh
-fails 1 "no restart: another try gives the same bits" nan optimizer.lr=1e3 optimizer.clip_grad_norm=0 schedule.type=constant schedule.warmup_steps=0 training.max_bad_steps=1 training.steps=2000 checkpoint.every=0
+fails 1 "no restart: another try would fail in the same way" nan optimizer.lr=1e3 optimizer.clip_grad_norm=0 schedule.type=constant schedule.warmup_steps=0 training.max_bad_steps=1 training.steps=2000 checkpoint.every=0
 mkdir refused && cp -r all/checkpoints refused
 sed -i 's/"hidden_size": [0-9]*/"hidden_size": 32/' refused/checkpoints/*/config.json
-fails 1 "no restart: another try gives the same bits" refused
+fails 1 "no restart: another try would fail in the same way" refused
 mkdir broken && printf '#!/bin/sh\nexit 1\n' >broken/mpirun && chmod +x broken/mpirun
-PATH=$PWD/broken:$PATH fails 1 "mpirun could not start the ranks; no restart: another try gives the same" none
+PATH=$PWD/broken:$PATH fails 1 "mpirun could not start the ranks; no restart: another try would fail in the same way" none
 
 follows runs_again hang $((began + 1))
 told 0h "hang on node 1"
@@ -135,7 +135,7 @@ kill $proxy
 port=0
 for i in 0a 1a; do node $i 2 --max-restarts 9 --set run_dir=first; done
 follows has_saved first 0
-fails 75 "the scheduler's turn" first
+fails 75 "the scheduler may start this job again" first
 first="$(launcher 0a) $(descendants "$(launcher 0a)")"
 kill -STOP $first
 rm first/.lock

@@ -43,7 +43,7 @@ says "libsnappy"
 expect 0 "documents" "${packed[@]}"
 # A page or posts of progress end no run.
 expect 0 "step-000001" lacking microhttpd "$drover" train run.yaml --set run_dir=page --set training.http=0
-says "page: training.http needs libmicrohttpd, which cannot be loaded: " "apt-get install libmicrohttpd12"
+says "page: the page of a run needs libmicrohttpd, which cannot be loaded: " "apt-get install libmicrohttpd12"
 check "and no address is told" [ ! -e page/http.json ]
 expect 0 "step-000001" lacking curl env KUBEFLOW_TRAINER_SERVER_URL=https://127.0.0.1:1/x KUBEFLOW_TRAINER_SERVER_CA_CERT=ca \
     KUBEFLOW_TRAINER_SERVER_TOKEN=token "$drover" train run.yaml --set run_dir=progress

@@ -4,6 +4,9 @@
 tests=$(realpath "$(dirname "$0")")
 . "$tests"/story.bash
 make_data
+head -c 18 /dev/urandom | base64 >password
+expect 2 '--listen is "no port", expected a port or HOST:PORT' "$drover" page . --password-file password --listen "no port"
+expect 1 'could not find the host "no-such-host.invalid" of --listen' "$drover" page . --password-file password --listen no-such-host.invalid:1
 expect 2 'key "training.http" is "no port", expected none, a port from 0 to 65535, or HOST:PORT' \
     "$drover" config run.yaml --set training.http="no port"
 for wrong in 65536 host: 127.0.0.1:x ::1:80 -1 http://x:80; do

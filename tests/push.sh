@@ -113,7 +113,7 @@ expect 1 "too large for the server (413): on demand" push $model hf:org/large --
 fault "commit/" 503 9
 expect 1 "given up after 2 tries: the server answered 503" push $model hf:org/large --create --tries 2
 fault "preupload" 401
-expect 1 "not authorised: set HF_TOKEN to a valid token (401)" push $model hf:org/tiny
+expect 1 'not authorised: private, or not there; set HF_TOKEN to a valid token, or log in by `hf auth login` (401)' push $model hf:org/tiny
 expect 1 "not authorised" env HF_TOKEN=hf_wrong "$drover" model push $model hf:org/tiny
 check "no message has the token" [ -z "$(grep -l "hf_wrong\|hf_secret" out)" ]
 mkdir home && echo " hf_secret" >home/token

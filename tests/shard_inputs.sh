@@ -36,6 +36,11 @@ expect 0 "30 documents" build set --input after.npy
 check "the ids of the array" cmp set.bin after.ids
 expect 0 "30 documents" build set --input wide.npy --token-type uint32
 check "the ids of the wide array" cmp set.bin after.ids
+mkfifo pipe.npy # which can be opened only once
+timeout 60 sh -c 'cat wide.npy >pipe.npy' &
+expect 0 "30 documents" timeout 60 "$drover" data build --tokenizer tok --out piped --input pipe.npy --token-type uint32
+check "the ids from a pipe" cmp piped.bin after.ids
+wait
 expect 0 "30 documents" build set --input cut7.bin --cut-before 7
 expect 0 "30 documents" build set --input a.bin --cut-before '<|endoftext|>'
 expect 1 'to make one from a text or token ids: drover data build --input a.bin' "$drover" train run.yaml --set data.train=a.bin
@@ -73,7 +78,7 @@ refuses "wide.npy: as uint16 every second token is 0" --input wide.npy
 "$drover" data build --input after.npy --tokenizer tok --out mega 2>out
 refuses "mega.bin: begins with" --input mega.bin
 says "with its .idx it is a data set already"
-refuses "token ids are taken as they are" --input a.bin --append-eod
+refuses "token ids are stored unchanged" --input a.bin --append-eod
 refuses "--token-type is \"float\"" --input a.bin --token-type float
 mkdir only && cp a.bin b.bin only
 refuses "it has 2 .bin: a pattern in quotes names them: 'only/*.bin'" --input only

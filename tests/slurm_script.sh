@@ -12,8 +12,8 @@ cat >bin/srun <<'SH'
 #!/bin/bash
 case "$*" in *--version) cat versions && exit "$(cat asked)" ;; *" doctor "*) cat slow 2>/dev/null; exit ;; esac
 [ ! -e limit ] || { read -r _ _ _ batch _ </proc/$PPID/stat && kill -USR1 "$batch"; } # the shell that waits for the step's
-[ ! -e step ] || { echo $(($(cat step) + 1)) >step; printf '{\n  "saved_step": %s,\n  "status": 3,\n  "x": 1\n}\n' "$(cat step)" >runs/run/status.json; }
-[ ! -e said ] || cp said runs/run/status.json
+[ ! -e step ] || { echo $(($(cat step) + 1)) >step; printf '{\n  "saved_step": %s,\n  "status": 3,\n  "attempt": %s\n}\n' "$(cat step)" "$(cat step)" >runs/run/status.json; }
+[ ! -e said ] || cp -p said runs/run/status.json
 for word in "$@"; do case $word in "$PWD"/.drover-over-*) cat over >"$word" ;; esac; done
 exit "$(cat code)"
 SH
@@ -75,6 +75,18 @@ rm step
 starts 2 3 plain/train.sbatch
 requeues "and then none is" 7
 
+# --- an attempt that fails before its first step leaves the status of the last one, written anew: it does not count
+fresh
+echo 2 >code
+echo '{"attempt": 4, "saved_step": 10, "status": 0, "x": 1}' | tee said >runs/run/status.json
+touch -d 'next hour' said
+expect 2 "" timeout 300 bash plain/train.sbatch
+# --- one of this attempt does, though the file server's clock is slow
+echo 143 >code
+echo '{"attempt": 5, "saved_step": 10, "status": 3, "x": 1}' >said
+touch -d '1 hour ago' said
+expect 3 "" timeout 300 bash plain/train.sbatch
+
 # --- a limit that leaves no time
 for time in 10m 11m; do
     expect 2 "--time: $((${time%m} * 60)) s" "$drover" launch slurm run.yaml --instance cpu --time $time --out short
@@ -95,7 +107,7 @@ for word in 'tries[$(touch harmed)]' 'a[`touch harmed`]' '$(touch harmed)' '1;to
     printf '%s' "$word" >.run.tries && echo n9 >slow
     expect 75 "try 1 of 2 without n9" timeout 300 bash ranked/train.sbatch
     fresh
-    printf '{"saved_step": %s, "status": %s, "x": 1}' "$word" "$word" >said
+    printf '{"saved_step": %s, "status": %s, "attempt": 1}' "$word" "$word" >said
     expect 75 "" timeout 300 bash plain/train.sbatch
     check "\"$word\": nothing of it is run" test ! -e harmed
 done

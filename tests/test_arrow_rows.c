@@ -45,7 +45,7 @@ static json_t *as_python(const record *read, const str *row) {
 
 static drv_status rows_of(const char *path, const reader_opts *opts, json_t *out) {
     record_source source;
-    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_ARROW}, path, opts, &source));
+    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_ARROW, .path = path}, opts, &source));
     str row = {0};
     drv_status status = DRV_OK;
     for (bool done = false; status == DRV_OK;) {

@@ -238,6 +238,9 @@ static void refused_by_name(void **state) {
         const char *source, *says;
     } cases[] = {
             {"{{ [1]|batch(2) }}", "t:1: filter \"batch\" is not supported"},
+            {"{{ '99999999999999999999'|int }}", "int: a number is beyond 64 bits"},
+            {"{{ '1e30'|int }}", "int: a number is beyond 64 bits"},
+            {"{{ 1e30|int }}", "int: a number is beyond 64 bits"},
             {"{{ 3|abs }}", "filter \"abs\" is not supported"},
             {"{{ messages|groupby('role') }}", "filter \"groupby\" is not supported"},
             {"{{ 'a'|urlencode }}", "filter \"urlencode\" is not supported"},

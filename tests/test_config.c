@@ -163,6 +163,7 @@ static void files_that_are_no_configuration(void **state) {
             {TINY "run_dir: !local x\n", {"run.yaml:2", "a tag (!)"}},
             {"!!map\nmodel: {preset: tiny}\n", {"run.yaml:1", "a tag (!)"}},
             {TINY "run_dir: ! x\n", {"run.yaml:2", "a tag (!)"}},
+            {"x: &x {preset: tiny}\nmodel:\n  <<: *x\n", {"run.yaml:3", "a merge key (<<)"}},
             {TINY "training: {steps: 017}\n", {"run.yaml:2", "\"017\"", "without a 0 in front"}},
             {TINY "training: {seed: -00}\n", {"run.yaml:2", "\"-00\"", "without a 0 in front"}},
             {TINY "optimizer: {lr: 010}\n", {"run.yaml:2", "\"010\"", "without a 0 in front"}},
@@ -385,6 +386,18 @@ static void overrides_replace_what_the_file_says(void **state) {
             "expected KEY=VALUE");
     FAILS(config_load(a, NULL, (const char *[]){"data.train=[a"}, 1, &cfg), DRV_E_USAGE,
             "--set data.train=[a: not YAML");
+    static const char *const comments[] = {"run_dir=#a", "run_dir=a #b", "run_dir='a' #b",
+            "data.train=[a] # b"};
+    for (size_t i = 0; i < sizeof comments / sizeof *comments; i++)
+        FAILS(config_load(a, path, &comments[i], 1, &cfg), DRV_E_USAGE, "a comment (#)");
+    OK(config_load(a, path, (const char *[]){"run_dir=a#b"}, 1, &cfg));
+    assert_string_equal(cfg.run_dir, "a#b");
+    OK(config_load(a, path, (const char *[]){"run_dir=\"a #b\""}, 1, &cfg));
+    assert_string_equal(cfg.run_dir, "a #b");
+    FAILS(config_load(a, path, (const char *[]){"run_dir=!a"}, 1, &cfg), DRV_E_USAGE,
+            "--set run_dir: a tag (!)");
+    FAILS(config_load_text(a, "llama3_8b.toml", "[job]\n", 6, &cfg), DRV_E_USAGE,
+            "llama3_8b.toml: a file in TOML, expected YAML");
     arena_free(a);
 }
 

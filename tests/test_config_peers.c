@@ -1,4 +1,5 @@
 // Keys of other trainers are answered with ours.
+#include "config/foreign_key.h"
 #include "config_text.h"
 
 typedef struct answered {
@@ -74,6 +75,20 @@ static void other_trainers_keys_are_answered(void **state) {
     refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 
+static void keys_of_litgpt_and_llama_factory_are_answered(void **state) {
+    static const answered cases[] = {{"plot_loss: true", "drover plot RUN_DIR"},
+            {"template: llama3", "--template"},
+            {"max_samples: 9", "build it of those records alone"},
+            {"quantization_bit: 4", "\"model.base_dtype\""},
+            {"use_muon: true", "\"optimizer.type\""},
+            {"pure_bf16: true", "\"optimizer.master_dtype\""},
+            {"neat_packing: true", "\"data.pack\""},
+            {"eval: {max_iters: 9}", "\"training.eval_batches\""},
+            {"eval: {interval: 9}", "\"training.eval_every\""},
+            {"initial_checkpoint_dir: x", "\"model.from\""}};
+    refuse_answered(cases, sizeof cases / sizeof *cases);
+}
+
 // Where the last part of a key says nothing, its section does.
 static void units_of_samples_and_tokens_are_answered(void **state) {
     static const answered cases[] = {
@@ -122,10 +137,28 @@ static void all_unknown_keys_are_answered_at_once(void **state) {
     REFUSE_ALL(cases);
 }
 
+// Every option of transformers, TRL, Optimum Neuron and Axolotl has a row that says what becomes of
+// it. tools/translate_cases.py --names read the options from the frameworks' sources.
+static void every_option_of_a_trainer_is_in_the_list(void **state) {
+    arena *a = arena_new("options");
+    FILE *file = fopen(golden_path(a, "trainer_keys.txt"), "r");
+    char kind[16], name[64];
+    int n = 0;
+    assert_non_null(file);
+    for (; fscanf(file, "%15s %63s", kind, name) == 2; n++)
+        if (!foreign_find(strcmp(kind, "args") == 0 ? FOREIGN_ARGS : FOREIGN_AXOLOTL, name))
+            fail_msg("%s: %s is in no table", kind, name);
+    fclose(file);
+    assert_true(n > 400);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(other_trainers_keys_are_answered),
+            cmocka_unit_test(keys_of_litgpt_and_llama_factory_are_answered),
             cmocka_unit_test(units_of_samples_and_tokens_are_answered),
             cmocka_unit_test(other_trainers_sections_are_answered),
-            cmocka_unit_test(all_unknown_keys_are_answered_at_once)};
+            cmocka_unit_test(all_unknown_keys_are_answered_at_once),
+            cmocka_unit_test(every_option_of_a_trainer_is_in_the_list)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,13 +35,11 @@ static void every_key_is_printed_with_default_and_meaning(void **state) {
     OK(config_load(a, NULL, (const char *[]){"model.preset=llama-3.1-8b"}, 1, &cfg));
     const char *text = print(a, &cfg, true);
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
-        const key *k = key_of_index(a, i, &table, &path);
-        const char *dot = strrchr(path, '.');
-        if (!strstr(text, arena_printf(a, "%s: ", dot ? dot + 1 : path)) || !strstr(text, k->help))
-            fail_msg("%s is not printed in:\n%s", path, text);
-        assert_true(k->initial || k->initial_note);
+        const key k = key_of_index(a, i);
+        const char *dot = strrchr(k.path, '.');
+        if (!strstr(text, arena_printf(a, "%s: ", dot ? dot + 1 : k.path)) || !strstr(text, k.help))
+            fail_msg("%s is not printed in:\n%s", k.path, text);
+        assert_true(k.initial || k.initial_note);
     }
     assert_non_null(strstr(text, "\n    factor: 8 "));
     assert_non_null(strstr(text, "\n  lr: 0.0003 "));

@@ -7,7 +7,7 @@
 
 #include "data/set/build.h"
 #include "data/set/dataset_writer.h"
-#include "data/set/rows.h"
+#include "read_row.h"
 #include "tok/bpe_trainer.h"
 
 static const char *write_set(arena *a, const char *name, const int *sizes, int n, int32_t first) {
@@ -90,7 +90,7 @@ static void nothing_is_dropped(void **state) {
     int32_t tokens[16], position[16], labels[16];
     int64_t counted = 0;
     for (int64_t i = 0; i < rows_per_epoch(stream); i++) {
-        OK(rows_next(stream, tokens, position, labels, &counted));
+        OK(read_row(stream, tokens, position, labels, &counted));
         for (int k = 0; k < 16; k++) {
             if (labels[k] >= 0) {
                 predicted[labels[k]]++;
@@ -127,7 +127,7 @@ static void last_token_begins_no_row(void **state) {
     for (int i = 0; i < 4; i++) {
         int32_t tokens[8], position[8], labels[8];
         int64_t counted = 0;
-        OK(rows_next(r, tokens, position, labels, &counted));
+        OK(read_row(r, tokens, position, labels, &counted));
         assert_int_equal(counted, 8);
     }
     rows_close(r);
@@ -151,14 +151,14 @@ static void order_and_resume(void **state) {
     int64_t counted = 0;
     int from_two = 0;
     for (int i = 0; i < N; i++) {
-        OK(rows_next(stream, first[i], position, label, &counted));
+        OK(read_row(stream, first[i], position, label, &counted));
         from_two += first[i][0] >= 1000;
         // Blends are exact: after i rows each source is within one of its share.
         assert_true(abs(4 * from_two - (i + 1)) <= 4);
     }
     for (int i = 0; i < N; i += 37) {
         rows_seek(again, i);
-        OK(rows_next(again, id, position, label, &counted));
+        OK(read_row(again, id, position, label, &counted));
         assert_memory_equal(id, first[i], sizeof id);
     }
     int differ = 0; // the second epoch has another order
@@ -187,13 +187,13 @@ static void splits_are_apart(void **state) {
     OK(rows_open(a, &train, &r));
     assert_int_equal(rows_per_epoch(r), (450 + 7) / 8);
     for (int64_t i = 0; i < rows_per_epoch(r); i++) {
-        OK(rows_next(r, tokens, position, labels, &counted));
+        OK(read_row(r, tokens, position, labels, &counted));
         for (int k = 0; k < 8; k++)
             assert_true(tokens[k] < 450 && labels[k] < 450);
     }
     rows_close(r);
     OK(rows_open(a, &valid, &r));
-    OK(rows_next(r, tokens, position, labels, &counted));
+    OK(read_row(r, tokens, position, labels, &counted));
     assert_int_equal(tokens[0], 450);
     rows_close(r);
     arena_free(a);

@@ -252,6 +252,27 @@ static void parts_of_paths(void **state) {
     arena_free(a);
 }
 
+static void the_folder_for_caches(void **state) {
+    static const struct {
+        const char *xdg, *home, *folder; // NULL: not set, none
+    } cases[] = {{"/x", "/home/me", "/x/a/b"}, {NULL, "/home/me", "/home/me/.cache/a/b"},
+            {"", "/home/me", "/home/me/.cache/a/b"}, {"x", "/home/me", "/home/me/.cache/a/b"},
+            {"x", "me", NULL}, {NULL, "", NULL}, {NULL, NULL, NULL}};
+    arena *a = arena_new("caches");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsetenv("XDG_CACHE_HOME");
+        unsetenv("HOME");
+        if (cases[i].xdg) setenv("XDG_CACHE_HOME", cases[i].xdg, 1);
+        if (cases[i].home) setenv("HOME", cases[i].home, 1);
+        const char *folder = path_user_cache(a, "a/b");
+        if (cases[i].folder)
+            assert_string_equal(folder, cases[i].folder);
+        else
+            assert_null(folder);
+    }
+    arena_free(a);
+}
+
 static void ends_of_files(void **state) {
     arena *a = arena_new("tail");
     const char *path = path_join(a, temporary_dir(a), "lines");
@@ -283,6 +304,7 @@ int main(void) {
             cmocka_unit_test(what_is_read_at_any_place),
             cmocka_unit_test(what_is_written_aside_is_a_new_file),
             cmocka_unit_test(links_are_not_followed), cmocka_unit_test(disk_without_room),
-            cmocka_unit_test(what_a_full_disk_did_not_take_is_kept)};
+            cmocka_unit_test(what_a_full_disk_did_not_take_is_kept),
+            cmocka_unit_test(the_folder_for_caches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

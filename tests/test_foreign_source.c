@@ -131,6 +131,25 @@ static const char *copy_of(arena *a, const char *name) {
     return dir;
 }
 
+// The folder that NeMo 2 or Accelerate made around the checkpoint stands for it.
+static void checkpoints_in_a_folder_below(void **state) {
+    static const char *const names[] = {"weights", "pytorch_model_fsdp_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        arena *a = arena_new("below");
+        const char *dir = temporary_dir(a), *below = path_join(a, dir, names[i]);
+        model_source s;
+        OK(dir_make(below));
+        files_copy(a, golden(a, "dcp"), below);
+        assert_int_equal(rename(path_join(a, below, "config.json"),
+                                 path_join(a, dir, "config.json")),
+                0);
+        OK(model_source_open(a, dir, &s));
+        assert_non_null(model_source_find(&s, "model.norm.weight"));
+        model_source_close(&s);
+        arena_free(a);
+    }
+}
+
 // The files of two tensor ranks, harmed in one.
 static void ranks_that_disagree(void **state) {
     static const struct {
@@ -374,6 +393,7 @@ static void harmed_optimizers_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+            cmocka_unit_test(checkpoints_in_a_folder_below),
             cmocka_unit_test(models_are_the_same),
             cmocka_unit_test(arguments_are_a_config),
             cmocka_unit_test(metadata_is_checked),

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "gguf/llama_generation.h"
-#include "gguf/vocabulary_out.h"
+#include "gguf/vocabulary.h"
 
 // The metadata of a small model with a generation_config.json, and the ids that end its texts.
 static void put_model(gguf_builder *b, const json_t *generation, const int64_t *eos, int n_eos) {

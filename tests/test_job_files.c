@@ -12,6 +12,7 @@
 #include "launch/jobs/job_files.h"
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/job_spec.h"
+#include "launch/jobs/pod_options.h"
 #include "launch/jobs/shell_words.h"
 #include "launch/jobs/yaml_writer.h"
 
@@ -128,6 +129,137 @@ static void yaml_parts_are_as_calls_write_them(void **state) {
     yaml_writer_close(w);
     assert_string_equal(text.p, expected);
     str_free(&text);
+}
+
+// --- manifests
+static bool is_key(yaml_document_t *doc, int id, const char *name) {
+    const yaml_node_t *found = yaml_document_get_node(doc, id);
+    return strcmp((const char *)found->data.scalar.value, name) == 0;
+}
+
+static const char *key_of(yaml_document_t *doc, int id) {
+    return (const char *)yaml_document_get_node(doc, id)->data.scalar.value;
+}
+
+// Returns the name of a variable in a container's list.
+static const char *name_in(yaml_document_t *doc, int id) {
+    const yaml_node_t *map = yaml_document_get_node(doc, id);
+    assert_true(is_key(doc, map->data.mapping.pairs.start->key, "name"));
+    return key_of(doc, map->data.mapping.pairs.start->value);
+}
+
+static void check_variables(yaml_document_t *doc, int id, const char *file) {
+    const yaml_node_t *list = yaml_document_get_node(doc, id);
+    for (const int *x = list->data.sequence.items.start; x < list->data.sequence.items.top; x++)
+        for (const int *y = list->data.sequence.items.start; y < x; y++)
+            if (strcmp(name_in(doc, *x), name_in(doc, *y)) == 0)
+                fail_msg("%s: \"%s\" twice in env", file, name_in(doc, *x));
+}
+
+// Each key is there once, and each variable of a container.
+static void check_once(yaml_document_t *doc, const char *file) {
+    for (int id = 1; yaml_document_get_node(doc, id); id++) {
+        const yaml_node_t *map = yaml_document_get_node(doc, id);
+        if (map->type != YAML_MAPPING_NODE) continue;
+        const yaml_node_pair_t *first = map->data.mapping.pairs.start;
+        for (const yaml_node_pair_t *x = first; x < map->data.mapping.pairs.top; x++) {
+            for (const yaml_node_pair_t *y = first; y < x; y++)
+                if (is_key(doc, x->key, key_of(doc, y->key)))
+                    fail_msg("%s: key \"%s\" twice", file, key_of(doc, x->key));
+            if (is_key(doc, x->key, "env")) check_variables(doc, x->value, file);
+        }
+    }
+}
+
+static void check_file(const job_file *file) {
+    yaml_parser_t parser;
+    yaml_document_t doc;
+    int n = 0;
+    if (!str_ends(file->name, ".yaml")) return;
+    assert_true(yaml_parser_initialize(&parser));
+    yaml_parser_set_input_string(&parser, (const unsigned char *)file->text.p, file->text.n);
+    for (;; n++) {
+        if (!yaml_parser_load(&parser, &doc)) fail_msg("%s: %s", file->name, parser.problem);
+        const bool is_end = !yaml_document_get_root_node(&doc);
+        check_once(&doc, file->name);
+        yaml_document_delete(&doc);
+        if (is_end) break;
+    }
+    assert_true(n > 0);
+    yaml_parser_delete(&parser);
+}
+
+static void give(arena *a, job_spec *spec, pod_option option, const char *value) {
+    OK(pod_options_take(a, &spec->pods, option, &value, 1));
+}
+
+// A user gives by options what drover sets itself, and calls the config as it calls files of its
+// own: the user's values count, and nothing is there twice.
+static void the_users_values_count(void **state) {
+    static const char *const own[] = {"NCCL_SOCKET_IFNAME=eth7", "FI_PROVIDER=tcp",
+            "DROVER_JOB_SECRET_FILE=/mine", "PRTE_MCA_plm_ssh_args=-4"};
+    for (int i = 0; i < n_job_kinds; i++) {
+        const job_kind *kind = &job_kinds[i];
+        arena *a = arena_new("test");
+        job_files files = {0};
+        job_spec spec = {.kind = kind,
+                .name = "run",
+                .image = "r/d:1",
+                .queue = "queue",
+                .topology = kind->counts_tiers ? "2" : "zone",
+                .has_page = true,
+                .claim = "claim",
+                .mount = "/shared",
+                .instance = instance_find("p5.48xlarge"),
+                .is_hyperpod = true,
+                .is_node_launch = kind->is_node_launch,
+                .nodes = 2,
+                .ranks = 8,
+                .fewest = 2,
+                .grace_s = 600,
+                .shm = 1 << 30,
+                .config = "a/job.json",
+                .config_text = "{}\n",
+                .run_dir = "runs/job",
+                .command = "drover"};
+        if (!kind->is_kubernetes) continue;
+        OK(pod_options_take(a, &spec.pods, POD_ENV, own, sizeof own / sizeof *own));
+        give(a, &spec, POD_NODE_SELECTOR, "node.kubernetes.io/instance-type=mine");
+        give(a, &spec, POD_ANNOTATION, "kueue.x-k8s.io/podset-required-topology=mine");
+        OK(job_check(&spec));
+        OK(job_write(a, &spec, &files));
+        for (int k = 0; k < files.n; k++) {
+            check_file(&files.file[k]);
+            assert_null(strstr(files.file[k].text.p, "^lo,docker,veth"));
+        }
+        job_files_free(&files);
+        arena_free(a);
+    }
+}
+
+// Each character of Unicode in the command that a manifest begins with, which may have any.
+static void any_command_is_a_comment(void **state) {
+    for (uint32_t first = 1; first < 0x110000; first += 1 << 12) {
+        str command = {0}, text = {0};
+        for (uint32_t c = first; c < first + (1 << 12); c++) {
+            const char bytes[] = {(char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 63)),
+                    (char)(0x80 | (c >> 6 & 63)), (char)(0x80 | (c & 63))};
+            if (c < 0x80)
+                str_add(&command, &(char){(char)c}, 1);
+            else if (c < 0x800)
+                str_add(&command, (char[]){(char)(0xc0 | c >> 6), bytes[3]}, 2);
+            else if (c < 0x10000)
+                str_add(&command, (char[]){(char)(0xe0 | c >> 12), bytes[2], bytes[3]}, 3);
+            else
+                str_add(&command, bytes, 4);
+        }
+        str_puts(&command, "\xff: [");
+        job_put_command(&(job_spec){.command = command.p}, &text);
+        str_puts(&text, "---\na: b\n");
+        check_file(&(job_file){.name = "comment.yaml", .text = text});
+        str_free(&command);
+        str_free(&text);
+    }
 }
 
 // --- names
@@ -275,6 +407,7 @@ static void files_come_together(void **state) {
     OK(job_files_write(a, &files, path_join(a, dir, "empty")));
     OK(file_write_atomic(path_join(a, dir, "file"), "z", 1));
     FAILS(job_files_write(a, &files, path_join(a, dir, "file")), DRV_E_USAGE, "is there already");
+    FAILS(job_files_write(a, &files, "."), DRV_E_USAGE, "is there already");
     OK(dir_list(a, dir, &names, &n)); // nothing half made is left
     assert_int_equal(n, 3);
     job_files_free(&files);
@@ -287,6 +420,8 @@ int main(void) {
             cmocka_unit_test(yaml_gives_texts_back),
             cmocka_unit_test(yaml_quotes_what_means_more),
             cmocka_unit_test(yaml_parts_are_as_calls_write_them),
+            cmocka_unit_test(the_users_values_count),
+            cmocka_unit_test(any_command_is_a_comment),
             cmocka_unit_test(names_are_what_patterns_say),
             cmocka_unit_test(files_have_names),
             cmocka_unit_test(times_are_slurms),

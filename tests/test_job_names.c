@@ -103,7 +103,7 @@ static void names_are_valid_or_refused(void **state) {
                 .config_text = "model: {preset: tiny}\n",
                 .run_dir = "runs/run",
                 .command = "drover"};
-        const drv_status status = job_check(a, &spec);
+        const drv_status status = job_check(&spec);
         if (status == DRV_OK) {
             check_accepted(a, &spec);
             taken[seed % (uint64_t)n_job_kinds]++;

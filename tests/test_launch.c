@@ -3,12 +3,18 @@
 // Legend: m a message, p two ends of a line.
 #include "harness.h"
 
+#include <arpa/inet.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/exit_status.h"
+#include "comm/host_address.h"
 #include "launch/control.h"
 #include "launch/daemon_command.h"
+#include "launch/launch.h"
 #include "launch/outcome.h"
 #include "launch/shares.h"
 
@@ -252,11 +258,41 @@ static void every_core_belongs_to_one_rank(void **state) {
     }
 }
 
+// --- addresses
+// As Debian's /etc/hosts has it, where the host's own name is not an address that others reach.
+static int resolve_in_debian(const char *path, uint32_t own) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+            mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+            mount(path, "/etc/hosts", NULL, MS_BIND, NULL) != 0)
+        return 77;
+    return launch_resolve("head.test") != own ||
+           launch_resolve("other.test") != inet_addr("192.0.2.77") ||
+           launch_resolve("localhost") != htonl(INADDR_LOOPBACK) ||
+           launch_resolve("127.0.0.5") != inet_addr("127.0.0.5");
+}
+
+static void a_host_has_an_address_for_others(void **state) {
+    static const char hosts[] = "127.0.0.1 localhost\n127.0.1.1 head.test\n192.0.2.77 other.test\n";
+    arena *a = arena_new("test");
+    const char *path = path_join(a, temporary_dir(a), "hosts");
+    host_addresses here;
+    int status;
+    OK(host_addresses_find(&here));
+    OK(file_write_atomic(path, hosts, strlen(hosts)));
+    const pid_t child = fork();
+    if (child == 0) _exit(resolve_in_debian(path, here.address[0]));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    arena_free(a);
+    if (here.n == 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 77)) skip();
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(daemons_are_understood),
             cmocka_unit_test(nothing_else_is_run), cmocka_unit_test(messages_arrive_whole),
             cmocka_unit_test(other_keys_and_replays_end_a_line),
             cmocka_unit_test(an_order_is_whole), cmocka_unit_test(the_first_failure_is_the_jobs),
-            cmocka_unit_test(devices_are_shared), cmocka_unit_test(every_core_belongs_to_one_rank)};
+            cmocka_unit_test(devices_are_shared), cmocka_unit_test(every_core_belongs_to_one_rank),
+            cmocka_unit_test(a_host_has_an_address_for_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

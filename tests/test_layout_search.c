@@ -157,6 +157,41 @@ static void estimates_are_plans(void **state) {
                 n_pipelines);
 }
 
+// Where the ranks do not divide the micro-batches, only some groups of an interleaved schedule end,
+// or none: what is listed can be planned, and its estimate is of the plan's group.
+static void listed_schedules_end(void **state) {
+    static const struct {
+        int64_t ranks;
+        const char *batch;
+    } cases[] = {{3, "training.global_batch_size=10"}, {4, "training.global_batch_size=11"}};
+    for (int i = 0; i < 2; i++) {
+        const char *sets[] = {"model.preset=tiny", "model.vocab_size=2048", "data.pack=stream",
+                "model.num_hidden_layers=9", "model.hidden_size=128", "data.sequence_length=256",
+                cases[i].batch};
+        arena *a = arena_new("case");
+        run_config cfg;
+        OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+        layout_search s = {.cfg = &cfg,
+                .ranks = cases[i].ranks,
+                .device = draw_device(&(rng_key){0}, 0)};
+        const mesh pinned = {.size = {[AXIS_PIPELINE] = (int)cases[i].ranks}};
+        layout_candidates all;
+        s.device.memory = INT64_MAX;
+        layout_candidates_find(&cfg, s.ranks, &s.device, &pinned, &all);
+        assert_true(all.n > 0);
+        for (int k = 0; k < all.n; k++) {
+            layout_candidate c = all.list[k];
+            OK(layout_search_plan(&s, &c));
+            const double off = all.list[k].bytes / c.bytes - 1;
+            if (fabs(off) > CLOSE)
+                fail_msg("%s: estimated %.0f bytes, planned %.0f, %+.1f %%", layout_keys(a, &c),
+                        all.list[k].bytes, c.bytes, 100 * off);
+        }
+        layout_candidates_free(&all);
+        arena_free(a);
+    }
+}
+
 // A device makes the gradients of one micro-batch in memory that activations have left, so a layout
 // of one micro-batch may fit where the sum of both does not: its estimate is its plan.
 static void one_micro_batch_of_a_device(void **state) {
@@ -187,6 +222,7 @@ static void one_micro_batch_of_a_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh),
-            cmocka_unit_test(estimates_are_plans), cmocka_unit_test(one_micro_batch_of_a_device)};
+            cmocka_unit_test(estimates_are_plans), cmocka_unit_test(listed_schedules_end),
+            cmocka_unit_test(one_micro_batch_of_a_device)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

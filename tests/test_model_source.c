@@ -2,10 +2,12 @@
 #include "harness.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/dtype.h"
 #include "ckpt/model_source.h"
+#include "ckpt/model_writer.h"
 #include "ckpt/tensor_writer.h"
 
 // --- numbers
@@ -141,6 +143,109 @@ static void into_a_folder_in_use(void **state) {
     arena_free(a);
 }
 
+// A link stands for its folder; a folder in a folder of that name is moved file by file; a link to
+// nothing is refused before the work.
+static void into_a_folder_by_a_link(void **state) {
+    arena *a = arena_new("link");
+    const char *dir = temporary_dir(a), *target = path_join(a, dir, "target"),
+               *link = path_join(a, dir, "link"), *nowhere = path_join(a, dir, "nowhere");
+    out_folder o;
+    OK(dir_make(target));
+    assert_int_equal(symlink("target", link), 0);
+    assert_int_equal(symlink("none", nowhere), 0);
+    FAILS(model_write_check(dir, nowhere, true), DRV_E_USAGE, "is a link to nothing");
+    for (int i = 0; i < 2; i++) {
+        OK(model_write_check(dir, link, i > 0));
+        out_folder_name(a, link, &o);
+        OK(out_folder_make(&o));
+        OK(out_folder_put(&o, "below/file", i ? "new" : "old", 3));
+        OK(out_folder_place(&o, i > 0));
+        char *text;
+        size_t n;
+        OK(file_read(a, path_join(a, target, "below/file"), &text, &n));
+        assert_string_equal(text, i ? "new" : "old");
+        assert_false(file_exists(arena_printf(a, "%s.tmp", target)));
+    }
+    arena_free(a);
+}
+
+// Copies a file that memory need not hold, and one in a folder of its own; a folder that cannot be
+// made is a failure.
+static void copies_of_files(void **state) {
+    arena *a = arena_new("copies");
+    const char *dir = temporary_dir(a), *from = path_join(a, dir, "from"),
+               *out = path_join(a, dir, "out");
+    enum { BYTES = (4 << 20) + 5 };
+    char *bytes = mem_alloc(BYTES), *copy;
+    size_t n;
+    out_folder o;
+    for (int i = 0; i < BYTES; i++)
+        bytes[i] = (char)(i / 7);
+    OK(file_write_atomic(from, bytes, BYTES));
+    OK(out_folder_begin(a, out, &o));
+    OK(out_folder_copy(&o, "a/copy", from));
+    assert_int_equal(o.files[0].bytes, BYTES);
+    FAILS(out_folder_copy(&o, "a/copy/below", from), DRV_E_IO, "a/copy");
+    FAILS(out_folder_copy(&o, "b", path_join(a, dir, "none")), DRV_E_IO, "none");
+    OK(file_read(a, path_join(a, o.tmp, "a/copy"), &copy, &n));
+    assert_int_equal(n, BYTES);
+    assert_memory_equal(copy, bytes, BYTES);
+    out_folder_discard(&o);
+    free(bytes);
+    arena_free(a);
+}
+
+// --- names
+static drv_status open_named(arena *a, const char *const *names, model_source *out) {
+    const char *dir = temporary_dir(a);
+    st_entry list[8];
+    str file = {0};
+    int n = 0;
+    for (; names[n]; n++)
+        list[n] = (st_entry){names[n], 1, {1, 0}, ST_BF16};
+    st_header(list, n, &file);
+    for (int i = 0; i < n; i++)
+        str_add(&file, "\1", 2);
+    OK(file_write_atomic(path_join(a, dir, "model.safetensors"), file.p, file.n));
+    str_free(&file);
+    return model_source_open(a, dir, out);
+}
+
+// Trainers put their wrappers' names before those of transformers; a model without its output
+// weight has no "model." (transformers' LlamaModel).
+static void names_of_trainers(void **state) {
+    static const char *const same[] = {"model.embed_tokens.weight", "model.layers.0.x.weight",
+            "lm_head.weight"};
+    static const char *const cases[][4] = {{"module.model.embed_tokens.weight",
+                                                   "module.model.layers.0.x.weight",
+                                                   "module.lm_head.weight"},
+            {"_orig_mod.model.embed_tokens.weight", "_orig_mod.model.layers.0.x.weight",
+                    "_orig_mod.lm_head.weight"},
+            {"module.model.embed_tokens.weight", "module.model.layers.0._orig_mod.x.weight",
+                    "module.lm_head.weight"},
+            {"model.embed_tokens.weight",
+                    "model._fsdp_wrapped_module.layers.0._checkpoint_wrapped_module.x.weight",
+                    "lm_head.weight"},
+            {"embed_tokens.weight", "layers.0.x.weight", "lm_head.weight"},
+            {"model.language_model.embed_tokens.weight", "model.language_model.layers.0.x.weight",
+                    "lm_head.weight"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("names");
+        model_source s;
+        OK(open_named(a, cases[i], &s));
+        for (int k = 0; k < 3; k++)
+            if (!model_source_find(&s, same[k])) fail_msg("case %zu: no \"%s\"", i, same[k]);
+        model_source_close(&s);
+        arena_free(a);
+    }
+    static const char *const twice[] = {"module.model.embed_tokens.weight",
+            "module.model.norm.weight", "model.norm.weight", NULL};
+    arena *a = arena_new("names");
+    model_source s;
+    FAILS(open_named(a, twice, &s), DRV_E_DATA, "two tensors are \"model.norm.weight\"");
+    arena_free(a);
+}
+
 // --- what is not read
 static void other_layouts_are_refused(void **state) {
     arena *a = arena_new("refused");
@@ -151,6 +256,7 @@ static void other_layouts_are_refused(void **state) {
             {"pytorch_model.bin.index.json", "weight_map is missing"},
             {"params.json", "consolidated.00.pth, are not there"},
             {"consolidated.safetensors", "Mistral's own layout"},
+            {"zero_to_fp32.py", "a checkpoint of DeepSpeed; python zero_to_fp32.py . OUT"},
             {"adapter_config.json", "drover ckpt merge BASE ADAPTER"},
             {"config.json", "has neither model.safetensors nor its index"}};
     model_source s;
@@ -201,7 +307,9 @@ static void a_file_that_is_shortened(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(halves_round_to_nearest_even),
             cmocka_unit_test(what_a_type_cannot_hold), cmocka_unit_test(shards_and_rows),
-            cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(other_layouts_are_refused),
-            cmocka_unit_test(a_run_is_no_model), cmocka_unit_test(a_file_that_is_shortened)};
+            cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(into_a_folder_by_a_link),
+            cmocka_unit_test(copies_of_files), cmocka_unit_test(names_of_trainers),
+            cmocka_unit_test(other_layouts_are_refused), cmocka_unit_test(a_run_is_no_model),
+            cmocka_unit_test(a_file_that_is_shortened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

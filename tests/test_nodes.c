@@ -40,6 +40,9 @@ static const launcher_row rows_known[] = {
                 {"SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_NODES=2",
                         "SLURM_PROCID=5", "SLURM_STEP_NODELIST=gpu-a,gpu-b"},
                 1, 2, 0, 4, "gpu-a", 15007, "SLURM_PROCID", "7", 0, false},
+        {"srun on a federation of clusters",
+                {"SLURM_JOB_ID=4227858433", SLURM_STEP, "SLURM_PROCID=1"}, 1, 4, 0, 0, "n1", 23433,
+                "SLURM_PROCID", "4227858433", 0, false},
         {"the shell of an interactive step: salloc -N 2 -n 8",
                 {"SLURM_JOB_ID=7", "SLURM_STEP_ID=4294967290", "SLURM_PROCID=0", "SLURM_NTASKS=8",
                         "SLURM_NNODES=2", "SLURM_STEP_NUM_TASKS=1", "SLURM_STEP_NUM_NODES=1",
@@ -210,8 +213,8 @@ static void the_first_host_of_a_list(void **state) {
         const char *list, *first;
     } cases[] = {{"n1", "n1"}, {"n[1-4]", "n1"}, {"n[03-10,12],m1", "n03"}, {"a,b", "a"},
             {"rack[2,5]-gpu,x", "rack2-gpu"}, {"n[7]", "n7"}, {"", NULL}, {"n[", NULL},
-            {"n[]", NULL}, {"n[1", NULL}, {"n[x-2]", NULL}, {"a;b", NULL}, {"-x", NULL},
-            {",a", NULL}};
+            {"n[0-1]x[3-4],m", "n0x3"}, {"n]", NULL}, {"n[]", NULL}, {"n[1", NULL},
+            {"n[x-2]", NULL}, {"a;b", NULL}, {"-x", NULL}, {",a", NULL}};
     arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *first = nodes_first_host(a, cases[i].list);

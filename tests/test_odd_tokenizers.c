@@ -76,7 +76,7 @@ static void as_hugging_face(void **state) {
         check_tokenizer(path, o);
         json_decref(o);
     }
-    assert_int_equal(n, 32);
+    assert_int_equal(n, 40);
     free(line);
     fclose(f);
     arena_free(a);

@@ -4,7 +4,7 @@
 
 #include "data/set/dataset_writer.h"
 #include "data/set/packed_rows.h"
-#include "data/set/rows.h"
+#include "read_row.h"
 #include "data/sft/sft.h"
 
 enum { WIDTH = 8, VOCAB = 60000 };
@@ -43,7 +43,7 @@ static void print_rows(rows *r, int64_t n, str *out) {
     int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
     for (int64_t i = 0; i < n; i++) {
         int64_t counted = 0, marks = 0;
-        OK(rows_next(r, tokens, position, labels, &counted));
+        OK(read_row(r, tokens, position, labels, &counted));
         for (int k = 0; k < WIDTH; k++) {
             str_printf(out, "%s%d%s ", position[k] ? "" : "|", tokens[k],
                     labels[k] >= 0 ? "*" : "");

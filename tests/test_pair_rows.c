@@ -88,15 +88,15 @@ typedef struct row {
 
 static row next_row(rows *r) {
     row x = {.counted = 0};
-    OK(rows_next_pairs(r, &(row_out){.tokens = x.tokens,
-                                  .position = x.position,
-                                  .labels = x.labels,
-                                  .pair = x.pair,
-                                  .reference = x.reference,
-                                  .hidden = x.hidden,
-                                  .number = x.number,
-                                  .counted = &x.counted,
-                                  .pairs = &x.pairs}));
+    OK(rows_next(r, &(row_out){.tokens = x.tokens,
+                            .position = x.position,
+                            .labels = x.labels,
+                            .pair = x.pair,
+                            .reference = x.reference,
+                            .hidden = x.hidden,
+                            .number = x.number,
+                            .counted = &x.counted,
+                            .pairs = &x.pairs}));
     return x;
 }
 

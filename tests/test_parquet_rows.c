@@ -16,7 +16,7 @@ static drv_status rows_of(const char *path, const char *const *names, json_t **o
     record_source source;
     record row;
     *out = json_array();
-    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET}, path, &opts, &source));
+    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_PARQUET, .path = path}, &opts, &source));
     str text = {0};
     drv_status status = DRV_OK;
     for (bool done = false; status == DRV_OK && !done;) {
@@ -151,7 +151,8 @@ static void schemas(void **state) {
         assert_int_equal(nodes[i].kind == PARQUET_TEXT, want[i].text);
     }
     const parquet_node *leaf;
-    FAILS(parquet_find_text(&file, &schema, "tags", &leaf), DRV_E_DATA, "it has none at all");
+    FAILS(parquet_find_text(&file, &schema, "tags", &leaf), DRV_E_DATA,
+            "none of its columns is one: \"messages\", \"tags\"");
     // Numbers of children that do not fit.
     bytes.p[3 + 7] = 14; // "schema" has 7
     in = (thrift){.p = (unsigned char *)bytes.p, .end = (unsigned char *)bytes.p + bytes.n};

@@ -42,8 +42,8 @@ static void opcodes_that_do_not_fit(void **state) {
     static const struct {
         bytes pickle;
         const char *says;
-    } cases[] = {{BYTES(""), "ends at byte 0 without STOP"}, {BYTES("."), "has not one value"},
-            {BYTES("NN."), "has not one value"}, {BYTES("(."), "has not one value"},
+    } cases[] = {{BYTES(""), "ends at byte 0 without STOP"}, {BYTES("."), "is not one value"},
+            {BYTES("NN."), "is not one value"}, {BYTES("(."), "is not one value"},
             {BYTES("0."), "byte 0: opcode POP takes a value"}, {BYTES("t."), "needs a mark"},
             {BYTES("N\x87."), "opcode TUPLE3 takes a value"}, {BYTES("(\x85."), "TUPLE1 takes"},
             {BYTES("}(Nu."), "SETITEMS has a key without"}, {BYTES("NNNs."), "sets a key of None"},
@@ -52,7 +52,7 @@ static void opcodes_that_do_not_fit(void **state) {
             {BYTES("N)R."), "opcode REDUCE calls None, expected a name"},
             {BYTES("ctorch\nSize\nNR."), "calls a name with None, expected a tuple"},
             {BYTES("ctorch\nSize\n)}(NNu\x92."), "has named arguments"},
-            {BYTES("]Nb."), "BUILD sets the state of what is no object"},
+            {BYTES("]Nb."), "BUILD sets the state of a value that is not an object"},
             {BYTES("ctorch\nSize\n)R}b}b."), "of an object that has one"},
             {BYTES("h\5."), "opcode BINGET asks the memo"}, {BYTES("q\0."), "keeps a value where"},
             {BYTES("j\377\377\377\377."), "asks the memo"},
@@ -65,7 +65,7 @@ static void opcodes_that_do_not_fit(void **state) {
             {BYTES("(ios\nsystem\n."), "opcode INST is not one"},
             {BYTES("I1x\n."), "no integer of 64"},
             {BYTES("L99999999999999999999L\n."), "no integer of 64 bits"},
-            {BYTES("NN\x93."), "has a name that is no text"},
+            {BYTES("NN\x93."), "has a name that is not a text"},
             {BYTES("X\377\377\377\377ab."), "within opcode BINUNICODE at byte 0: is it truncated?"},
             {BYTES("\x8d\377\377\377\377\377\377\377\377x."), "within opcode BINUNICODE8"},
             {BYTES("\x8e\0\0\0\0\0\0\0\x80x."), "within opcode BINBYTES8"},

@@ -289,6 +289,45 @@ static void random_shapes(void **state) {
     }
 }
 
+// Returns the smallest group whose whole table ends; 0: there is none. Of an evaluation, whether
+// its table ends at all.
+static int smallest_group(pipeline_shape shape) {
+    for (shape.group = shape.ranks; shape.group <= shape.micro_batches; shape.group++) {
+        arena *a = arena_new("test");
+        pipeline_schedule table;
+        const bool ends =
+                pipeline_build(a, &shape, &table) == DRV_OK && pipeline_check(&table) == DRV_OK;
+        arena_free(a);
+        if (ends) return shape.group;
+    }
+    return 0;
+}
+
+// Every small interleaved shape: the group that is found is the smallest one with which the ranks
+// do not wait for each other, and nothing is found where there is none. All evaluations end.
+static void groups_that_end(void **state) {
+    int larger = 0, none = 0;
+    for (int ranks = 2; ranks <= 5; ranks++)
+        for (int chunks = 2; chunks <= 4; chunks++)
+            for (int m = 1; m <= 40; m++) {
+                pipeline_shape shape = {PIPELINE_INTERLEAVED, ranks, chunks, m, 0, false};
+                const int expected = smallest_group(shape),
+                          found = pipeline_find_group(&shape) == DRV_OK ? shape.group : 0;
+                if (found != expected)
+                    fail_msg("P %d V %d M %d: groups of %d, expected %d", ranks, chunks, m, found,
+                            expected);
+                larger += expected > ranks;
+                none += expected == 0;
+                arena *a = arena_new("test");
+                pipeline_schedule table;
+                shape = (pipeline_shape){PIPELINE_INTERLEAVED, ranks, chunks, m, 0, true};
+                OK(pipeline_build(a, &shape, &table));
+                OK(pipeline_check(&table));
+                arena_free(a);
+            }
+    assert_true(larger > 0 && none > 0);
+}
+
 // Returns seconds of a work, in thousandths so that some stages take just as long as others.
 static double draw_seconds(const rng_key *key, uint64_t i) {
     return 1 + (double)(rng_u64(key, i) % 8) / 1000;
@@ -414,8 +453,8 @@ int main(void) {
             cmocka_unit_test(slots_are_of_one_micro_batch),
             cmocka_unit_test(micro_batches_share_a_pool), cmocka_unit_test(chunks_share_a_pool),
             cmocka_unit_test(free_group), cmocka_unit_test(random_shapes),
-            cmocka_unit_test(long_tables), cmocka_unit_test(shortened_tables),
-            cmocka_unit_test(refuses_broken_tables),
+            cmocka_unit_test(groups_that_end), cmocka_unit_test(long_tables),
+            cmocka_unit_test(shortened_tables), cmocka_unit_test(refuses_broken_tables),
             cmocka_unit_test(refuses_sends_that_wait_for_each_other),
             cmocka_unit_test(refuses_shapes_that_do_not_exist)};
     return cmocka_run_group_tests(tests, NULL, NULL);

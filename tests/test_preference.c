@@ -274,15 +274,15 @@ static void pairs_that_are_cut_are_those_of_trl(void **state) {
     for (int i = 0; i < from.n_pairs; i++) {
         row r;
         int64_t number[SEQ / 2], counted = 0, pairs = 0;
-        OK(rows_next_pairs(all, &(row_out){.tokens = r.tokens,
-                                        .position = r.position,
-                                        .labels = r.labels,
-                                        .pair = r.pair,
-                                        .reference = r.reference,
-                                        .hidden = r.hidden,
-                                        .number = number,
-                                        .counted = &counted,
-                                        .pairs = &pairs}));
+        OK(rows_next(all, &(row_out){.tokens = r.tokens,
+                                  .position = r.position,
+                                  .labels = r.labels,
+                                  .pair = r.pair,
+                                  .reference = r.reference,
+                                  .hidden = r.hidden,
+                                  .number = number,
+                                  .counted = &counted,
+                                  .pairs = &pairs}));
         assert_int_equal(pairs, 1);
         take_row(&from, run, &r, number[0], &sum);
     }

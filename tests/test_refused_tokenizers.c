@@ -45,6 +45,7 @@ static void refused_by_name(void **state) {
             {PRE(LEVEL "," LEVEL), "after ByteLevel"}, {PRE(META "," SPLIT("a")), "U+2581"},
             {PRE(SPLIT("a") "," LEVEL), NULL}, {PRE(SPLIT("a\\u0000b")), "NUL"},
             {PRE(SPLIT("(?s)a")), "split pattern \"(?s)a\", byte 2"},
+            {PRE(SPLIT("(?s)日本日本日本日本日本日本日本日本日本日本")), "日本\", byte 2"},
             {NORMAL(PREPEND) ", " PRE(LEVEL), "Prepend"}, {NORMAL(PREPEND), "Prepend"},
             {NORMAL(PREPEND "," PREPEND "," REPLACE), "Prepend after another"},
             {NORMAL(REPLACE) ", " PRE(LEVEL), "ByteLevel"},

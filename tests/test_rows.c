@@ -6,6 +6,7 @@
 
 #include "data/set/dataset_writer.h"
 #include "data/set/vocab_check.h"
+#include "read_row.h"
 
 enum { WIDTH = 8, VOCAB = 60000 };
 
@@ -54,7 +55,7 @@ static void evaluation_sees_every_token_once(void **state) {
     int all = 0;
     int64_t counted = 0;
     for (int i = 0; i < 2 * N; i++) {
-        OK(rows_next(stream, tokens, position, labels, &counted));
+        OK(read_row(stream, tokens, position, labels, &counted));
         if (i >= N) {
             assert_memory_equal(tokens, first[i - N], sizeof tokens);
             continue;
@@ -74,7 +75,7 @@ static void evaluation_sees_every_token_once(void **state) {
     assert_int_equal(counted, 2 * (TOKENS - 7));
     for (int i = 0; i < 2 * N; i++) {
         rows_seek(stream, i);
-        OK(rows_next(stream, tokens, position, labels, &counted));
+        OK(read_row(stream, tokens, position, labels, &counted));
         assert_memory_equal(tokens, first[i % N], sizeof tokens);
     }
     rows_close(stream);
@@ -101,7 +102,7 @@ static void one_document_is_split_by_tokens(void **state) {
         int64_t counted = 0;
         assert_int_equal(rows_per_epoch(r), (cases[i].tokens - 2) / WIDTH + 1);
         for (int64_t k = 0; k < rows_per_epoch(r); k++) {
-            OK(rows_next(r, tokens, position, labels, &counted));
+            OK(read_row(r, tokens, position, labels, &counted));
             if (k == 0) assert_int_equal(tokens[0], cases[i].first);
             for (int j = 0; j < WIDTH; j++)
                 assert_true(labels[j] < cases[i].first + cases[i].tokens);
@@ -146,7 +147,7 @@ static void nothing_to_predict_is_refused(void **state) {
     rows *r = open_rows(a, &lone, 1, (rows_opts){.packing = PACKING_STREAM});
     int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
     int64_t counted = 0;
-    OK(rows_next(r, tokens, position, labels, &counted));
+    OK(read_row(r, tokens, position, labels, &counted));
     assert_int_equal(counted, 3);
     rows_close(r);
     arena_free(a);
@@ -365,7 +366,7 @@ static int64_t most_begun(rows *r) {
     for (int64_t row = 0; row < rows_per_epoch(r); row++) {
         int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
         int64_t n = 0;
-        OK(rows_next(r, tokens, position, labels, &counted));
+        OK(read_row(r, tokens, position, labels, &counted));
         for (int k = 0; k < WIDTH; k++)
             n += position[k] == 0;
         if (n > most) most = n;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "data/set/dataset_writer.h"
+#include "read_row.h"
 #include "train/run_inputs.h"
 #include "train/set_counters.h"
 #include "train/step_rows.h"
@@ -45,7 +46,7 @@ static rows *open_rows(arena *a, const row_source_spec *s, int n, int width) {
 static const char *next_row(rows *r) {
     int32_t tokens[MAX_WIDTH], position[MAX_WIDTH], labels[MAX_WIDTH];
     int64_t counted = 0;
-    OK(rows_next(r, tokens, position, labels, &counted));
+    OK(read_row(r, tokens, position, labels, &counted));
     return rows_last(r);
 }
 

@@ -188,6 +188,28 @@ static void forms_of_messages(void **state) {
     close_setting(&s);
 }
 
+// A list that is JSON in a text, as in a column of CSV, is the list.
+static void lists_in_texts(void **state) {
+    setting setup = open_setting();
+    const sft_format *format = format_of(&setup, "chatml.jinja");
+    static const char *const lines[] = {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, "
+                                        "{\"role\": \"assistant\", \"content\": \"a\"}]}",
+            "{\"messages\": \"[{\\\"role\\\": \\\"user\\\", \\\"content\\\": \\\"q\\\"}, "
+            "{\\\"role\\\": \\\"assistant\\\", \\\"content\\\": \\\"a\\\"}]\"}",
+            "{\"conversations\": \"[{\\\"from\\\": \\\"human\\\", \\\"value\\\": \\\"q\\\"}, "
+            "{\\\"from\\\": \\\"gpt\\\", \\\"value\\\": \\\"a\\\"}]\"}"};
+    sft_example x[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        OK(sft_encode(format, setup.e, lines[i], strlen(lines[i]), &x[i]));
+        assert_int_equal(x[i].ids.n, x[0].ids.n);
+        assert_memory_equal(x[i].ids.p, x[0].ids.p, sizeof *x[0].ids.p * (size_t)x[0].ids.n);
+        assert_memory_equal(x[i].roles.p, x[0].roles.p, x[0].roles.n);
+    }
+    for (int i = 0; i < 3; i++)
+        sft_example_free(&x[i]);
+    close_setting(&setup);
+}
+
 static void broken_records(void **state) {
     setting setup = open_setting();
     const sft_format *format = format_of(&setup, "chatml.jinja");
@@ -199,6 +221,8 @@ static void broken_records(void **state) {
             {"{}", "unknown form"},
             {"{\"text\": \"x\"}", "expected messages, conversations"},
             {"{\"messages\": []}", "the conversation is empty"},
+            {"{\"messages\": \"[{'role': 'user'}]\"}",
+                    "\"messages\" is a text, expected a list of messages, or JSON of one"},
             {"{\"messages\": [1]}", "message 0 is not an object"},
             {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
                     "message 0: part 0 of its content is of type \"image\", expected text"},
@@ -206,9 +230,9 @@ static void broken_records(void **state) {
                     "\"weight\" is 0.5, expected 0 or 1"},
             {"{\"messages\": [{\"content\": \"x\"}]}", "message 0 has no \"role\""},
             {"{\"conversations\": [{\"from\": \"alien\", \"value\": \"x\"}]}",
-                    "turn 0 is from \"alien\""},
+                    "message 0 is from \"alien\""},
             {"{\"conversations\": [{\"from\": \"human\"}]}",
-                    "turn 0 has no \"from\" and \"value\""},
+                    "message 0 has no \"value\" beside \"from\""},
             {"{\"instruction\": \"x\"}", "\"instruction\" has no answer in the same record"},
             {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is not a string"},
             {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}",
@@ -422,6 +446,7 @@ int main(void) {
             cmocka_unit_test(messages_left_out),
             cmocka_unit_test(forms_of_messages),
             cmocka_unit_test(broken_records),
+            cmocka_unit_test(lists_in_texts),
             cmocka_unit_test(templates_that_look_ahead),
             cmocka_unit_test(unknown_templates),
             cmocka_unit_test(ends_of_turns),

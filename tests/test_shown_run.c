@@ -7,6 +7,7 @@
 #include "watch/server/progress_body.h"
 #include "watch/server/prometheus.h"
 #include "watch/views/run_report.h"
+#include "watch/views/top_view.h"
 
 static watched_run run_with(const char *events) {
     watched_run run = {.dir = "runs/a",
@@ -163,6 +164,14 @@ static void pages_and_terminals_are_left_whole(void **state) {
     str_free(&run.problems);
 }
 
+static void list_text(watched_run *run, bool colour, str *out) {
+    top_view view = {.page = PAGE_LIST, .selected = -1, .about = ""};
+    screen grid = screen_new(100, 2);
+    top_draw_list(&grid, &run, 1, &view);
+    screen_print(&grid, colour, out);
+    screen_free(&grid);
+}
+
 // A folder whose metrics.jsonl is empty, or has no line that can be read.
 static void a_run_without_a_step(void **state) {
     watched_run run = run_with("");
@@ -174,6 +183,45 @@ static void a_run_without_a_step(void **state) {
     run_report_text(&list, 1, &(report_opts){.about = &about}, &text);
     assert_non_null(strstr(text.p, "unknown: no step is known\n"));
     assert_null(strstr(text.p, "-1"));
+    str_clear(&text);
+    list_text(&run, false, &text);
+    assert_null(strstr(text.p, "-1"));
+    str_free(&text);
+}
+
+// Columns stand below each other, whatever the name; a long one loses its beginning, not half of a
+// character.
+static void a_list_has_columns(void **state) {
+    static const char *const names[] = {"runs/a", "runs/\u00e9t\u00e9",
+            "runs/\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        watched_run run = run_with("");
+        str text = {0};
+        run.dir = names[i];
+        list_text(&run, false, &text);
+        const char *line = strchr(text.p, '\n') + 1, *column = strstr(line, " running ");
+        int n = 0;
+        for (const char *p = line; p < column; p++)
+            n += (*p & 0xc0) != 0x80;
+        assert_int_equal(n, 28);
+        assert_null(strchr(line, '?'));
+        str_free(&text);
+    }
+}
+
+// What is done is no fault.
+static void an_end_has_its_colour(void **state) {
+    watched_run run = run_with("");
+    top_view view = {.about = ""};
+    str text = {0};
+    run.status.state = RUN_ENDED;
+    run.status.end = RUN_DONE;
+    run.status.cause = run.status.message = "";
+    screen grid = screen_new(80, 10);
+    top_draw(&grid, &run, &view);
+    screen_print(&grid, true, &text);
+    assert_non_null(strstr(text.p, "\033[0;32mended: done"));
+    screen_free(&grid);
     str_free(&text);
 }
 
@@ -237,7 +285,8 @@ int main(void) {
             cmocka_unit_test(no_number_is_told_as_nan), cmocka_unit_test(saves_are_told),
             cmocka_unit_test(ranks_are_told_when_asked), cmocka_unit_test(labels_are_escaped),
             cmocka_unit_test(pages_and_terminals_are_left_whole),
-            cmocka_unit_test(a_run_without_a_step),
+            cmocka_unit_test(a_run_without_a_step), cmocka_unit_test(a_list_has_columns),
+            cmocka_unit_test(an_end_has_its_colour),
             cmocka_unit_test(bodies_are_what_the_server_takes),
             cmocka_unit_test(only_what_is_done_has_all_of_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,6 +217,28 @@ static void models_that_a_run_begins_with(void **state) {
     arena_free(a);
 }
 
+// A config.json that is named counts, whatever the folder has; what has its own sizes takes none.
+static void a_config_from_elsewhere(void **state) {
+    arena *a = arena_new("config");
+    const char *dir = temporary_dir(a), *config = path_join(a, dir, "other.json"),
+               *file = path_join(a, dir, "last.ckpt");
+    model_source s;
+    json_t *read;
+    copy_file(a, folder(a, "trainer/last.ckpt"), dir, "last.ckpt");
+    copy_file(a, folder(a, "trainer/config.json"), dir, "other.json");
+    for (int i = 0; i < 2; i++) {
+        OK(model_source_open_with(a, file, config, &s));
+        OK(model_source_config(&s, &read));
+        assert_int_equal(json_integer_value(json_object_get(read, "vocab_size")), 48);
+        json_decref(read);
+        model_source_close(&s);
+        OK(file_write_atomic(path_join(a, dir, "config.json"), "{}", 2));
+    }
+    FAILS(model_source_open_with(a, golden_path(a, "meta/rows"), config, &s), DRV_E_USAGE,
+            "has the sizes of its model itself");
+    arena_free(a);
+}
+
 // An adapter names its base by the file.
 static void a_base_that_is_a_file(void **state) {
     arena *a = arena_new("base");
@@ -282,13 +304,13 @@ static void files_of_meta_that_do_not_fit(void **state) {
             {"{\"dim\": 16, \"n_layers\": 1, \"n_heads\": 4, \"norm_eps\": 1e-5}",
                     "columns/consolidated.01.pth", "has no place in a Llama of 1 layers"},
             {"{\"dim\": 16, \"n_layers\": 3, \"n_heads\": 4, \"norm_eps\": 1e-5}",
-                    "columns/consolidated.01.pth", "layers.2.attention_norm.weight\" is missing"},
+                    "columns/consolidated.01.pth", "n_layers is 3, but "},
             {"{\"dim\": 16, \"n_layers\": 2000000000, \"n_heads\": 4, \"norm_eps\": 1e-5}",
                     "columns/consolidated.01.pth", "n_layers is 2000000000"},
             {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 1e-5, \"moe\": {}}",
                     "columns/consolidated.01.pth", "is a model with experts"},
             {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 1e-5}",
-                    "rows/consolidated.01.pth", "has another shape than in"}};
+                    "rows/consolidated.01.pth", "has another shape or type than in"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("meta");
         const char *dir = temporary_dir(a);
@@ -333,6 +355,7 @@ int main(void) {
             cmocka_unit_test(models_that_are_used_as_they_are),
             cmocka_unit_test(models_that_a_run_begins_with),
             cmocka_unit_test(a_base_that_is_a_file),
+            cmocka_unit_test(a_config_from_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,8 +149,8 @@ static void the_table_names_every_cause(void **state) {
     supervisor_explain(&rules, &text);
     for (size_t i = 0; i < text.n; i++)
         n_lines += text.p[i] == '\n';
-    assert_int_equal(n_lines, 1 + N_END_CAUSES + 3);
-    assert_non_null(strstr(text.p, "at most 5 restarts within 1 h, attempts of at least 2 nodes"));
+    assert_int_equal(n_lines, 1 + N_END_CAUSES + 4);
+    assert_non_null(strstr(text.p, "At most 5 restarts within 1 h, on at least 2 nodes."));
     for (int i = 0; i < N_END_CAUSES; i++)
         assert_true(strlen(end_cause_name((end_cause)i)) > 0);
     str_free(&text);

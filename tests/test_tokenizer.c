@@ -332,7 +332,7 @@ static void refused_by_name(void **state) {
             {UNIGRAM("[\"a\", -1]",
                      "0") ", \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": "
                           "[{\"type\": \"NFC\"}, {\"type\": \"Strip\", \"strip_left\": true}]}}",
-                    "behind NFC, Prepend or Replace of a space, normalizer \"Strip\""},
+                    "after NFC, Prepend or Replace of a space, normalizer \"Strip\""},
             {UNIGRAM("[\"a\", -1]", "0") ", \"pre_tokenizer\": {\"type\": \"WhitespaceSplit\"}}",
                     "without Metaspace, pre_tokenizer \"WhitespaceSplit\""},
             {UNIGRAM("[\"a\", -1]", "0") ", \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",

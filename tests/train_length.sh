@@ -79,7 +79,7 @@ expect 0 "kept/checkpoints/step-000002: ok" "$drover" ckpt verify kept
 says "kept/checkpoints/step-000004: ok" "kept/checkpoints/step-000006: ok"
 expect 0 '"valid": true' "$drover" ckpt verify kept --json
 printf x | dd of=kept/checkpoints/step-000004/model.safetensors bs=1 seek=900 conv=notrunc status=none
-expect 1 "kept/checkpoints: 1 of 3 checkpoints is not valid" "$drover" ckpt verify kept
+expect 1 "kept/checkpoints: not valid: 1 of 3 checkpoints" "$drover" ckpt verify kept
 says "step-000002: ok" "step-000004: kept/checkpoints/step-000004/model.safetensors" "step-000006: ok"
 "$drover" ckpt verify kept --json >list.json 2>/dev/null
 check "as a list" python3 -c 'import json; assert [c["valid"] for c in json.load(open("list.json"))] == [True, False, True]'

@@ -51,7 +51,7 @@ for yaml in *.yaml; do
     [ -s missing ] && bad "$yaml: keys in no list" missing || ok
 done
 printf 'trainer:\n  max_stepz: 5\n' >wrong.txt
-expect 2 'wrong.txt:2: "trainer.max_stepz" is not a key of nxdt; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
+expect 2 'wrong.txt:2: "trainer.max_stepz" is not a key of nxdt that drover knows; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
 
 # --- bad YAML, circles, depth
 printf 'trainer:\n  max_steps: ${trainer.devices}\n  devices: ${trainer.max_steps}\n' >circle.txt
@@ -211,7 +211,7 @@ expect 2 "UBS is set in the list in line 9 of ./common.sh, which is not run" $ne
 
 # --- keys of other keys' kind, and the defaults of a program
 printf 'exp_manager:\n  ema: {enable: False, decay: 0.99}\nmodel: {flash_attention: False}\n' >off.txt
-expect 2 '"training.steps" is not said, and has no default there; give --set training.steps=N' "$drover" config --from nxdt off.txt --set model.preset=tiny
+expect 2 '"training.steps" is not given, and has no default there; give --set training.steps=N' "$drover" config --from nxdt off.txt --set model.preset=tiny
 says "optimizer.lr (--from nxdt)" "data.sequence_length (--from nxdt)"
 least="--set model.preset=tiny --set training.steps=9 --set optimizer.lr=1e-4 --set training.global_batch_size=8 --set data.sequence_length=64"
 expect 0 "seed: 1234 " "$drover" config --from nxdt off.txt $least
@@ -254,11 +254,28 @@ expect 2 '"num_train_epochs" is "3", and how many steps that is depends on the d
 expect 2 "1 ranks are fewer than tensor x pipeline x context = 8; give --ranks N" $args -- python3 ray_train_llama2.py
 expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python3 train.py --model_name_or_path some/llama --max_steps 5
 expect 2 '"foo" is not a key of args' $args -- python train.py --max_steps 5 --foo 1
+expect 0 "recompute: none " $args -- trl sft --max_steps 5 --no-gradient-checkpointing --no_bf16 --no_remove_unused_columns
+says "precision: fp32 "
+expect 2 '"no_foo" is not a key of args' $args -- trl sft --max_steps 5 --no_foo
+expect 2 '"train_iters" is not a key of args that drover knows; here it is "training.steps"' $args --set training.steps=5 -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
+expect 2 "training.steps=N; 1 key is refused, listed above" $args -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
+for wrong in bf16 packing use_mix_precision; do
+    expect 2 "\"$wrong\" is \"maybe\", expected true or false" $args -- python sft.py --max_steps 5 --$wrong maybe
+done
+expect 2 "--ranks is 7, expected a multiple of tensor x pipeline x context = 2" $args --ranks 7 -- torchrun sft.py --max_steps 5 --tp_size 2
+expect 2 "command line lr_scheduler_kwargs={a: not YAML" $args -- python sft.py --max_steps 5 --lr_scheduler_kwargs '{a'
+expect 2 'did you mean "optimizer.lr"' $args --set optimizer.lrr=1 -- python sft.py --max_steps 5
+expect 2 '--set "training.steps": expected KEY=VALUE' $args --set training.steps -- python sft.py --max_steps 5
+expect 2 "--set optimizer={lr: 1}: expected one of the keys" $args --set "optimizer={lr: 1}" -- python sft.py --max_steps 5
 expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
 expect 2 "\"ls\": no command that trains, expected a program" $args -- ls -l
+expect 2 "drover config --from axolotl FILE translates its YAML" $args -- accelerate launch -m axolotl.cli.train x.yml
+expect 2 "docs/keys.md lists the names of its options here" $args -- torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file x.toml
 expect 2 "script \"no/run_llama3.1_8b.sh\" does not exist; expected its path" $args -- bash no/run_llama3.1_8b.sh
 printf 'echo python train.py --lr 1\nFOO=1\npython prepare.py --input x\n' >nothing.sh
 expect 2 "nothing.sh: no command that trains, expected a program that ends in .py" $args nothing.sh
+printf 'export OMP_NUM_THREADS=1\nsrun bash /far/away.sh\n' >alone.sh
+expect 2 "alone.sh: no command that trains" $args alone.sh
 : >empty.sh
 expect 2 "empty.sh: no command that trains" $args empty.sh
 expect 2 "empty.sh: no command that trains, expected ... megatron_gpt_pretraining.py" "$drover" config --from nemo-megatron empty.sh
@@ -459,8 +476,10 @@ expect 2 '"small.txt" is a second YAML' "$drover" config --from nxdt small.txt s
 expect 2 "--accept rl" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
 says "beta: 0.2" "data build --preference"
+{ cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
+expect 2 '"fsdp_config" is a section; sharding is parallel.zero here' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: orpo" >>axolotl.txt
-expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+expect 2 '"rl" is "orpo", which is not supported' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 
 # --- an entry of Axolotl's datasets: a format with its file, plain text, and parts that are taken there
 entry() { # FIELDS: a configuration with one entry

@@ -60,7 +60,7 @@ if [ $status = 3 ]; then
 fi
 [ $status = 0 ] || exit $status
 
-newest=$out/perl/checkpoints/$(ls $out/perl/checkpoints | sed -n '/^step-[0-9]*$/p' | tail -n 1) # no save that was cut short
+newest=$out/perl/checkpoints/$(ls $out/perl/checkpoints | sed -n '/^step-[0-9]*$/p' | tail -n 1) # without a save that was interrupted
 step "validation loss"
 grep -h '"val_loss"' $out/perl/metrics.jsonl | sed -n '1s/^/before:  /p;$s/^/after:   /p'
 
@@ -70,4 +70,5 @@ $drover generate "$newest" --prompt "=head1 DESCRIPTION" --max-tokens 120 --temp
 step "done"
 echo "The model is a Hugging Face folder: $newest"
 echo "Loss by step: $out/perl/metrics.jsonl, TensorBoard: $out/perl/tensorboard"
-echo "To train on: STEPS=$((steps * 2)) make run     To start anew: rm -rf $out"
+echo "To train for twice as many steps: STEPS=$((steps * 2)) make run"
+echo "To start again from the text: rm -rf $out; make run"

@@ -4,6 +4,7 @@ framework makes of them. The defaults are read from the frameworks' own sources,
 down here from the same files, apart from src/translate.
 
 usage: translate_cases.py SOURCES N [SEED] >tests/golden/translate_cases.jsonl
+       translate_cases.py --names SOURCES >tests/golden/trainer_keys.txt      the options that the frameworks have
        translate_cases.py --check DROVER <FILE     runs the cases that need no count of rows by a program
 SOURCES has the unpacked wheels transformers, trl, optimum_neuron and axolotl:
        pip download --no-deps transformers==5.24.0 trl==1.16.0 optimum-neuron==0.4.5 axolotl==0.19.0"""
@@ -36,6 +37,40 @@ def defaults(path, name):
                 pass
     assert out, f"{path} has no {name}"
     return out
+
+
+def names(path, name):
+    """The fields of a dataclass or pydantic model."""
+    out = [s.target.id for node in ast.parse(open(path).read()).body if isinstance(node, ast.ClassDef) and node.name == name
+           for s in node.body if isinstance(s, ast.AnnAssign) and not s.target.id.startswith("_")]
+    assert out, f"{path} has no {name}"
+    return out
+
+
+# Keys of Axolotl that only serve what drover does not do: mixtures of experts, other models and objectives, quantised training.
+NOT_OF_A_LLAMA = set("""trainer_cls trl vllm ebft qat quantization center_rewards_coefficient num_labels freeze_mm_modules use_pose
+pose_split_on_token_ids pose_max_context_len pose_num_chunks gemma4_hybrid_attn_impl experts_implementation ple_cpu_offload
+quantize_moe_experts scaling_softmax scaling_softmax_factor scaling_softmax_bias use_eaft eaft_alpha eaft_k
+llama4_linearized_experts fp32_norm_classes fsdp_final_state_dict_type peft cls_model_config processor_type processor_kwargs
+model_quantization_config model_quantization_config_kwargs use_onebitllms""".split())
+
+
+def print_names(root):
+    at = lambda *parts: os.path.join(root, *parts)
+    trl, schemas = at("trl/trl"), at("axolotl/axolotl/utils/schemas")
+    args = names(at("transformers/transformers/training_args.py"), "TrainingArguments")
+    for file, name in (("base_config", "_BaseConfig"), ("sft_config", "SFTConfig"), ("dpo_config", "DPOConfig"),
+                       ("model_config", "ModelConfig")):
+        args += names(f"{trl}/trainer/{file}.py", name)
+    args += names(f"{trl}/scripts/utils.py", "ScriptArguments")
+    args += names(at("optimum_neuron/optimum/neuron/trainers/training_args.py"), "NeuronTrainingArguments")
+    axolotl = []
+    for file, name in (("config", "AxolotlInputConfig"), ("training", "HyperparametersConfig"), ("peft", "LoraConfig"),
+                       ("model", "ModelInputConfig")):
+        axolotl += names(f"{schemas}/{file}.py", name)
+    for kind, found in (("args", args), ("axolotl", set(axolotl) - NOT_OF_A_LLAMA)):
+        for name in sorted(set(found)):
+            print(kind, name)
 
 
 def launcher(rng):
@@ -287,6 +322,9 @@ def check(drover):
 def main():
     if sys.argv[1] == "--check":
         sys.exit(check(sys.argv[2]))
+    if sys.argv[1] == "--names":
+        print_names(sys.argv[2])
+        return
     src, n = Sources(sys.argv[1]), int(sys.argv[2])
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     for i in range(n):

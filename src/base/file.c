@@ -346,6 +346,12 @@ bool file_is_dir(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool file_is_same(const char *x, const char *y) {
+    struct stat of_x, of_y;
+    return stat(x, &of_x) == 0 && stat(y, &of_y) == 0 && of_x.st_dev == of_y.st_dev &&
+           of_x.st_ino == of_y.st_ino;
+}
+
 int64_t file_size(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
@@ -470,6 +476,12 @@ const char *path_parent(arena *a, const char *path) {
 
 const char *path_folder(arena *a, const char *path) {
     return file_is_dir(path) ? path : path_parent(a, path);
+}
+
+const char *path_user_cache(arena *a, const char *name) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/') return path_join(a, cache, name);
+    return home && *home == '/' ? path_join(a, path_join(a, home, ".cache"), name) : NULL;
 }
 
 static drv_status held_by_another(int fd, const char *path, const char *what) {

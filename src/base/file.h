@@ -65,6 +65,8 @@ DRV_CHECKED drv_status file_put_in_place(const char *path);
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+// Returns whether both paths lead to the same existing file or folder.
+bool file_is_same(const char *x, const char *y);
 // DRV_E_IO: the user may not search the folder, so that its files seem not to exist.
 DRV_CHECKED drv_status dir_may_enter(const char *path);
 int64_t file_size(const char *path);               // -1: no such file
@@ -86,6 +88,9 @@ const char *path_folder_name(arena *a, const char *path);
 const char *path_parent(arena *a, const char *path);
 // Returns the folder that a path names, or the one that the file lies in.
 const char *path_folder(arena *a, const char *path);
+// Returns the folder NAME in the user's folder for caches: $XDG_CACHE_HOME, or ~/.cache. As the XDG
+// Base Directory Specification asks, a path that is not absolute is ignored. NULL: there is none.
+const char *path_user_cache(arena *a, const char *name);
 // Makes the folder that `path` lies in, with its parents.
 DRV_CHECKED drv_status dir_make_parent(const char *path);
 

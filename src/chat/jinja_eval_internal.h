@@ -68,6 +68,9 @@ DRV_CHECKED drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *
 DRV_CHECKED drv_status jinja_eval_unary(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out);
 DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out);
+// Compares by one of the operators of EXPR_COMPARE.
+DRV_CHECKED drv_status jinja_compare(jinja_context *c, char op, const value *a, const value *b,
+        bool *out);
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
 DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over);
@@ -116,6 +119,8 @@ DRV_CHECKED drv_status jinja_add_globals(jinja_context *c);
 
 // Returns an argument by its position or name; NULL: not given.
 const value *call_arg(const call_args *args, int position, const char *name);
+// Reads a whole number, unless v is NULL or none. `what`: the function, for messages.
+DRV_CHECKED drv_status call_whole(const value *v, const char *what, int64_t *inout);
 // Fails unless there are `least` to `most` arguments, named as in `names` (separated by spaces).
 DRV_CHECKED drv_status call_check(const call_args *args, const char *what, int least, int most,
         const char *names);

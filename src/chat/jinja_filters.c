@@ -1,6 +1,7 @@
 // The filters of Jinja 2 (v | name) that chat templates use: those of single values, and the
 // look-up by name; jinja_filters_lists.c, _order.c and _text.c have the others.
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,6 @@
 
 drv_status filter_no_args(const call_args *args, const char *what) {
     return call_check(args, what, 0, 0, "");
-}
-
-drv_status filter_whole(const value *v, const char *what, int64_t *inout) {
-    if (!v || v->kind == VALUE_NONE) return DRV_OK;
-    if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)
-        return drv_fail(DRV_E_DATA, "%s expects a whole number, found %s", what,
-                value_type_name(v));
-    *inout = v->kind == VALUE_INT ? v->i : v->b;
-    return DRV_OK;
 }
 
 // --- numbers
@@ -47,27 +39,35 @@ static bool is_real(const char *text, double *out) {
     return !strpbrk(text, "xX(") && end != text && !*end;
 }
 
+// Makes a whole number of a real one; infinity and nan have none, and leave *out as it is.
+static drv_status whole_part(double real, value *out) {
+    if (isfinite(real) && !(fabs(real) < 0x1p63))
+        return drv_fail(DRV_E_DATA, "int: a number is beyond 64 bits");
+    if (isfinite(real)) *out = value_int((int64_t)real);
+    return DRV_OK;
+}
+
 static drv_status filter_int(jinja_context *c DRV_UNUSED, const value *self, const call_args *args,
         value *out) {
     DRV_TRY(call_check(args, "int", 0, 2, "default base"));
     DRV_TRY(jinja_defined(self));
     const value *otherwise = call_arg(args, 0, "default");
     int64_t base = 10;
-    DRV_TRY(filter_whole(call_arg(args, 1, "base"), "int", &base));
+    DRV_TRY(call_whole(call_arg(args, 1, "base"), "int", &base));
     *out = otherwise ? *otherwise : value_int(0);
-    if (self->kind == VALUE_INT || self->kind == VALUE_BOOL)
-        *out = value_int(self->kind == VALUE_INT ? self->i : self->b);
-    if (self->kind == VALUE_FLOAT && fabs(self->f) < 0x1p62) *out = value_int((int64_t)self->f);
+    int64_t whole;
+    if (value_whole(self, &whole)) *out = value_int(whole);
+    if (self->kind == VALUE_FLOAT) return whole_part(self->f, out);
     if (self->kind != VALUE_STRING) return DRV_OK;
     const value trimmed = text_strip(self, NULL, true, true);
     char text[NUMBER_BYTES], *end;
     if (base < 2 || base > 36 || !number_text(&trimmed, isalnum, text)) return DRV_OK;
     double real;
+    errno = 0;
     const long long i = strtoll(text, &end, (int)base);
-    if (!*end)
-        *out = value_int(i);
-    else if (base == 10 && is_real(text, &real) && fabs(real) < 0x1p62)
-        *out = value_int((int64_t)real);
+    if (*end) return base == 10 && is_real(text, &real) ? whole_part(real, out) : DRV_OK;
+    if (errno) return drv_fail(DRV_E_DATA, "int: a number is beyond 64 bits");
+    *out = value_int(i);
     return DRV_OK;
 }
 
@@ -107,6 +107,23 @@ static const filter_row filters_of_values[] = {
         {0},
 };
 
+// Runs a filter that is a method of v's text, if `name` is one.
+static drv_status by_method(jinja_context *c, const value *name, const value *v,
+        const call_args *args, bool *found, value *out) {
+    static const char *const filters[] = {"capitalize", "lower", "trim", "upper"},
+                             *const methods[] = {"capitalize", "lower", "strip", "upper"};
+    value text, method;
+    int i = 0;
+    while (i < 4 && !value_is(name, filters[i]))
+        i++;
+    *found = i < 4;
+    if (i == 4) return DRV_OK;
+    const value method_name = value_text(methods[i]);
+    DRV_TRY(filter_text(c, v, &text));
+    DRV_TRY(jinja_method(c, &text, &method_name, found, &method));
+    return jinja_call(c, &method, args, out);
+}
+
 // Returns a filter by name; NULL: there is none.
 static const filter_row *filter_named(const value *name) {
     const filter_row *const tables[] = {filters_of_values, filters_of_lists, filters_of_order,
@@ -122,11 +139,10 @@ drv_status jinja_filter(jinja_context *c, const value *name, const value *v, con
     DRV_TRY(jinja_charge(c, 1 + jinja_text_steps(v)));
     if (++c->depth > JINJA_MAX_DEPTH) return drv_fail(DRV_E_DATA, "filters are nested too deeply");
     const filter_row *row = filter_named(name);
-    if (row) {
-        DRV_TRY(row->run(c, v, args, out));
-        c->depth--;
-        return DRV_OK;
-    }
+    bool found = row;
+    DRV_TRY(row ? row->run(c, v, args, out) : by_method(c, name, v, args, &found, out));
+    c->depth--;
+    if (found) return DRV_OK;
     if (name->kind != VALUE_STRING)
         return drv_fail(DRV_E_DATA, "a filter is named by a string, found %s",
                 value_type_name(name));

@@ -4,9 +4,8 @@
 
 // Fails when there are arguments.
 DRV_CHECKED drv_status filter_no_args(const call_args *args, const char *what);
-// Reads a whole number, unless v is NULL or none.
-DRV_CHECKED drv_status filter_whole(const value *v, const char *what, int64_t *inout);
-
+// Makes v the text that a filter of text sees.
+DRV_CHECKED drv_status filter_text(jinja_context *c, const value *v, value *out);
 // Finds an attribute by a dotted path, as map, selectattr, sort and join take it.
 DRV_CHECKED drv_status filter_by_path(jinja_context *c, const value *v, const value *path,
         value *out);

@@ -3,8 +3,7 @@
 
 #include "chat/jinja_filters_internal.h"
 
-// Makes v the text that a filter of text sees.
-static drv_status as_text(jinja_context *c, const value *v, value *out) {
+drv_status filter_text(jinja_context *c, const value *v, value *out) {
     if (v->kind == VALUE_STRING) {
         *out = *v;
         return DRV_OK;
@@ -13,42 +12,6 @@ static drv_status as_text(jinja_context *c, const value *v, value *out) {
     DRV_TRY(jinja_printable(v));
     value_print(v, &text);
     return jinja_take(c, &text, out);
-}
-
-static drv_status filter_trim(jinja_context *c, const value *v, const call_args *args, value *out) {
-    value text;
-    DRV_TRY(call_check(args, "trim", 0, 1, "chars"));
-    DRV_TRY(as_text(c, v, &text));
-    const value *chars = call_arg(args, 0, "chars");
-    if (chars && chars->kind != VALUE_STRING) chars = NULL;
-    *out = text_strip(&text, chars, true, true);
-    out->s.safe = text.s.safe;
-    return DRV_OK;
-}
-
-static drv_status change_case(jinja_context *c, const value *v, const call_args *args,
-        text_case_kind kind, value *out) {
-    value text;
-    str changed = {0};
-    DRV_TRY(filter_no_args(args, "a filter of letters"));
-    DRV_TRY(as_text(c, v, &text));
-    DRV_TRY(jinja_charge(c, (int64_t)text.s.n / 16));
-    text_case(&text, kind, &changed);
-    DRV_TRY(jinja_take(c, &changed, out));
-    out->s.safe = text.s.safe;
-    return DRV_OK;
-}
-static drv_status filter_upper(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return change_case(c, v, args, CASE_UPPER, out);
-}
-static drv_status filter_lower(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return change_case(c, v, args, CASE_LOWER, out);
-}
-static drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return change_case(c, v, args, CASE_CAPITAL, out);
 }
 
 // Returns whether a word begins after this character for the filter title; str.title has other
@@ -63,7 +26,7 @@ static drv_status filter_title(jinja_context *c, const value *self, const call_a
     value text;
     str titled = {0};
     DRV_TRY(filter_no_args(args, "title"));
-    DRV_TRY(as_text(c, self, &text));
+    DRV_TRY(filter_text(c, self, &text));
     DRV_TRY(jinja_charge(c, (int64_t)text.s.n / 16));
     for (size_t from = 0, length; from < text.s.n;) {
         size_t to = from;
@@ -87,10 +50,10 @@ static drv_status filter_replace(jinja_context *c, const value *v, const call_ar
     value text, from, to;
     int64_t most = -1;
     DRV_TRY(call_check(args, "replace", 2, 3, "count old new"));
-    DRV_TRY(filter_whole(call_arg(args, 2, "count"), "replace", &most));
-    DRV_TRY(as_text(c, v, &text));
-    DRV_TRY(as_text(c, &args->v[0], &from));
-    DRV_TRY(as_text(c, &args->v[1], &to));
+    DRV_TRY(call_whole(call_arg(args, 2, "count"), "replace", &most));
+    DRV_TRY(filter_text(c, v, &text));
+    DRV_TRY(filter_text(c, &args->v[0], &from));
+    DRV_TRY(filter_text(c, &args->v[1], &to));
     return text_replace(c, &text, &from, &to, most, out);
 }
 
@@ -102,9 +65,9 @@ static drv_status filter_indent(jinja_context *c, const value *self, const call_
     const value *width = call_arg(args, 0, "width"), *first = call_arg(args, 1, "first"),
                 *blank = call_arg(args, 2, "blank");
     int64_t n = 4;
-    if (width && width->kind != VALUE_STRING) DRV_TRY(filter_whole(width, "indent", &n));
+    if (width && width->kind != VALUE_STRING) DRV_TRY(call_whole(width, "indent", &n));
     if (n > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)n);
-    DRV_TRY(as_text(c, self, &text));
+    DRV_TRY(filter_text(c, self, &text));
     const char *p = text.s.p, *end = p + text.s.n;
     for (bool top = true;; top = false) {
         const char *line = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL,
@@ -145,14 +108,14 @@ static drv_status filter_escape(jinja_context *c, const value *v, const call_arg
         value *out) {
     value text;
     DRV_TRY(filter_no_args(args, "escape"));
-    DRV_TRY(as_text(c, v, &text));
+    DRV_TRY(filter_text(c, v, &text));
     return jinja_escape(c, &text, out);
 }
 
 static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     DRV_TRY(filter_no_args(args, "string"));
-    return as_text(c, v, out);
+    return filter_text(c, v, out);
 }
 
 static drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out) {
@@ -176,7 +139,7 @@ static drv_status filter_tojson(jinja_context *c, const value *self, const call_
     if (indent && indent->kind == VALUE_STRING)
         opts.indent_text = *indent, opts.indent = 0;
     else
-        DRV_TRY(filter_whole(indent, "tojson", &opts.indent));
+        DRV_TRY(call_whole(indent, "tojson", &opts.indent));
     if (opts.indent > 100 || (opts.indent_text.kind == VALUE_STRING && opts.indent_text.s.n > 100))
         return drv_fail(DRV_E_DATA, "tojson: an indent of more than 100");
     if (opts.indent >= 0) opts.item_separator = value_text(",");
@@ -197,17 +160,13 @@ static drv_status filter_tojson(jinja_context *c, const value *self, const call_
 }
 
 const filter_row filters_of_text[] = {
-        {"capitalize", filter_capitalize},
         {"e", filter_escape},
         {"escape", filter_escape},
         {"indent", filter_indent},
-        {"lower", filter_lower},
         {"replace", filter_replace},
         {"safe", filter_safe},
         {"string", filter_string},
         {"title", filter_title},
         {"tojson", filter_tojson},
-        {"trim", filter_trim},
-        {"upper", filter_upper},
         {0},
 };

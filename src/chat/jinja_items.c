@@ -26,16 +26,10 @@ drv_status jinja_attribute(jinja_context *c, const value *self, const value *nam
     return DRV_OK;
 }
 
-static drv_status index_of(const value *index, int64_t n, int64_t *out) {
-    *out = index->kind == VALUE_BOOL ? index->b : index->i;
-    if (*out < 0) *out += n;
-    return DRV_OK;
-}
-
 drv_status jinja_item(jinja_context *c, const value *self, const value *index, value *out) {
     DRV_TRY(jinja_defined(self));
-    const bool number = index->kind == VALUE_INT || index->kind == VALUE_BOOL;
     int64_t i = 0;
+    const bool number = value_whole(index, &i);
     *out = value_undefined("", 0);
     if (self->kind == VALUE_DICT) {
         DRV_TRY(jinja_charge(c, self->dict->keys.n / 32));
@@ -45,13 +39,13 @@ drv_status jinja_item(jinja_context *c, const value *self, const value *index, v
             return DRV_OK;
         }
     } else if (self->kind == VALUE_LIST && number && !list_is_view(self->list->form)) {
-        DRV_TRY(index_of(index, self->list->n, &i));
+        if (i < 0) i += self->list->n;
         if (i >= 0 && i < self->list->n) *out = self->list->v[i];
         return DRV_OK;
     } else if (self->kind == VALUE_STRING && number) {
         const int64_t n = text_length(self->s.p, self->s.n);
         DRV_TRY(jinja_charge(c, (int64_t)self->s.n / 64));
-        DRV_TRY(index_of(index, n, &i));
+        if (i < 0) i += n;
         if (i < 0 || i >= n) return DRV_OK;
         const size_t from = text_offset(self->s.p, self->s.n, i), rest = self->s.n - from;
         *out = value_slice(self->s.p + from, text_offset(self->s.p + from, rest, 1));
@@ -64,13 +58,10 @@ drv_status jinja_item(jinja_context *c, const value *self, const value *index, v
 static drv_status slice_range(const value part[3], int64_t length, int64_t *first, int64_t *count,
         int64_t *step) {
     int64_t bound[3] = {0, 0, 1};
-    for (int i = 0; i < 3; i++) {
-        if (part[i].kind != VALUE_NONE && part[i].kind != VALUE_INT && part[i].kind != VALUE_BOOL)
+    for (int i = 0; i < 3; i++)
+        if (part[i].kind != VALUE_NONE && !value_whole(&part[i], &bound[i]))
             return drv_fail(DRV_E_DATA, "a slice is made of whole numbers, found %s",
                     value_type_name(&part[i]));
-        if (part[i].kind != VALUE_NONE)
-            bound[i] = part[i].kind == VALUE_INT ? part[i].i : part[i].b;
-    }
     *step = bound[2];
     if (*step == 0 || *step < -(1LL << 40) || *step > 1LL << 40)
         return drv_fail(DRV_E_DATA, "a slice of step %lld", (long long)*step);

@@ -12,6 +12,11 @@ const value *call_arg(const call_args *args, int position, const char *name) {
     return NULL;
 }
 
+drv_status call_whole(const value *v, const char *what, int64_t *inout) {
+    if (!v || v->kind == VALUE_NONE || value_whole(v, inout)) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s expects a whole number, found %s", what, value_type_name(v));
+}
+
 static bool has_word(const char *list, const value *word) {
     for (const char *p = list; *p;) {
         const size_t n = strcspn(p, " ");

@@ -38,15 +38,6 @@ static drv_status str_case(jinja_context *c, const value_function *f, const call
     return jinja_take(c, &text, out);
 }
 
-static drv_status whole_arg(const value *v, const char *what, int64_t *out) {
-    if (!v) return DRV_OK;
-    if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)
-        return drv_fail(DRV_E_DATA, "%s expects a whole number, found %s", what,
-                value_type_name(v));
-    *out = v->kind == VALUE_INT ? v->i : v->b;
-    return DRV_OK;
-}
-
 static drv_status split_spaces(jinja_context *c, const value *self, int64_t most, bool right,
         value *out) {
     value rest = text_strip(self, NULL, true, true);
@@ -117,7 +108,7 @@ static drv_status str_split(jinja_context *c, const value_function *f, const cal
     const bool right = f->name[0] == 'r';
     int64_t most = -1;
     DRV_TRY(call_check(args, f->name, 0, 2, "sep maxsplit"));
-    DRV_TRY(whole_arg(call_arg(args, 1, "maxsplit"), f->name, &most));
+    DRV_TRY(call_whole(call_arg(args, 1, "maxsplit"), f->name, &most));
     const value *sep = call_arg(args, 0, "sep");
     DRV_TRY(value_new_list(&c->m, out));
     DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
@@ -195,7 +186,7 @@ static drv_status str_replace_method(jinja_context *c, const value_function *f,
     DRV_TRY(call_check(args, f->name, 2, 3, "count"));
     DRV_TRY(want_string(&args->v[0], f->name));
     DRV_TRY(want_string(&args->v[1], f->name));
-    DRV_TRY(whole_arg(call_arg(args, 2, "count"), f->name, &most));
+    DRV_TRY(call_whole(call_arg(args, 2, "count"), f->name, &most));
     return text_replace(c, &f->self, &args->v[0], &args->v[1], most, out);
 }
 

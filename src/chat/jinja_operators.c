@@ -160,27 +160,24 @@ drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out) {
     // A format prints an undefined value as nothing.
     if (node->op == '%' && left.kind == VALUE_STRING) return format_string(c, &left, &right, out);
     DRV_TRY(jinja_defined(&right));
-    const bool whole = left.kind != VALUE_FLOAT && right.kind != VALUE_FLOAT;
+    int64_t x = 0, y = 0;
+    const bool whole_left = value_whole(&left, &x), whole_right = value_whole(&right, &y);
+    if (whole_left && whole_right) return whole_arithmetic(node->op, x, y, out);
     if (value_is_number(&left) && value_is_number(&right))
-        return whole ? whole_arithmetic(node->op, left.kind == VALUE_INT ? left.i : left.b,
-                               right.kind == VALUE_INT ? right.i : right.b, out)
-                     : real_arithmetic(node->op, value_real(&left), value_real(&right), out);
+        return real_arithmetic(node->op, value_real(&left), value_real(&right), out);
     if (node->op == '+' && left.kind == VALUE_STRING && right.kind == VALUE_STRING)
         return join_strings(c, &left, &right, out);
     if (node->op == '+' && left.kind == VALUE_LIST && right.kind == VALUE_LIST &&
             left.list->form == right.list->form && left.list->form <= LIST_TUPLE)
         return join_lists(c, left.list, right.list, out);
-    const bool whole_a = left.kind == VALUE_INT || left.kind == VALUE_BOOL,
-               whole_b = right.kind == VALUE_INT || right.kind == VALUE_BOOL;
-    if (node->op == '*' && (left.kind == VALUE_STRING || left.kind == VALUE_LIST) && whole_b)
-        return repeat(c, &left, right.kind == VALUE_INT ? right.i : right.b, out);
-    if (node->op == '*' && (right.kind == VALUE_STRING || right.kind == VALUE_LIST) && whole_a)
-        return repeat(c, &right, left.kind == VALUE_INT ? left.i : left.b, out);
+    if (node->op == '*' && (left.kind == VALUE_STRING || left.kind == VALUE_LIST) && whole_right)
+        return repeat(c, &left, y, out);
+    if (node->op == '*' && (right.kind == VALUE_STRING || right.kind == VALUE_LIST) && whole_left)
+        return repeat(c, &right, x, out);
     return no_operator(node->op, &left, &right);
 }
 
-static drv_status compare_once(jinja_context *c, char op, const value *a, const value *b,
-        bool *out) {
+drv_status jinja_compare(jinja_context *c, char op, const value *a, const value *b, bool *out) {
     int order;
     if (a->kind == VALUE_STRING) DRV_TRY(jinja_charge(c, (int64_t)a->s.n / 64));
     if (op == '=' || op == '!') {
@@ -205,7 +202,7 @@ drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out) {
     DRV_TRY(jinja_eval(c, e->a, &a));
     for (int i = 0; i < e->n_args && holds; i++) {
         DRV_TRY(jinja_eval(c, e->args[i], &b));
-        DRV_TRY(compare_once(c, e->ops[i], &a, &b, &holds));
+        DRV_TRY(jinja_compare(c, e->ops[i], &a, &b, &holds));
         a = b;
     }
     *out = value_bool(holds);

@@ -5,128 +5,40 @@
 #include "base/round.h"
 #include "chat/jinja_text_internal.h"
 
-typedef drv_status (*test)(jinja_context *c, const value *v, const value *arg, bool *out);
+// --- tests
 
-typedef enum test_kind {
-    IS_DEFINED,
-    IS_UNDEFINED,
-    IS_NONE,
-    IS_STRING,
-    IS_NUMBER,
-    IS_INTEGER,
-    IS_FLOAT,
-    IS_BOOLEAN,
-    IS_TRUE,
-    IS_FALSE,
-    IS_MAPPING,
-    IS_ITERABLE,
-    IS_SEQUENCE,
-    IS_ODD,
-    IS_EVEN, // up to here without an argument
-    IS_EQUAL,
-    IS_UNEQUAL,
-    IS_LESS,
-    IS_AT_MOST,
-    IS_MORE,
-    IS_AT_LEAST,
-    IS_IN,
-    IS_SAME, // with one argument
-} test_kind;
+#define KIND(name) (1u << VALUE_##name)
+static const struct {
+    const char *name;
+    unsigned kinds; // of values for which it holds
+} tests_of_kind[] = {
+        {"defined", ~KIND(UNDEFINED)}, {"undefined", KIND(UNDEFINED)}, {"none", KIND(NONE)},
+        {"string", KIND(STRING)}, {"number", KIND(BOOL) | KIND(INT) | KIND(FLOAT) | KIND(BIG_INT)},
+        {"integer", KIND(INT) | KIND(BIG_INT)}, {"float", KIND(FLOAT)}, {"boolean", KIND(BOOL)},
+        {"mapping", KIND(DICT)},
+        {"iterable", KIND(GENERATOR) | KIND(STRING) | KIND(LIST) | KIND(DICT) | KIND(UNDEFINED)},
+        {"sequence", KIND(STRING) | KIND(LIST) | KIND(DICT) | KIND(UNDEFINED)}, // views are none
+};
 
 static const struct {
     const char *name;
-    test_kind kind;
-} tests[] = {
-        {"defined", IS_DEFINED},
-        {"undefined", IS_UNDEFINED},
-        {"none", IS_NONE},
-        {"string", IS_STRING},
-        {"number", IS_NUMBER},
-        {"integer", IS_INTEGER},
-        {"float", IS_FLOAT},
-        {"boolean", IS_BOOLEAN},
-        {"true", IS_TRUE},
-        {"false", IS_FALSE},
-        {"mapping", IS_MAPPING},
-        {"iterable", IS_ITERABLE},
-        {"sequence", IS_SEQUENCE},
-        {"odd", IS_ODD},
-        {"even", IS_EVEN},
-        {"equalto", IS_EQUAL},
-        {"eq", IS_EQUAL},
-        {"==", IS_EQUAL},
-        {"ne", IS_UNEQUAL},
-        {"!=", IS_UNEQUAL},
-        {"lt", IS_LESS},
-        {"<", IS_LESS},
-        {"le", IS_AT_MOST},
-        {"<=", IS_AT_MOST},
-        {"gt", IS_MORE},
-        {">", IS_MORE},
-        {"ge", IS_AT_LEAST},
-        {">=", IS_AT_LEAST},
-        {"in", IS_IN},
-        {"sameas", IS_SAME},
-};
+    char op; // of EXPR_COMPARE
+} tests_with_argument[] = {{"equalto", '='}, {"eq", '='}, {"==", '='}, {"ne", '!'}, {"!=", '!'},
+        {"lt", '<'}, {"<", '<'}, {"le", 'l'}, {"<=", 'l'}, {"gt", '>'}, {">", '>'}, {"ge", 'g'},
+        {">=", 'g'}, {"in", 'i'}};
 
-static drv_status parity_test(const value *v, test_kind kind, bool *out) {
+static drv_status parity_test(const value *v, bool odd, bool *out) {
+    int64_t whole;
     if (v->kind == VALUE_FLOAT) {
-        const double rest = fmod(v->f, 2), wanted = kind == IS_ODD ? 1 : 0;
+        const double rest = fmod(v->f, 2), wanted = odd ? 1 : 0;
         *out = !isnan(rest) && !(fabs(rest) < wanted) && !(fabs(rest) > wanted);
         return DRV_OK;
     }
-    if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)
+    if (!value_whole(v, &whole))
         return drv_fail(DRV_E_DATA, "odd and even expect whole numbers, found %s",
                 value_type_name(v));
-    const int64_t rest = (v->kind == VALUE_INT ? v->i : v->b) % 2;
-    *out = (rest == 0) == (kind == IS_EVEN);
+    *out = (whole % 2 != 0) == odd;
     return DRV_OK;
-}
-
-static drv_status order_test(jinja_context *c, const value *v, const value *arg, test_kind kind,
-        bool *out) {
-    int order;
-    DRV_TRY(value_compare(&c->m, v, arg, &order));
-    *out = kind == IS_LESS      ? order < 0
-           : kind == IS_AT_MOST ? order <= 0
-           : kind == IS_MORE    ? order > 0
-                                : order >= 0;
-    return DRV_OK;
-}
-
-static bool is_of_kind(const value *self, test_kind kind) {
-    switch (kind) {
-    case IS_DEFINED:
-        return self->kind != VALUE_UNDEFINED;
-    case IS_UNDEFINED:
-        return self->kind == VALUE_UNDEFINED;
-    case IS_NONE:
-        return self->kind == VALUE_NONE;
-    case IS_STRING:
-        return self->kind == VALUE_STRING;
-    case IS_NUMBER:
-        return value_is_number(self) || self->kind == VALUE_BIG_INT;
-    case IS_INTEGER:
-        return self->kind == VALUE_INT || self->kind == VALUE_BIG_INT;
-    case IS_FLOAT:
-        return self->kind == VALUE_FLOAT;
-    case IS_BOOLEAN:
-        return self->kind == VALUE_BOOL;
-    case IS_TRUE:
-        return self->kind == VALUE_BOOL && self->b;
-    case IS_FALSE:
-        return self->kind == VALUE_BOOL && !self->b;
-    case IS_MAPPING:
-        return self->kind == VALUE_DICT;
-    case IS_ITERABLE:
-        return self->kind == VALUE_GENERATOR || self->kind == VALUE_STRING ||
-               self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
-               self->kind == VALUE_UNDEFINED;
-    default: // a sequence: what has a length and items
-        if (self->kind == VALUE_LIST) return !list_is_view(self->list->form);
-        return self->kind == VALUE_STRING || self->kind == VALUE_DICT ||
-               self->kind == VALUE_UNDEFINED;
-    }
 }
 
 // Returns Python's `a is b`; compares texts and numbers, whose identity is not reliable, by value.
@@ -138,33 +50,29 @@ static bool is_same(const value *a, const value *b) {
 
 drv_status jinja_test(jinja_context *c, const value *name, const value *self, const call_args *args,
         bool *out) {
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        if (!value_is(name, tests[i].name)) continue;
-        const test_kind kind = tests[i].kind;
-        const int n_args = kind >= IS_EQUAL;
-        DRV_TRY(call_check(args, tests[i].name, n_args, n_args, "other seq"));
-        switch (kind) {
-        case IS_ODD:
-        case IS_EVEN:
-            return parity_test(self, kind, out);
-        case IS_LESS:
-        case IS_AT_MOST:
-        case IS_MORE:
-        case IS_AT_LEAST:
-            return order_test(c, self, &args->v[0], kind, out);
-        case IS_IN:
-            return jinja_contains(c, &args->v[0], self, out);
-        case IS_EQUAL:
-        case IS_UNEQUAL:
-            *out = value_equal(&c->m, self, &args->v[0]) == (kind == IS_EQUAL);
-            return DRV_OK;
-        case IS_SAME:
-            *out = is_same(self, &args->v[0]);
-            return DRV_OK;
-        default:
-            *out = is_of_kind(self, kind);
-            return DRV_OK;
-        }
+    for (size_t i = 0; i < sizeof tests_of_kind / sizeof *tests_of_kind; i++) {
+        if (!value_is(name, tests_of_kind[i].name)) continue;
+        const bool view = self->kind == VALUE_LIST && list_is_view(self->list->form);
+        *out = (tests_of_kind[i].kinds >> self->kind & 1) && !(view && value_is(name, "sequence"));
+        return call_check(args, tests_of_kind[i].name, 0, 0, "");
+    }
+    for (size_t i = 0; i < sizeof tests_with_argument / sizeof *tests_with_argument; i++) {
+        if (!value_is(name, tests_with_argument[i].name)) continue;
+        DRV_TRY(call_check(args, tests_with_argument[i].name, 1, 1, "other seq"));
+        return jinja_compare(c, tests_with_argument[i].op, self, &args->v[0], out);
+    }
+    if (value_is(name, "true") || value_is(name, "false")) {
+        *out = self->kind == VALUE_BOOL && self->b == value_is(name, "true");
+        return call_check(args, "true and false", 0, 0, "");
+    }
+    if (value_is(name, "odd") || value_is(name, "even")) {
+        DRV_TRY(call_check(args, "odd and even", 0, 0, ""));
+        return parity_test(self, value_is(name, "odd"), out);
+    }
+    if (value_is(name, "sameas")) {
+        DRV_TRY(call_check(args, "sameas", 1, 1, "other"));
+        *out = is_same(self, &args->v[0]);
+        return DRV_OK;
     }
     if (name->kind != VALUE_STRING)
         return drv_fail(DRV_E_DATA, "a test is named by a string, found %s", value_type_name(name));
@@ -254,10 +162,9 @@ static drv_status range(jinja_context *c, const value_function *self DRV_UNUSED,
     int64_t bound[3] = {0, 0, 1};
     DRV_TRY(call_check(args, "range", 1, 3, ""));
     for (int i = 0; i < args->n; i++) {
-        if (args->v[i].kind != VALUE_INT && args->v[i].kind != VALUE_BOOL)
+        if (!value_whole(&args->v[i], &bound[args->n == 1 ? 1 : i]))
             return drv_fail(DRV_E_DATA, "range expects whole numbers, found %s",
                     value_type_name(&args->v[i]));
-        bound[args->n == 1 ? 1 : i] = args->v[i].kind == VALUE_INT ? args->v[i].i : args->v[i].b;
     }
     const int64_t limit = 1LL << 40, step = bound[2];
     for (int i = 0; i < 3; i++)

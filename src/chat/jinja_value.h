@@ -112,6 +112,12 @@ static inline bool value_is_number(const value *v) {
     return v->kind == VALUE_BOOL || v->kind == VALUE_INT || v->kind == VALUE_FLOAT;
 }
 double value_real(const value *v); // of a number
+// Reads a whole number, also that of a bool; false: v is none.
+static inline bool value_whole(const value *v, int64_t *out) {
+    if (v->kind == VALUE_INT) *out = v->i;
+    if (v->kind == VALUE_BOOL) *out = v->b;
+    return v->kind == VALUE_INT || v->kind == VALUE_BOOL;
+}
 
 const char *value_type_name(const value *v); // as Python names it
 bool value_true(const value *v);

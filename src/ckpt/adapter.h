@@ -35,14 +35,19 @@ const adapter_module *adapter_find(const adapter *ad, const char *weight); // NU
 DRV_CHECKED drv_status adapter_check_base(const adapter *ad, const model_source *base,
         const ckpt_tensor *list, int n);
 
-// Checks the base's tensors against their hashes in base.json, which drover writes with an adapter;
-// does nothing if there is none. Reads the whole base. DRV_E_DATA names the first tensor that
-// differs.
-DRV_CHECKED drv_status adapter_check_hashes(const adapter *ad, const model_source *base);
+// Checks a base against base.json, the hashes of its tensors that drover writes into an adapter's
+// folder; does nothing if there is none (PEFT's own folders), so that any base of the right shapes
+// fits. `hashes` has those of all tensors of the base; NULL: those that are listed are computed
+// from `source`, which else is NULL. DRV_E_DATA names the first tensor that differs or is missing.
+DRV_CHECKED drv_status adapter_check_hashes(const char *folder, const char *base,
+        const json_t *hashes, const model_source *source);
 // Computes the hash of a tensor in base.json: the XXH3-128 of its values as fp32, in hexadecimal
-// digits.
+// digits; or adds its values to a hash of several.
+struct XXH3_state_s;
 DRV_CHECKED drv_status source_hash_f32(const model_source *base, const source_tensor *t,
         char hex[33]);
+DRV_CHECKED drv_status source_hash_add(const model_source *base, const source_tensor *t,
+        struct XXH3_state_s *state);
 // Warns if an adapter without base.json names another base than this one.
 void adapter_warn_of_base(const adapter *ad, const char *base);
 

@@ -1,5 +1,4 @@
-// Reads PEFT's adapter_config.json by a table of the values that each key may have. What is not in
-// the table may only be off.
+// Reads PEFT's adapter_config.json. A key that is not listed here must be off.
 #include "ckpt/adapter_config.h"
 
 #include <math.h>
@@ -7,7 +6,7 @@
 
 #include "base/python_re.h"
 
-// --- keys that hold no number that a reader needs
+// --- keys that are only checked
 // Keys that may only be null, false, "", [] or {}: anything else is another model.
 static const struct {
     const char *key, *meaning;
@@ -38,7 +37,7 @@ static drv_status check_key(const char *path, const char *key, const json_t *v) 
                 "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
                 "init_lora_weights"))
         return DRV_OK;
-    // These say how training began or went, or who wrote the file.
+    // These describe the training or the program that wrote the file.
     if (STR_ONE_OF(key, "peft_version", "task_type", "auto_mapping", "revision", "inference_mode",
                 "megatron_config", "megatron_core", "loftq_config", "eva_config",
                 "qalora_group_size", "ensure_weight_tying"))

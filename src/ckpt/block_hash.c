@@ -49,6 +49,11 @@ void block_digest_hex(const block_digest *d, char hex[33]) {
         snprintf(hex + 2 * i, 3, "%02x", d->byte[i]);
 }
 
+void hash_state_hex(const XXH3_state_t *state, char hex[33]) {
+    const block_digest digest = digest_of(XXH3_128bits_digest(state));
+    block_digest_hex(&digest, hex);
+}
+
 void block_hash_list(const block_digest *blocks, int64_t n, char hex[33]) {
     const block_digest all = block_hash(blocks, sizeof *blocks * (size_t)n);
     block_digest_hex(&all, hex);

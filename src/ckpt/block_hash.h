@@ -27,6 +27,9 @@ typedef struct block_digest { // canonical: the most significant byte first
 
 block_digest block_hash(const void *p, size_t n);
 void block_digest_hex(const block_digest *d, char hex[33]);
+// Ends a hash of XXH3-128, and prints it in the same way.
+struct XXH3_state_s;
+void hash_state_hex(const struct XXH3_state_s *state, char hex[33]);
 // Hashes the digests of a file's n blocks, in their order, as hex.
 void block_hash_list(const block_digest *blocks, int64_t n, char hex[33]);
 

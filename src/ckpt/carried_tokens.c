@@ -1,9 +1,8 @@
-// A token without a row is found out here by its id: whoever uses the model would find out in the
-// middle of a text.
-#include "ckpt/carried_tokens.h"
-
+// Finds tokens whose id has no row in the model, which would fail in the middle of a text.
 #include <stdlib.h>
 #include <string.h>
+
+#include "ckpt/model_source.h"
 
 typedef struct tokens {
     const ckpt_carried *file; // that is looked at

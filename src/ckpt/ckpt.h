@@ -145,3 +145,7 @@ DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list
 // checkpoint without them. DRV_STOPPED: a stop was requested.
 DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
         const ckpt_tensor *list, int n, const ckpt_sink *sink);
+// Fills the pieces of this rank alone, from a source that may have other tensors too. Fails as
+// ckpt_fill does.
+DRV_CHECKED drv_status ckpt_fill_alone(const model_source *s, const ckpt_tensor *list, int n,
+        const ckpt_sink *sink);

@@ -1,15 +1,11 @@
 // Tensors are copied as stored, in the order of their data.
-#include "ckpt/consolidate.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/model_writer.h"
-#include "ckpt/tensor_writer.h"
-
-enum { PIECE = 4 << 20 };
+#include "model/family/model_files.h"
 
 static drv_status entry_of(const source_tensor *t, st_entry *out) {
     *out = (st_entry){.name = t->name, .n_dims = t->n_dims, .type = t->type};
@@ -22,32 +18,13 @@ static drv_status entry_of(const source_tensor *t, st_entry *out) {
     return DRV_OK;
 }
 
-static drv_status copy_tensor(const model_source *s, const source_tensor *t, tensor_writer *w) {
-    const int64_t rows = source_piece_rows(t, PIECE);
-    void *piece = mem_alloc((size_t)(rows * t->row_bytes + 1));
-    drv_status status = DRV_OK;
-    for (int64_t row = 0; row < t->rows && status == DRV_OK; row += rows) {
-        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
-        status = source_read_raw(s, t, row, n, piece);
-        if (status == DRV_OK) status = tensor_writer_add(w, piece, n * t->row_bytes);
-    }
-    free(piece);
-    return status;
-}
-
 static drv_status copy_tensors(const model_source *s, const char *which, int64_t shard_bytes,
         out_folder *o) {
+    const model_write_opts opts = {.verb = "consolidate"};
     st_entry *list = ARENA_ARRAY(o->a, st_entry, s->n + 1);
-    tensor_writer *w;
     for (int i = 0; i < s->n; i++)
         DRV_TRY(entry_of(&s->tensors[i], &list[i]));
-    drv_status status = tensor_writer_open(o, which, list, s->n, shard_bytes, &w);
-    for (int i = 0; i < s->n && status == DRV_OK; i++) {
-        progress("%s: tensor %d of %d", which, i + 1, s->n);
-        status = copy_tensor(s, &s->tensors[i], w);
-    }
-    progress_end();
-    return tensor_writer_close(w, status);
+    return model_write_tensors(s, which, list, s->n, shard_bytes, o, &opts);
 }
 
 static drv_status copy_group(arena *a, const char *path, const char *which, int64_t shard_bytes,
@@ -64,21 +41,19 @@ static bool is_tensors(const char *name) {
 }
 
 static drv_status copy_others(arena *a, const char *path, out_folder *o) {
-    char **names, *bytes;
+    char **names;
     int n;
-    size_t n_bytes;
     DRV_TRY(dir_list(a, path, &names, &n));
     for (int i = 0; i < n; i++) {
         const char *file = path_join(a, path, names[i]);
         if (is_tensors(names[i]) || strcmp(names[i], "manifest.json") == 0) continue;
-        if (file_is_dir(file)) {
+        if (!file_is_dir(file))
+            DRV_TRY(out_folder_copy(o, names[i], file));
+        else if (strcmp(names[i], path_parent(a, TOOL_TEMPLATE_FILE)) != 0)
             log_warn("\"%s\" is a folder and is left out", file);
-            continue;
-        }
-        DRV_TRY(file_read(a, file, &bytes, &n_bytes));
-        DRV_TRY(out_folder_put(o, names[i], bytes, n_bytes));
     }
-    return DRV_OK;
+    const char *tools = path_join(a, path, TOOL_TEMPLATE_FILE);
+    return file_exists(tools) ? out_folder_copy(o, TOOL_TEMPLATE_FILE, tools) : DRV_OK;
 }
 
 static drv_status write_manifest(arena *a, const char *path, out_folder *o) {
@@ -116,12 +91,11 @@ drv_status ckpt_consolidate(arena *a, const char *path, const char *out, int64_t
         bool force) {
     out_folder o;
     DRV_TRY(model_write_check(path, out, force));
-    DRV_TRY(dir_make_parent(out));
-    DRV_TRY(out_folder_begin(a, out, &o));
+    out_folder_name(a, out, &o);
+    DRV_TRY(dir_make_parent(o.path));
+    DRV_TRY(out_folder_make(&o));
     drv_status status = copy_all(a, path, shard_bytes, &o);
-    if (status == DRV_OK)
-        status = file_exists(o.path) && force ? out_folder_commit_into(&o, o.path)
-                                              : out_folder_commit(&o, o.path);
+    if (status == DRV_OK) status = out_folder_place(&o, force);
     if (status != DRV_OK) out_folder_discard(&o);
     return status;
 }

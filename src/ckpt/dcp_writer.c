@@ -2,13 +2,12 @@
 // metadata.py): each chunk of a tensor is an archive of torch.save in __0_0.distcp, and .metadata,
 // a pickle of the class Metadata, says where. What later versions added to that class and readers
 // do not need (storage_meta) is left out, so that older ones read it too.
-#include "ckpt/dcp_writer.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "ckpt/megatron_args.h"
+#include "ckpt/model_writer.h"
 #include "gguf/llama_names.h"
 #include "pickle/pickle_writer.h"
 #include "pickle/torch_writer.h"
@@ -40,7 +39,7 @@ typedef struct dcp {
     int64_t done, total; // bytes
 } dcp;
 
-// --- what is written
+// --- chunks
 static chunk *add_chunk(dcp *job, const char *name) {
     ARENA_GROW(job->a, job->chunks, job->n, job->cap);
     job->chunks[job->n] =
@@ -75,7 +74,7 @@ static void stack(chunk *c, int64_t layer, int64_t layers) {
     c->whole[0] = layers;
 }
 
-// One foreign tensor of one layer, if the model has it.
+// Adds a foreign tensor of one layer, if the model has it.
 static drv_status add_named(dcp *job, const foreign_name *row, int layer, const st_entry *list,
         int n_list) {
     const char *name = row->foreign;
@@ -89,7 +88,7 @@ static drv_status add_named(dcp *job, const foreign_name *row, int layer, const 
         const st_entry *entry = entry_of(list, n_list, ours);
         if (!entry && job->names->needs_head && strcmp(ours, "lm_head.weight") == 0) {
             entry = entry_of(list, n_list, "model.embed_tokens.weight");
-            job->n_parts--; // written twice
+            job->n_parts--; // it is written twice
         }
         if (!entry && k > 0)
             return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\", which is a part of \"%s\"",
@@ -314,7 +313,7 @@ static void put_metadata(str *out, const chunk *chunks, int n_chunks) {
     for (int i = 0; i < n_chunks; i += chunks_of(chunks + i, n_chunks - i))
         put_tensor(out, chunks + i, chunks_of(chunks + i, n_chunks - i));
     pickle_put(out, PUT_SETITEMS);
-    begin_dict(out, "planner_data"); // the path of each tensor in a nested dict: it lies in none
+    begin_dict(out, "planner_data"); // the path of each tensor in a nested dict: its name alone
     for (int i = 0; i < n_chunks; i += chunks_of(chunks + i, n_chunks - i)) {
         pickle_put_text(out, chunks[i].name);
         pickle_put_text(out, chunks[i].name);
@@ -330,7 +329,7 @@ static void put_metadata(str *out, const chunk *chunks, int n_chunks) {
     pickle_end(out);
 }
 
-// The files by which Megatron-Core knows a checkpoint of its own, and the arguments of the run.
+// Writes the files by which Megatron-Core recognises a checkpoint, and the arguments of the run.
 static drv_status put_megatron(const dcp *job, const json_t *config, out_folder *o) {
     static const char about[] =
             "{\"sharded_backend\": \"torch_dist\", \"sharded_backend_version\": 1, "

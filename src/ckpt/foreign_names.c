@@ -29,18 +29,20 @@
 static const foreign_name torchtitan[] = {TORCHTITAN("", "output.weight")};
 static const foreign_name torchtitan_main[] = {TORCHTITAN("qkv_linear.", "lm_head.weight")};
 
+#define QKV(foreign, kind)                                                                         \
+    {                                                                                              \
+        foreign,                                                                                   \
+                {LAYER "self_attn.q_proj." kind, LAYER "self_attn.k_proj." kind,                   \
+                        LAYER "self_attn.v_proj." kind},                                           \
+                FOREIGN_QKV, 3                                                                     \
+    }
+
 #define MLAYER "decoder.layers.%d."
 static const foreign_name megatron[] = {
         ONE("embedding.word_embeddings.weight", "model.embed_tokens.weight"),
         ONE(MLAYER "self_attention.linear_qkv.layer_norm_weight", LAYER "input_layernorm.weight"),
-        {MLAYER "self_attention.linear_qkv.weight",
-                {LAYER "self_attn.q_proj.weight", LAYER "self_attn.k_proj.weight",
-                        LAYER "self_attn.v_proj.weight"},
-                FOREIGN_QKV, 3},
-        {MLAYER "self_attention.linear_qkv.bias",
-                {LAYER "self_attn.q_proj.bias", LAYER "self_attn.k_proj.bias",
-                        LAYER "self_attn.v_proj.bias"},
-                FOREIGN_QKV, 3},
+        QKV(MLAYER "self_attention.linear_qkv.weight", "weight"),
+        QKV(MLAYER "self_attention.linear_qkv.bias", "bias"),
         ONE(MLAYER "self_attention.q_layernorm.weight", LAYER "self_attn.q_norm.weight"),
         ONE(MLAYER "self_attention.k_layernorm.weight", LAYER "self_attn.k_norm.weight"),
         ONE(MLAYER "self_attention.linear_proj.weight", LAYER "self_attn.o_proj.weight"),
@@ -53,13 +55,6 @@ static const foreign_name megatron[] = {
 };
 
 // Names of the local spec, and of the classic GPTModel (Megatron-LM before Megatron-Core, NeMo 1).
-#define QKV(foreign, kind)                                                                         \
-    {                                                                                              \
-        foreign,                                                                                   \
-                {LAYER "self_attn.q_proj." kind, LAYER "self_attn.k_proj." kind,                   \
-                        LAYER "self_attn.v_proj." kind},                                           \
-                FOREIGN_QKV, 3                                                                     \
-    }
 static const foreign_name megatron_more[] = {
         ONE(MLAYER "input_layernorm.weight", LAYER "input_layernorm.weight"),
         ONE(MLAYER "pre_mlp_layernorm.weight", LAYER "post_attention_layernorm.weight"),
@@ -160,10 +155,22 @@ const foreign_name *foreign_name_of(const foreign_names *names, const char *fore
     return NULL;
 }
 
+foreign_cut foreign_cut_of(const foreign_name *row) {
+    if (str_ends(row->part[0], "norm.weight")) return CUT_NOT;
+    return str_ends(row->part[0], "o_proj.weight") || str_ends(row->part[0], "down_proj.weight")
+                   ? CUT_COLUMNS
+                   : CUT_ROWS;
+}
+
+bool foreign_is_vector(const foreign_name *row) {
+    return str_ends(row->part[0], "norm.weight") || str_ends(row->part[0], ".bias");
+}
+
 // Scales of fp8 and the like, of Transformer Engine; rotary frequencies, which follow from theta.
 bool foreign_name_is_ignored(const char *foreign) {
     return strstr(foreign, "_extra_state") || str_ends(foreign, "rotary_emb.inv_freq") ||
-           str_ends(foreign, "rotary_pos_emb.inv_freq") || str_ends(foreign, "freqs_cis");
+           str_ends(foreign, "rotary_pos_emb.inv_freq") || str_ends(foreign, "freqs_cis") ||
+           strcmp(foreign, "rope.freqs") == 0;
 }
 
 // --- sizes

@@ -51,6 +51,10 @@ typedef struct foreign_names {
 } foreign_names;
 extern const foreign_names foreign_name_sets[];
 extern const int n_foreign_name_sets;
+// The way in which tensor ranks divide a tensor.
+typedef enum foreign_cut { CUT_ROWS, CUT_COLUMNS, CUT_NOT } foreign_cut;
+foreign_cut foreign_cut_of(const foreign_name *row);
+bool foreign_is_vector(const foreign_name *row); // a norm or a bias
 // Returns the row for a foreign name and its layer (-1: none, or all layers in one tensor). NULL:
 // the trainer has no tensor of that name.
 const foreign_name *foreign_name_of(const foreign_names *names, const char *foreign, int *layer);

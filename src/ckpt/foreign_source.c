@@ -18,6 +18,13 @@ typedef struct origin {
     bool heads_in_columns;
 } origin;
 
+foreign_block foreign_whole_block(torch_file *file, const torch_tensor *tensor) {
+    return (foreign_block){.rows = tensor->dim[0],
+            .cols = tensor->n_dims == 2 ? tensor->dim[1] : 1,
+            .file = file,
+            .tensor = tensor};
+}
+
 // --- reading
 drv_status foreign_read_block(const foreign_block *b, int64_t first, int64_t n, void *out) {
     torch_file *file = b->file;
@@ -155,19 +162,14 @@ drv_status foreign_config(foreign_model *m, const char *given, json_t *own) {
 }
 
 // --- the source
-static bool is_vector(const char *name) {
-    return str_ends(name, "norm.weight") || str_ends(name, ".bias");
-}
-
 static drv_status add_part(foreign_model *m, const foreign_tensor *t, const foreign_name *row,
         int part, int layer, int64_t base, int64_t rows, model_source *out) {
-    const bool vocabulary = strcmp(row->part[part], "model.embed_tokens.weight") == 0 ||
+    const bool is_vector = foreign_is_vector(row),
+               vocabulary = strcmp(row->part[part], "model.embed_tokens.weight") == 0 ||
                             strcmp(row->part[part], "lm_head.weight") == 0;
     const char *name = arena_printf(m->a, "%s%s", t->before ? t->before : "",
             llama_name_print(m->a, row->part[part], layer));
-    st_type type = ST_OTHER;
-    for (st_type k = 0; k < ST_OTHER; k++)
-        if (strcmp(st_type_name(k), t->type->st_name) == 0) type = k;
+    const st_type type = source_torch_type(t->type);
     if (type == ST_OTHER)
         return drv_fail(DRV_E_DATA,
                 "\"%s\": tensor \"%s\" is of %s, expected float32, bfloat16, float16 or float64",
@@ -187,8 +189,8 @@ static drv_status add_part(foreign_model *m, const foreign_tensor *t, const fore
             .file = m->path,
             .type_name = st_type_name(type),
             .type = type,
-            .n_dims = is_vector(name) ? 1 : 2,
-            .dim = {rows, is_vector(name) ? 0 : t->cols},
+            .n_dims = is_vector ? 1 : 2,
+            .dim = {rows, is_vector ? 0 : t->cols},
             .rows = rows,
             .cols = t->cols,
             .row_bytes = t->cols * t->type->bytes,
@@ -197,7 +199,7 @@ static drv_status add_part(foreign_model *m, const foreign_tensor *t, const fore
     return DRV_OK;
 }
 
-// The rows of the parts of one layer are those that config.json says.
+// Checks that the parts of a layer have the rows that follow from config.json, and adds them.
 static drv_status add_layer(foreign_model *m, const foreign_tensor *t, const foreign_name *row,
         int layer, int64_t base, int64_t rows, model_source *out) {
     const int64_t copies = m->sizes.key_copies ? m->sizes.key_copies : 1;

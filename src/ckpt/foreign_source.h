@@ -26,6 +26,9 @@ typedef struct foreign_tensor {
     int n_blocks;
 } foreign_tensor;
 
+// Returns a block that is a whole tensor of a file, of one or two dimensions.
+foreign_block foreign_whole_block(torch_file *file, const torch_tensor *tensor);
+
 enum { FOREIGN_REOPENED = -2 }; // instead of a file descriptor: the file is opened for each read
 // Reads elements [first, first + n) of a block, or rows [row, row + n) of a tensor, as stored.
 DRV_CHECKED drv_status foreign_read_block(const foreign_block *b, int64_t first, int64_t n,

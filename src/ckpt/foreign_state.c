@@ -6,8 +6,6 @@
 
 #include "base/file.h"
 #include "ckpt/rank_files.h"
-#include "ckpt/source_dcp.h"
-#include "ckpt/source_ranks.h"
 #include "pickle/torch_file.h"
 
 foreign_progress foreign_progress_unknown(void) {
@@ -25,7 +23,9 @@ static drv_status check_count(const char *path, const char *name, int64_t value)
             (long long)value, (long long)most);
 }
 
-drv_status foreign_progress_check(const char *path, foreign_progress *p) {
+// Replaces a missing step by updates, or updates by step. DRV_E_DATA: both are missing, or a number
+// is out of range.
+static drv_status check_progress(const char *path, foreign_progress *p) {
     DRV_TRY(check_count(path, "the step", p->step));
     DRV_TRY(check_count(path, "the optimizer's step", p->updates));
     DRV_TRY(check_count(path, "the number of samples", p->samples));
@@ -88,7 +88,7 @@ drv_status model_source_open_optimizer(arena *a, const char *path, const char *c
     foreign_progress found = foreign_progress_unknown();
     *out = (model_source){.path = path, .config_file = config_file};
     DRV_TRY(open_any(a, path, out, &found));
-    const drv_status status = foreign_progress_check(path, &found);
+    const drv_status status = check_progress(path, &found);
     if (status == DRV_OK)
         *progress = found;
     else

@@ -14,9 +14,6 @@ typedef struct foreign_progress {
     double learning_rate; // of the next step
 } foreign_progress;
 foreign_progress foreign_progress_unknown(void);
-// Replaces a missing step by updates, or updates by step. DRV_E_DATA: both are missing, or a number
-// is out of range; the message names `path`.
-DRV_CHECKED drv_status foreign_progress_check(const char *path, foreign_progress *p);
 
 // Prefixes of a weight's name in optimizer.safetensors, like CKPT_MASTER: AdamW's, then those of
 // Muon and NorMuon.
@@ -34,3 +31,17 @@ DRV_CHECKED drv_status model_source_open_optimizer(arena *a, const char *path,
         const char *config_file, model_source *out, foreign_progress *progress);
 // Opens the weights for this state: the master weights, and for weights without one the model's.
 DRV_CHECKED drv_status model_source_open_resumed(arena *a, const char *path, model_source *out);
+
+// --- the readers of other trainers' checkpoints. `progress`: they open the optimizer's tensors,
+// and set the progress of the run; NULL: they open the weights. `out` has the config_file that was
+// given.
+//
+// A folder with .metadata, weights/.metadata (NeMo 2) or pytorch_model_fsdp_0/.metadata
+// (Accelerate) of torch.distributed.checkpoint (source_dcp.c):
+bool source_is_dcp(arena *a, const char *path);
+DRV_CHECKED drv_status source_open_dcp(arena *a, const char *path, foreign_progress *progress,
+        model_source *out);
+// A file for each tensor and pipeline rank (rank_files.h), as Megatron-LM, NeMo 1,
+// neuronx-nemo-megatron, NxD, NxD Training and Optimum Neuron write them (source_ranks.c):
+DRV_CHECKED drv_status source_open_ranks(arena *a, const char *path, foreign_progress *progress,
+        model_source *out);

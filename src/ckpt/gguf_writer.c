@@ -16,14 +16,14 @@
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_generation.h"
 #include "gguf/llama_names.h"
-#include "gguf/vocabulary_out.h"
+#include "gguf/vocabulary.h"
 
 enum { PIECE = 4 << 20 }; // bytes in fp32
 
 static const struct {
     const char *name;
     quant_id type;
-    uint32_t file_type; // general.file_type: what most tensors are (ggml.h, ggml_ftype)
+    uint32_t file_type; // general.file_type: the type of most tensors (ggml.h, ggml_ftype)
 } written_types[] = {{"f32", QUANT_F32, 0}, {"f16", QUANT_F16, 1}, {"q8_0", QUANT_Q8_0, 7},
         {"q4_k", QUANT_Q4_K, 14}, {"bf16", QUANT_BF16, 32}};
 enum { N_WRITTEN_TYPES = sizeof written_types / sizeof *written_types };
@@ -79,16 +79,6 @@ static quant_id own_type(const model_source *s) {
 }
 
 // --- metadata
-static const char *last_part(arena *a, const char *path) {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    size_t begin = n;
-    while (begin > 0 && path[begin - 1] != '/')
-        begin--;
-    return arena_strndup(a, path + begin, n - begin);
-}
-
 static const char *family_key(const writing *w, const char *name) {
     return arena_printf(w->a, "%s.%s", w->meta->family->gguf, name);
 }
@@ -102,7 +92,7 @@ static void put_shape(writing *out) {
     gguf_put_text(header, "general.architecture", meta->family->gguf);
     gguf_put_text(header, "general.type", "model");
     gguf_put_text(header, "general.name",
-            out->opts->name ? out->opts->name : last_part(out->a, out->source->path));
+            out->opts->name ? out->opts->name : path_folder_name(out->a, out->source->path));
     gguf_put_u32(header, "general.file_type", file_type);
     gguf_put_u32(header, "general.quantization_version", 2);
     const struct {
@@ -201,7 +191,7 @@ static drv_status put_tokenizer(writing *out) {
 }
 
 // --- tensors
-// Rows that are not whole blocks of the type asked for are written in one that has room for them.
+// Chooses the type of a tensor: the requested one, or a wider one if its rows are not whole blocks.
 static quant_id type_for(writing *w, const source_tensor *t) {
     const bool is_output =
             strcmp(t->name, w->meta->tied ? "model.embed_tokens.weight" : "lm_head.weight") == 0;
@@ -267,7 +257,7 @@ static drv_status round_to(const planned *p, const float *values, int64_t n, uns
     return DRV_OK;
 }
 
-// Rows of whole heads, put in GGUF's order within each.
+// Copies rows of whole heads in GGUF's order.
 static void interleave(const float *heads, int64_t rows, int64_t cols, int64_t head_dim,
         float *out) {
     for (int64_t row = 0; row < rows; row++)
@@ -338,16 +328,15 @@ static drv_status write_file(writing *w) {
     drv_status status = write_data(w);
     if (status == DRV_OK && fsync(w->fd) != 0) status = file_fail("sync", w->tmp);
     if (close(w->fd) != 0 && status == DRV_OK) status = file_fail("close", w->tmp);
-    if (status == DRV_OK && rename(w->tmp, w->path) != 0)
-        status = file_fail("rename into place", w->path);
+    if (status == DRV_OK) status = file_put_in_place(w->path);
     if (status != DRV_OK) unlink(w->tmp);
     return status;
 }
 
-// --- the way back
+// --- losses
 static void say_lost(const writing *w, const char *name, const json_t *before, json_t *after) {
     const char *lost = llama_config_lost(w->a, before, after);
-    if (lost) log_warn("%s: of %s, a GGUF file loses or changes %s", w->path, name, lost);
+    if (lost) log_warn("%s/%s: a GGUF file loses or changes %s", w->source->path, name, lost);
     json_decref(after);
 }
 

@@ -1,5 +1,5 @@
-// Lists a folder of checkpoints: names in order, unfinished folders of killed writers, and the
-// newest that is whole.
+// Lists a folder of checkpoints in order, removes the unfinished folders of killed writers, and
+// finds the newest checkpoint that is whole.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ drv_status ckpt_clean(const char *dir) {
 }
 
 // --- the newest
-// Rank 0 has read the folder; all look at the same ones.
+// Sends the names that rank 0 has read to all ranks.
 static drv_status share_names(arena *a, const ckpt_ranks *ranks, char ***names, int *n) {
     if (ckpt_size(ranks) == 1) return DRV_OK;
     comm_group *all_ranks = comm_all_ranks(ranks->comm);
@@ -74,7 +74,7 @@ static drv_status share_names(arena *a, const ckpt_ranks *ranks, char ***names, 
     return DRV_OK;
 }
 
-// The newest of these that is whole, or whose weights are.
+// Chooses the newest checkpoint that is whole, or, with `weights_do`, whose weights are.
 static drv_status choose(arena *a, const ckpt_ranks *ranks, const char *dir, char **names,
         int n_names, bool weights_do, const char **path) {
     str reasons = {0};

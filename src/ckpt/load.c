@@ -1,6 +1,6 @@
-// Tensors of a model into the state of a run: exactly those that are expected. Several ranks read a
-// tensor together, some rows each, and send the others what they have pieces of: each byte is read
-// once, for any layout.
+// Loads the tensors of a model into the state of a run, and requires exactly the expected ones.
+// Each of several ranks reads some rows of a tensor and sends the others their pieces, so that each
+// byte is read once, whatever the layout.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { PIECE = 1 << 18, SHARED_PIECE = 1 << 21 }; // bytes in fp32 that a rank reads at a time
 
-// --- what should not be there
+// --- unexpected tensors
 static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_tensor *list, int n,
         bool beside_masters) {
     name_map expected = {.a = a};
@@ -69,7 +69,7 @@ typedef struct filling {
     drv_status status;             // of this rank
 } filling;
 
-// Rows [row, row + *n) that a rank reads in a round.
+// Returns `row` of the rows [row, row + *n) that a rank reads in a round.
 static int64_t rows_of(const filling *f, int rank, int64_t round, int64_t *n) {
     const int64_t row = (round * f->n_ranks + rank) * f->chunk_rows, left = f->from->rows - row;
     *n = left < 0 ? 0 : left < f->chunk_rows ? left : f->chunk_rows;
@@ -161,7 +161,7 @@ static drv_status fill_round(filling *fill, int64_t round) {
     return DRV_OK;
 }
 
-// One rank: rows that it wants nothing of are not read.
+// Fills a tensor on one rank, and skips rows of which it has no piece.
 static drv_status fill_alone(filling *f) {
     for (int64_t row = 0, n; row < f->from->rows && f->status == DRV_OK; row += f->chunk_rows) {
         n = f->from->rows - row < f->chunk_rows ? f->from->rows - row : f->chunk_rows;
@@ -229,22 +229,27 @@ static drv_status fill_all(const ckpt_ranks *ranks, const model_source *s, const
     return status;
 }
 
+static drv_status check_expected(const model_source *s, const ckpt_tensor *list, int n) {
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i].entry.name;
+        const source_tensor *from = model_source_find(s, name);
+        if (from)
+            DRV_TRY(check_shape(from, &list[i].entry));
+        else
+            return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"%s", s->path, name,
+                    strcmp(name, "lm_head.weight") == 0
+                            ? "; if it is tied to the embedding, config.json must have tie_word_embeddings: true"
+                            : "");
+    }
+    return DRV_OK;
+}
+
 static drv_status check(const model_source *s, const ckpt_tensor *list, int n,
         bool beside_masters) {
     arena *a = arena_new("expected tensors");
-    drv_status status = refuse_unexpected(a, s, list, n, beside_masters);
-    for (int i = 0; i < n && status == DRV_OK; i++) {
-        const char *name = list[i].entry.name;
-        const source_tensor *from = model_source_find(s, name);
-        status =
-                from ? check_shape(from, &list[i].entry)
-                     : drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"%s", s->path, name,
-                               strcmp(name, "lm_head.weight") == 0
-                                       ? "; if it is tied to the embedding, config.json must have tie_word_embeddings: true"
-                                       : "");
-    }
+    const drv_status status = refuse_unexpected(a, s, list, n, beside_masters);
     arena_free(a);
-    return status;
+    return status == DRV_OK ? check_expected(s, list, n) : status;
 }
 
 drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
@@ -273,4 +278,10 @@ drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *whic
     model_source_close(&s);
     arena_free(a);
     return status;
+}
+
+drv_status ckpt_fill_alone(const model_source *s, const ckpt_tensor *list, int n,
+        const ckpt_sink *sink) {
+    DRV_TRY(check_expected(s, list, n));
+    return fill_all(NULL, s, list, n, sink);
 }

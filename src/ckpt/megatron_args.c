@@ -4,7 +4,7 @@
 #include "pickle/pickle_writer.h"
 
 // Classes other than tensors: Megatron's arguments have enumerations, Lightning's hyperparameters
-// are OmegaConf's, xser has references. None is looked into but the last.
+// are OmegaConf's, xser has references. Only the references are read.
 const pickle_name megatron_names[] = {{"torch_xla.utils.serialization", "TensorReference"},
         {"nemo.collections.nlp.parts.serialization", "TensorReference"},
         {"megatron.core.enums", "ModelType"}, {"megatron.model.enums", "ModelType"},
@@ -36,7 +36,7 @@ static double as_real(const pickle_value *args, const char *name, double absent)
     return v && v->kind == PICKLE_REAL ? v->real : absent;
 }
 
-// An argument that has to have one value, if it is there.
+// Checks an argument that must have one value if it is present.
 static drv_status check_bool(const char *where, const pickle_value *args, const char *name,
         bool expected) {
     if (as_bool(args, name, expected) == expected) return DRV_OK;
@@ -111,7 +111,7 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
     return DRV_OK;
 }
 
-// --- where the run stood
+// --- progress of the run
 // Returns the value of the first of these keys that exists; NULL: none does.
 static const pickle_value *find_any(const pickle_value *top, const char *const *paths) {
     const pickle_value *v = NULL;
@@ -151,7 +151,7 @@ void megatron_progress(const pickle_value *top, foreign_progress *out) {
     if (rate && rate->kind == PICKLE_REAL) out->learning_rate = rate->real;
 }
 
-// --- the way back
+// --- writing
 static int64_t int_of(const json_t *config, const char *key, int64_t absent) {
     const json_t *value = json_object_get(config, key);
     return json_is_integer(value) ? json_integer_value(value) : absent;

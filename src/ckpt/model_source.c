@@ -11,9 +11,8 @@
 #include "base/hub_name.h"
 #include "base/json.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/foreign_state.h"
 #include "ckpt/rank_files.h"
-#include "ckpt/source_dcp.h"
-#include "ckpt/source_ranks.h"
 #include "model/family/model_files.h"
 #include "gguf/gguf.h"
 #include "pickle/torch_file.h"
@@ -30,26 +29,92 @@ static bool is_model_folder(arena *a, const char *path) {
            file_exists(path_join(a, path, "model.safetensors.index.json"));
 }
 
+// --- names
+#define EMBEDDING "model.embed_tokens.weight"
+#define HEAD      "lm_head.weight"
+
+// Removes the names that torch's wrappers of a module put before those inside of it.
+static const char *without_wrappers(arena *a, const char *name) {
+    static const char *const wrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.",
+            "_checkpoint_wrapped_module."};
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+        for (const char *found; (found = strstr(name, wrappers[i]));)
+            name = arena_printf(a, "%.*s%s", (int)(found - name), name,
+                    found + strlen(wrappers[i]));
+    return name;
+}
+
+// Returns the text before "model." in all names: trainers save a model inside of others, which put
+// "module." or the name of a field there. *is_base: it is the text before the names of a model that
+// was saved without its output weight, which lack "model.".
+static const char *prefix_of(arena *a, const model_source *s, bool *is_base) {
+    static const char base[] = "embed_tokens.weight";
+    const char *prefix = "";
+    *is_base = false;
+    if (model_source_find(s, EMBEDDING)) return prefix;
+    for (int i = 0; i < s->n; i++) {
+        const char *name = s->tensors[i].name;
+        const size_t n = strlen(name), n_base = strlen(base);
+        if (!str_ends(name, base) || (n > n_base && name[n - n_base - 1] != '.')) continue;
+        *is_base = !str_ends(name, EMBEDDING);
+        prefix = arena_strndup(a, name, n - (*is_base ? n_base : strlen(EMBEDDING)));
+        if (!*is_base) break;
+    }
+    return prefix;
+}
+
+static drv_status index_names(arena *a, model_source *s) {
+    s->by_name = (name_map){.a = a};
+    for (int i = 0; i < s->n; i++) {
+        source_tensor *t = &s->tensors[i];
+        if (model_source_find(s, t->name))
+            return drv_fail(DRV_E_DATA,
+                    "%s: two tensors are \"%.80s\", apart from what trainers put before names",
+                    t->file, t->name);
+        name_map_set(&s->by_name, t->name, t);
+    }
+    return DRV_OK;
+}
+
+static drv_status remove_prefixes(arena *a, model_source *s) {
+    bool is_base;
+    for (int i = 0; i < s->n; i++)
+        s->tensors[i].name = without_wrappers(a, s->tensors[i].name);
+    DRV_TRY(index_names(a, s));
+    const char *prefix = prefix_of(a, s, &is_base);
+    for (int i = 0; i < s->n; i++) {
+        const char **name = &s->tensors[i].name;
+        if (!str_starts(*name, prefix)) continue;
+        *name += strlen(prefix);
+        if (is_base && strcmp(*name, HEAD) != 0) *name = arena_printf(a, "model.%s", *name);
+    }
+    return index_names(a, s);
+}
+
 // A tied model may have its one table stored as the output weight alone. transformers takes that
-// for the embedding, and so do we.
-static void name_tied_table(arena *a, model_source *s) {
-    static const char embedding[] = "model.embed_tokens.weight", head[] = "lm_head.weight";
+// for the embedding, and so does this.
+static drv_status name_tied_table(arena *a, model_source *s) {
     json_t *config = NULL;
-    if (model_source_find(s, embedding) || !model_source_find(s, head)) return;
-    if (json_read_file(path_join(a, s->path, "config.json"), &config) != DRV_OK) return;
+    if (model_source_find(s, EMBEDDING) || !model_source_find(s, HEAD)) return DRV_OK;
+    if (json_read_file(path_join(a, s->folder, "config.json"), &config) != DRV_OK) return DRV_OK;
     const bool tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
     json_decref(config);
     for (int i = 0; tied && i < s->n; i++)
-        if (strcmp(s->tensors[i].name, head) == 0) s->tensors[i].name = embedding;
-    s->by_name = (name_map){.a = a};
-    for (int i = 0; i < s->n; i++)
-        name_map_set(&s->by_name, s->tensors[i].name, &s->tensors[i]);
+        if (strcmp(s->tensors[i].name, HEAD) == 0) s->tensors[i].name = EMBEDDING;
+    return index_names(a, s);
 }
 
+drv_status model_source_rename(drv_status opened, arena *a, model_source *s) {
+    drv_status status = opened;
+    if (status == DRV_OK) status = remove_prefixes(a, s);
+    if (status == DRV_OK) status = name_tied_table(a, s);
+    if (opened == DRV_OK && status != DRV_OK) model_source_close(s);
+    return status;
+}
+
+// --- formats
 static drv_status open_model_folder(arena *a, const char *path, model_source *out) {
-    DRV_TRY(model_source_open_folder(a, path, "model", out));
-    name_tied_table(a, out);
-    return DRV_OK;
+    return model_source_rename(model_source_open_folder(a, path, "model", out), a, out);
 }
 
 static bool is_gguf(arena *a DRV_UNUSED, const char *path) {
@@ -78,9 +143,8 @@ static bool is_torch_folder(arena *a, const char *path) {
 }
 
 static drv_status open_torch_folder(arena *a, const char *path, model_source *out) {
-    DRV_TRY(model_source_open_torch_folder(a, path, "pytorch_model", out));
-    name_tied_table(a, out);
-    return DRV_OK;
+    return model_source_rename(model_source_open_torch_folder(a, path, "pytorch_model", out), a,
+            out);
 }
 
 static bool is_torch_file(arena *a DRV_UNUSED, const char *path) {
@@ -95,10 +159,12 @@ static drv_status open_torch_file(arena *a, const char *path, model_source *out)
 static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
-} formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
-        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, open_dcp},
-        {rank_files_are_there, open_ranks}, {is_torch_folder, open_torch_folder},
-        {model_source_is_meta_folder, model_source_open_meta}, {is_torch_file, open_torch_file}};
+    bool has_sizes; // it needs no config.json
+} formats[] = {{is_model_folder, open_model_folder, false}, {is_gguf, model_source_open_gguf, true},
+        {is_gguf_folder, open_gguf_folder, true}, {source_is_dcp, open_dcp, false},
+        {rank_files_are_there, open_ranks, false}, {is_torch_folder, open_torch_folder, false},
+        {model_source_is_meta_folder, model_source_open_meta, true},
+        {is_torch_file, open_torch_file, false}};
 
 // Common formats that drover does not read, and advice for each.
 static const struct {
@@ -110,6 +176,8 @@ static const struct {
                 "Mistral's own layout; the same model is published as model.safetensors"},
         {"params.json",
                 "one of Meta's own files; their weights, consolidated.00.pth, are not there"},
+        {"zero_to_fp32.py",
+                "the script of a checkpoint of DeepSpeed; python zero_to_fp32.py . OUT writes OUT/pytorch_model.bin, beside which config.json and the tokenizer belong"},
         {"adapter_config.json",
                 "an adapter without its base; drover ckpt merge BASE ADAPTER --out DIR makes a model of it"},
 };
@@ -180,7 +248,14 @@ drv_status model_source_open_with(arena *a, const char *path, const char *config
         model_source *out) {
     const int format = format_of(a, path);
     *out = (model_source){.path = path, .config_file = config_file};
-    return format >= 0 ? formats[format].open(a, path, out) : refuse(a, path);
+    if (format < 0) return refuse(a, path);
+    if (config_file && formats[format].has_sizes)
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" has the sizes of its model itself, expected no other config.json (\"%s\")",
+                path, config_file);
+    DRV_TRY(formats[format].open(a, path, out));
+    if (!out->reader->config) out->config_file = config_file; // other readers have read it
+    return DRV_OK;
 }
 
 drv_status model_source_open(arena *a, const char *path, model_source *out) {
@@ -237,6 +312,7 @@ static drv_status read_f32(const model_source *s, const source_tensor *t, int64_
 drv_status model_source_config(const model_source *s, json_t **out) {
     str path = {0};
     if (s->reader->config) return s->reader->config(s, out);
+    if (s->config_file) return json_read_file(s->config_file, out);
     str_printf(&path, "%s/config.json", s->folder);
     const drv_status status = json_read_file(path.p, out);
     str_free(&path);
@@ -444,7 +520,7 @@ drv_status model_source_same(const model_source *s, const source_tensor *t,
 // The output weight of a model that ties it to the embedding. transformers ignores it, so one that
 // differs would give another model here and there.
 static drv_status check_tied(const model_source *s, const source_tensor *head) {
-    const source_tensor *embedding = model_source_find(s, "model.embed_tokens.weight");
+    const source_tensor *embedding = model_source_find(s, EMBEDDING);
     bool same = false;
     if (embedding) DRV_TRY(model_source_same(s, head, s, embedding, &same));
     if (same) return DRV_OK;
@@ -455,7 +531,7 @@ static drv_status check_tied(const model_source *s, const source_tensor *head) {
 
 drv_status model_source_drops(const model_source *s, const source_tensor *t, bool *drops) {
     *drops = str_ends(t->name, "rotary_emb.inv_freq");
-    if (*drops || strcmp(t->name, "lm_head.weight") != 0) return DRV_OK;
+    if (*drops || strcmp(t->name, HEAD) != 0) return DRV_OK;
     *drops = true;
     return check_tied(s, t);
 }

@@ -55,7 +55,7 @@ struct model_source {
     int n;
     name_map by_name;
     void *state;             // private to the reader
-    const char *config_file; // config.json of a format that has none; NULL: not given
+    const char *config_file; // read instead of the folder's config.json; NULL: not given
 };
 
 // Opens a model. `path`: a Hugging Face folder (a checkpoint is one) with safetensors or with
@@ -65,7 +65,8 @@ struct model_source {
 // to do), or the file is broken.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 #define SOURCE_GGUF "model.gguf"
-// The same, with a config.json for a checkpoint that has none; NULL: not given.
+// The same, with a config.json instead of the one in the folder; NULL: not given. DRV_E_USAGE: the
+// format has the sizes of the model itself.
 DRV_CHECKED drv_status model_source_open_with(arena *a, const char *path, const char *config_file,
         model_source *out);
 // Opens the tensors of WHICH.safetensors, or of the files of its index, in a folder.
@@ -75,7 +76,8 @@ DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, cons
 // failure as well, and the files that it names, each once, in the order of their names.
 DRV_CHECKED drv_status model_index_read(arena *a, const char *index, json_t **map,
         const char ***paths, int *n);
-// Checks that every tensor is in the file that weight_map names, and in no other.
+// Checks that every tensor of `source`, whose by_name is filled, is in the file that weight_map
+// names, and in no other.
 DRV_CHECKED drv_status model_index_check(const char *index, json_t *map,
         const model_source *source);
 // Opens the tensors of WHICH.bin, or of the files of its index, which torch.save wrote.
@@ -87,6 +89,11 @@ bool model_source_is_torch_folder(arena *a, const char *path, const char *which)
 // folder.
 DRV_CHECKED drv_status model_source_open_torch(arena *a, const char *path, const char *key,
         model_source *out);
+// Gives the tensors of a model the names of transformers' classes: removes what wrappers of a
+// module and trainers put before them, and adds the "model." that a model without an output weight
+// lacks. If `opened`, the result of opening the source, is a failure, returns it. DRV_E_DATA: two
+// tensors get one name; the source is closed then.
+DRV_CHECKED drv_status model_source_rename(drv_status opened, arena *a, model_source *s);
 // Opens Meta's own files in a folder: consolidated.NN.pth and params.json.
 DRV_CHECKED drv_status model_source_open_meta(arena *a, const char *path, model_source *out);
 bool model_source_is_meta_folder(arena *a, const char *path);
@@ -100,6 +107,10 @@ DRV_CHECKED drv_status model_source_files(arena *a, const model_source *s, ckpt_
         int *n);
 // Lists the files of ckpt_carried_names that a folder has, in `a`.
 DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
+// Checks that a model with this many rows has one for each token that tokenizer.json and
+// tokenizer_config.json define (carried_tokens.c). DRV_E_DATA names a token without a row. Ignores
+// a file that is not JSON, which its reader will refuse.
+DRV_CHECKED drv_status carried_tokens_check(const ckpt_carried *files, int n_files, int64_t rows);
 // Adds the tensors of `more` whose names `first` does not have. The result has the config and files
 // of `more`; closing `first` closes both.
 void model_source_join(arena *a, model_source *first, const model_source *more);

@@ -10,18 +10,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "ckpt/carried_tokens.h"
-#include "ckpt/dcp_writer.h"
 #include "ckpt/tensor_writer.h"
 
 enum { PIECE = 4 << 20 }; // bytes in fp32
 
 // --- where to
-static bool same_folder(const char *x, const char *y) {
-    struct stat a, b;
-    return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 static drv_status check_folder(arena *a, const char *path, bool force) {
     char **names;
     int n;
@@ -37,10 +30,15 @@ static drv_status check_folder(arena *a, const char *path, bool force) {
 }
 
 drv_status model_write_check(const char *source, const char *path, bool force) {
-    if (!file_exists(path)) return DRV_OK;
+    if (!file_exists(path)) {
+        struct stat link;
+        if (lstat(path, &link) != 0) return DRV_OK;
+        return drv_fail(DRV_E_USAGE, "\"%s\" is a link to nothing, expected a folder to write to",
+                path);
+    }
     if (!file_is_dir(path))
         return drv_fail(DRV_E_USAGE, "\"%s\" is a file, expected a folder to write to", path);
-    if (same_folder(source, path))
+    if (file_is_same(source, path))
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is the source itself, expected another folder to write to", path);
     arena *a = arena_new("look at a folder");
@@ -49,7 +47,7 @@ drv_status model_write_check(const char *source, const char *path, bool force) {
     return status;
 }
 
-// A disk that is too small is found out before the work. Where nobody knows, writing tells.
+// Finds a disk that is too small before the work. If its free space is unknown, writing finds out.
 drv_status model_write_room(const char *path, int64_t bytes) {
     struct statvfs disk;
     if (statvfs(path, &disk) != 0) return DRV_OK;
@@ -153,9 +151,8 @@ static drv_status write_files(arena *a, const model_source *s, const model_write
     return DRV_OK;
 }
 
-// Writes NAME.safetensors, in shards of at most `shard_bytes`.
-static drv_status write_tensors(const model_source *s, const char *name, const st_entry *list,
-        int n, int64_t shard_bytes, out_folder *o, const model_write_opts *opts) {
+drv_status model_write_tensors(const model_source *s, const char *name, const st_entry *list, int n,
+        int64_t shard_bytes, out_folder *o, const model_write_opts *opts) {
     copying c = {.source = s, .began = clock_s(), .opts = opts};
     for (int i = 0; i < n; i++)
         c.total += st_entry_bytes(&list[i]);
@@ -190,47 +187,18 @@ static drv_status write_optimizer(arena *a, const model_write_opts *opts, out_fo
         list[i] = (st_entry){t->name, t->n_dims, {t->dim[0], t->n_dims > 1 ? t->dim[1] : 0},
                 t->type == ST_BF16 ? ST_BF16 : ST_F32};
     }
-    DRV_TRY(write_tensors(s, "optimizer", list, s->n, INT64_MAX, o, opts));
+    DRV_TRY(model_write_tensors(s, "optimizer", list, s->n, INT64_MAX, o, opts));
     return write_trainer(opts->progress, o);
 }
 
-// The file of a GGUF source, as it lies.
-static drv_status copy_file(const model_source *source, out_folder *folder,
-        const model_write_opts *opts) {
-    out_stream to;
-    int fd;
-    int64_t size;
-    DRV_TRY(file_open_regular(source->path, &fd, &size));
-    drv_status status = model_write_room(folder->tmp, size);
-    if (status == DRV_OK) status = out_stream_open(folder, SOURCE_GGUF, &to);
-    if (status != DRV_OK) {
-        close(fd);
-        return status;
-    }
-    char *piece = mem_alloc(PIECE);
-    for (int64_t done = 0; done < size && status == DRV_OK;) {
-        const ssize_t got = pread(fd, piece, PIECE, done);
-        if (got <= 0) {
-            status = drv_fail(DRV_E_IO, "could not read \"%s\": %s", source->path,
-                    got < 0 ? strerror(errno) : "it has become shorter");
-            break;
-        }
-        status = out_stream_write(&to, piece, (size_t)got);
-        done += got;
-        progress("%s: %s of %s", opts->verb, str_bytes((double)done), str_bytes((double)size));
-    }
-    progress_end();
-    free(piece);
-    close(fd);
-    return out_stream_close(&to, status);
-}
-
 // --- into place
-// Keeps a model that was not good, to be looked at, under a name that nobody takes for the model.
+// Keeps a model that failed its proof, for inspection, under a name that is not taken for the
+// model's.
 static drv_status put_beside(arena *a, out_folder *o, const char **path) {
-    *path = arena_printf(a, "%s.unproved", o->path);
+    const char *name = arena_printf(a, "%s%sunproved", o->path, o->inside ? "/" : ".");
+    *path = name;
     for (int i = 2; file_exists(*path); i++)
-        *path = arena_printf(a, "%s.unproved-%d", o->path, i);
+        *path = arena_printf(a, "%s-%d", name, i);
     return out_folder_commit(o, *path);
 }
 
@@ -242,52 +210,56 @@ static drv_status finish(arena *a, out_folder *o, const model_write_opts *opts,
     DRV_TRY(out_folder_sync(o)); // what the proof added
     if (opts->optimizer) DRV_TRY(out_folder_manifest(o, opts->progress->step));
     if (!good) return put_beside(a, o, &out->unproved);
-    return file_exists(o->path) && opts->force ? out_folder_commit_into(o, o->path)
-                                               : out_folder_commit(o, o->path);
+    return out_folder_place(o, opts->force);
 }
 
-static drv_status write_all(arena *a, const model_source *s, const st_entry *list, int n,
-        const char *path, const model_write_opts *opts, model_written *out) {
-    out_folder o;
-    DRV_TRY(out_folder_begin(a, path, &o));
-    drv_status status =
-            write_files(a, s, opts, &o); // what is refused here is, before the long work
-    if (status == DRV_OK) status = write_config(s, &o, main_type(list, n));
+// The file of a GGUF source, as it is.
+static drv_status copy_file(const model_source *source, out_folder *o) {
+    DRV_TRY(model_write_room(o->tmp, file_size(source->path)));
+    return out_folder_copy(o, SOURCE_GGUF, source->path);
+}
+
+static drv_status write_all(arena *a, const model_source *source, const st_entry *list,
+        int n_tensors, out_folder *o, const model_write_opts *opts, model_written *out) {
+    DRV_TRY(out_folder_make(o));
+    drv_status status = write_files(a, source, opts, o); // refuses files before the long work
+    if (status == DRV_OK) status = write_config(source, o, main_type(list, n_tensors));
     if (status == DRV_OK)
-        status = opts->keep_blocks ? copy_file(s, &o, opts)
-                 : opts->dcp       ? dcp_write(a, s, list, n, &o, opts)
-                             : write_tensors(s, "model", list, n, opts->shard_bytes, &o, opts);
-    if (status == DRV_OK && opts->optimizer) status = write_optimizer(a, opts, &o);
-    if (status == DRV_OK) status = finish(a, &o, opts, out);
-    if (status != DRV_OK) out_folder_discard(&o);
+        status = opts->keep_blocks ? copy_file(source, o)
+                 : opts->dcp       ? dcp_write(a, source, list, n_tensors, o, opts)
+                                   : model_write_tensors(source, "model", list, n_tensors,
+                                             opts->shard_bytes, o, opts);
+    if (status == DRV_OK && opts->optimizer) status = write_optimizer(a, opts, o);
+    if (status == DRV_OK) status = finish(a, o, opts, out);
+    if (status != DRV_OK) out_folder_discard(o);
     return status;
 }
 
-// Beside the folder: "out/" has its lock in out.lock.
-static const char *lock_name(arena *a, const char *path) {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/')
-        n--;
-    return arena_printf(a, "%.*s.lock", (int)n, path);
+static st_entry *typed_list(arena *a, const model_source *s, const st_entry *list, int n,
+        const model_write_opts *opts) {
+    st_entry *typed = ARENA_ARRAY(a, st_entry, n + 1);
+    for (int i = 0; i < n; i++) {
+        typed[i] = list[i];
+        typed[i].type = type_for(model_source_find(s, list[i].name), opts);
+    }
+    return typed;
 }
 
 drv_status model_write(arena *a, const model_source *s, const st_entry *list, int n,
         const char *path, const model_write_opts *opts, model_written *out) {
     const double began = clock_s();
-    st_entry *typed = ARENA_ARRAY(a, st_entry, n + 1);
+    const st_entry *typed = typed_list(a, s, list, n, opts);
     file_lock lock;
-    for (int i = 0; i < n; i++) {
-        typed[i] = list[i];
-        typed[i].type = type_for(model_source_find(s, list[i].name), opts);
-    }
+    out_folder o;
     *out = (model_written){.n_tensors = n, .type = main_type(typed, n)};
     for (int i = 0; i < n && !opts->keep_blocks; i++)
         out->bytes += st_entry_bytes(&typed[i]);
     if (opts->keep_blocks) out->bytes = file_size(s->path);
     DRV_TRY(model_write_check(s->path, path, opts->force));
-    DRV_TRY(dir_make_parent(path));
-    DRV_TRY(file_lock_take(a, lock_name(a, path), arena_printf(a, "\"%s\"", path), &lock));
-    drv_status status = write_all(a, s, typed, n, path, opts, out);
+    out_folder_name(a, path, &o);
+    DRV_TRY(dir_make_parent(o.path));
+    DRV_TRY(file_lock_take(a, o.lock, arena_printf(a, "\"%s\"", path), &lock));
+    drv_status status = write_all(a, s, typed, n, &o, opts, out);
     file_lock_release(&lock);
     out->seconds = clock_s() - began;
     return status;

@@ -57,6 +57,11 @@ DRV_CHECKED drv_status model_write_check(const char *source, const char *path, b
 DRV_CHECKED drv_status model_write(arena *a, const model_source *s, const st_entry *list, int n,
         const char *path, const model_write_opts *opts, model_written *out);
 
+// Writes NAME.safetensors with the tensors of `list` in their types, or shards of at most
+// `shard_bytes` (0: SHARD_BYTES) and their index.
+DRV_CHECKED drv_status model_write_tensors(const model_source *s, const char *name,
+        const st_entry *list, int n, int64_t shard_bytes, out_folder *o,
+        const model_write_opts *opts);
 // For writers of other formats: reads rows of a tensor, applies the change and rounds them to
 // `type`; `values` has room for n * cols floats.
 DRV_CHECKED drv_status model_read_as(const model_source *s, const model_change *change,
@@ -64,3 +69,15 @@ DRV_CHECKED drv_status model_read_as(const model_source *s, const model_change *
 // DRV_E_IO: the file system of `path` does not have that many bytes free.
 DRV_CHECKED drv_status model_write_room(const char *path, int64_t bytes);
 const char *model_torch_type(st_type type); // "bfloat16"
+
+// Writes the tensors of `list` into the folder as a checkpoint of torch.distributed.checkpoint
+// (.metadata and __0_0.distcp), piece by piece, under the names of opts->dcp (dcp_writer.c).
+// DRV_E_DATA: the trainer has no name for a tensor.
+DRV_CHECKED drv_status dcp_write(arena *a, const model_source *s, const st_entry *list, int n,
+        out_folder *o, const model_write_opts *opts);
+
+// Copies a checkpoint or a model bit for bit: writes the model, and the optimizer if there is one,
+// in as few files as shard_bytes allows, copies all other files, and writes a new manifest if there
+// was one. A run resumes from the result as from the original. DRV_E_USAGE as in model_write_check.
+DRV_CHECKED drv_status ckpt_consolidate(arena *a, const char *path, const char *out,
+        int64_t shard_bytes, bool force);

@@ -10,7 +10,7 @@
 
 static const char *const kind_names[] = {"exp_avg", "exp_avg_sq", "master weight"};
 
-// A tensor in the file that has it.
+// A tensor and its file.
 typedef struct found_tensor {
     torch_file *file;
     const torch_tensor *tensor;
@@ -42,7 +42,7 @@ void optimizer_states_begin(foreign_model *m, const rank *r, bool is_tied, optim
 }
 
 // --- values
-// Returns the value of a key that is a number; NULL: there is none. Keys 0, 1, .. are in order.
+// Returns the value of a numeric key; NULL: there is none. Keys are usually 0, 1, .. in order.
 static const pickle_value *by_number(const pickle_value *v, int64_t number) {
     const pickle_dict *dict = v ? pickle_entries(v) : NULL;
     for (int64_t i = 0; dict && i <= dict->n; i++) {
@@ -65,11 +65,7 @@ static int n_items(const pickle_value *list) {
 
 static drv_status read_number(optimizer_states *o, torch_file *file, const pickle_value *v,
         double *out) {
-    union {
-        float f32;
-        double f64;
-        int64_t i64;
-    } value = {0};
+    char bytes[8] = {0};
     foreign_block b = {0};
     torch_file *from;
     *out = (double)NAN;
@@ -78,16 +74,13 @@ static drv_status read_number(optimizer_states *o, torch_file *file, const pickl
     if (v->kind != PICKLE_CALL) return DRV_OK;
     DRV_TRY(rank_tensor_of(o->m, file, "step", v, &from, &b.tensor));
     b.file = from;
-    if (b.tensor->elements != 1 || b.tensor->type->bytes > (int)sizeof value) return DRV_OK;
-    DRV_TRY(foreign_read_block(&b, 0, 1, &value));
-    const char *type = b.tensor->type->name;
-    if (strcmp(type, "float32") == 0) *out = (double)value.f32;
-    if (strcmp(type, "float64") == 0) *out = value.f64;
-    if (strcmp(type, "int64") == 0) *out = (double)value.i64;
+    if (b.tensor->elements != 1 || b.tensor->type->bytes > (int)sizeof bytes) return DRV_OK;
+    DRV_TRY(foreign_read_block(&b, 0, 1, bytes));
+    *out = torch_number(b.tensor->type, bytes);
     return DRV_OK;
 }
 
-// The steps that an optimizer counts, which are the same for all parameters and ranks.
+// Notes the step count of an optimizer, which must be the same for all parameters and ranks.
 static drv_status note_updates(optimizer_states *o, torch_file *file, const pickle_value *v) {
     double steps;
     if (!v) return DRV_OK;

@@ -11,6 +11,7 @@
 //
 // Legend: o the states of a rank's optimizer, v a value of a pickle
 #pragma once
+#include "ckpt/foreign_state.h"
 #include "ckpt/rank_join.h"
 
 typedef enum optimizer_kind {
@@ -44,3 +45,8 @@ DRV_CHECKED drv_status optimizer_states_read_buffers(optimizer_states *o, torch_
 bool optimizer_states_are_elsewhere(const pickle_value *v);
 // DRV_E_DATA: a parameter has no moments, or some rows of them are missing.
 DRV_CHECKED drv_status optimizer_states_check(const optimizer_states *o, const char *path);
+
+// Replaces the weights in j->m->tensors by the optimizers' state for them, joined from all ranks,
+// and reads the progress of the run (ranks_optimizer.c). DRV_E_DATA: there is no state, or its form
+// does not identify the weights; the message says what to do.
+DRV_CHECKED drv_status ranks_optimizer_read(rank_joining *j, foreign_progress *progress);

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "ckpt/block_hash.h"
 
@@ -20,15 +22,41 @@ void out_folder_follow(arena *a, const char *path, out_folder *out) {
     out->tmp = arena_printf(a, "%s.tmp", out->path);
 }
 
+// Returns whether another folder can be renamed to this one.
+static bool is_replaceable(arena *a, const char *path) {
+    struct stat here, above;
+    struct statx more;
+    const char *parent = path_parent(a, path);
+    const bool known = statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &more) == 0;
+    return stat(path, &here) == 0 && stat(parent, &above) == 0 && here.st_dev == above.st_dev &&
+           !(known && more.stx_attributes & STATX_ATTR_MOUNT_ROOT) &&
+           access(parent, W_OK | X_OK) == 0;
+}
+
+void out_folder_name(arena *a, const char *path, out_folder *out) {
+    char *real = file_is_dir(path) ? realpath(path, NULL) : NULL;
+    out_folder_follow(a, real ? real : path, out);
+    out->inside = real && !is_replaceable(a, real);
+    if (out->inside) out->tmp = path_join(a, out->path, "drover.tmp");
+    out->lock = out->inside ? path_join(a, out->path, "drover.lock")
+                            : arena_printf(a, "%s.lock", out->path);
+    free(real);
+}
+
+drv_status out_folder_make(out_folder *o) {
+    DRV_TRY(dir_remove(o->tmp));
+    return dir_make(o->tmp);
+}
+
 drv_status out_folder_begin(arena *a, const char *path, out_folder *out) {
     out_folder_follow(a, path, out);
-    DRV_TRY(dir_remove(out->tmp));
-    return dir_make(out->tmp);
+    return out_folder_make(out);
 }
 
 // --- files
 drv_status out_stream_open(out_folder *o, const char *name, out_stream *out) {
     *out = (out_stream){.folder = o,
+            .fd = -1,
             .name = arena_strdup(o->a, name),
             .path = path_join(o->a, o->tmp, name)};
     if (strchr(name, '/')) DRV_TRY(dir_make_parent(out->path));
@@ -68,6 +96,30 @@ drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t
     drv_status status = out_stream_open(o, name, &s);
     if (status == DRV_OK) status = out_stream_write(&s, p, n);
     return out_stream_close(&s, status);
+}
+
+drv_status out_folder_copy(out_folder *o, const char *name, const char *from) {
+    enum { PIECE = 4 << 20 };
+    out_stream to;
+    int fd;
+    int64_t size, n = 0;
+    DRV_TRY(file_open_regular(from, &fd, &size));
+    char *piece = mem_alloc(PIECE);
+    drv_status status = out_stream_open(o, name, &to);
+    for (int64_t done = 0; done < size && status == DRV_OK; done += n) {
+        n = size - done < PIECE ? size - done : PIECE;
+        progress("%s: %s of %s", name, str_bytes((double)done), str_bytes((double)size));
+        if (file_read_at(fd, piece, n, done) == n)
+            status = out_stream_write(&to, piece, (size_t)n);
+        else if (errno)
+            status = file_fail("read", from);
+        else
+            status = drv_fail(DRV_E_IO, "\"%s\" was shortened while it was read", from);
+    }
+    progress_end();
+    free(piece);
+    close(fd);
+    return out_stream_close(&to, status);
 }
 
 drv_status out_folder_put_json(out_folder *o, const char *name, json_t *value, size_t flags) {
@@ -125,18 +177,30 @@ static bool is_model_file(const char *name) {
            (str_ends(name, ".safetensors") || str_ends(name, ".safetensors.index.json"));
 }
 
+static drv_status move_into(const out_folder *o, const char *name, const char *path) {
+    const char *to = path_join(o->a, path, name);
+    if (strchr(name, '/')) DRV_TRY(dir_make_parent(to));
+    return rename_to(path_join(o->a, o->tmp, name), to);
+}
+
 drv_status out_folder_commit_into(out_folder *o, const char *path) {
     char **names;
     int n;
     DRV_TRY(dir_list(o->a, path, &names, &n));
     for (int i = 0; i < n; i++)
         if (is_model_file(names[i])) DRV_TRY(dir_remove(path_join(o->a, path, names[i])));
-    DRV_TRY(dir_list(o->a, o->tmp, &names, &n));
-    for (int i = 0; i < n; i++)
-        DRV_TRY(rename_to(path_join(o->a, o->tmp, names[i]), path_join(o->a, path, names[i])));
+    for (int i = 0; i < o->n; i++)
+        DRV_TRY(move_into(o, o->files[i].name, path));
+    if (file_exists(path_join(o->a, o->tmp, "manifest.json")))
+        DRV_TRY(move_into(o, "manifest.json", path));
     DRV_TRY(dir_remove(o->tmp));
     forget(o);
     return file_sync_dir(path);
+}
+
+drv_status out_folder_place(out_folder *o, bool force) {
+    const bool into = o->inside || (force && file_exists(o->path));
+    return into ? out_folder_commit_into(o, o->path) : out_folder_commit(o, o->path);
 }
 
 void out_folder_discard(out_folder *o) {

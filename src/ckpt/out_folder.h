@@ -1,6 +1,6 @@
 // Writes a folder as PATH.tmp, syncs it and renames it into place when it is complete: after a
 // crash either the old folder or the complete new one exists. Every file is hashed while it is
-// written.
+// written. A folder that exists and that nothing can be renamed to gets its files one by one.
 #pragma once
 #include "base/file.h"
 #include "base/json.h"
@@ -14,19 +14,27 @@ typedef struct written_file {
 typedef struct out_folder { // single owner
     arena *a;
     const char *path, *tmp;
+    const char *lock;    // beside tmp: a file for file_lock_take, whose use is the caller's choice
     written_file *files; // in the order of writing
     int n, cap;
     int64_t block_bytes;
+    bool inside; // tmp is in `path`: a mount point, or a folder in one that cannot be written to
 } out_folder;
 
 // Creates PATH.tmp, and removes one that a killed writer left.
 DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *out);
+// The two halves of it, for a `path` that may exist: the first one only chooses the names, and
+// follows links.
+void out_folder_name(arena *a, const char *path, out_folder *out);
+DRV_CHECKED drv_status out_folder_make(out_folder *o);
 // The same for a rank that does not create the folder: sets only the names.
 void out_folder_follow(arena *a, const char *path, out_folder *out);
 // Adds a file that other ranks wrote and hashed to the list.
 void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]);
 // Writes a whole file.
 DRV_CHECKED drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t n);
+// Copies a file of any size, and shows its progress.
+DRV_CHECKED drv_status out_folder_copy(out_folder *o, const char *name, const char *from);
 // Writes JSON, by the flags of json_print, and takes over (decrefs) the value.
 DRV_CHECKED drv_status out_folder_put_json(out_folder *o, const char *name, json_t *value,
         size_t flags);
@@ -35,6 +43,8 @@ DRV_CHECKED drv_status out_folder_sync(out_folder *o);
 // Writes and syncs a checkpoint's manifest.json: size and hash of every file so far. Call it after
 // out_folder_sync, so that the manifest reaches the disk last.
 DRV_CHECKED drv_status out_folder_manifest(out_folder *o, int64_t step);
+// Puts the folder into place, by the next two. `force`: its path may be a folder with other files.
+DRV_CHECKED drv_status out_folder_place(out_folder *o, bool force);
 // Renames the folder to `path`, which may be an empty folder. Call out_folder_sync before.
 DRV_CHECKED drv_status out_folder_commit(out_folder *o, const char *path);
 // Moves the files one by one into a folder that has other files; files of the same name are

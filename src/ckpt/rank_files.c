@@ -18,7 +18,7 @@ typedef struct rank_name {
     bool is_file, is_megatron;
 } rank_name;
 
-// Takes a word and the digits after it away from a name.
+// Removes a word and the digits after it from the front of a name.
 static bool take(const char **name, const char *word, int *number) {
     const char *p = *name + strlen(word);
     int digits = 0;
@@ -67,7 +67,7 @@ static bool has_ranks(arena *a, const char *folder) {
     return false;
 }
 
-// Returns the steps of a checkpoint of Lightning. NeMo's own scripts take the one of the most.
+// Returns the step in the name of a Lightning checkpoint. NeMo's own scripts take the highest.
 static int64_t step_of(const char *name) {
     const char *mark = strstr(name, "step=");
     return mark ? strtoll(mark + 5, NULL, 10) : -1;
@@ -88,7 +88,7 @@ static const char *file_in(arena *a, const char *dir) {
     return best ? path_join(a, dir, best) : NULL;
 }
 
-// The file of a run of one rank, which has no folder of its own; NULL: a folder has none.
+// Returns the file of a run of one rank, which has no folder of its own; NULL: there is none.
 static const char *alone_in(arena *a, const char *dir) {
     const char *file = file_is_dir(dir) ? file_in(a, dir) : NULL;
     if (!file) return NULL;
@@ -121,7 +121,7 @@ static drv_status check_all(const char *path, const rank_files *files) {
     return DRV_OK;
 }
 
-// Counts a rank, whose name is parsed.
+// Counts a rank by its parsed name.
 static void count_rank(const rank_name *rank, rank_files *out) {
     if (rank->tensor >= out->tensor) out->tensor = rank->tensor + 1;
     if (rank->pipeline >= out->pipeline) out->pipeline = rank->pipeline + 1;

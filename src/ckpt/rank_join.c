@@ -50,15 +50,6 @@ void rank_join_number(rank_joining *j) {
 }
 
 // --- joining
-typedef enum cut { CUT_ROWS, CUT_COLUMNS, CUT_NOT } cut;
-
-static cut cut_of(const foreign_name *row) {
-    if (str_ends(row->part[0], "norm.weight")) return CUT_NOT;
-    return str_ends(row->part[0], "o_proj.weight") || str_ends(row->part[0], "down_proj.weight")
-                   ? CUT_COLUMNS
-                   : CUT_ROWS;
-}
-
 static const rank_part *find_part(const rank *r, const rank_part *like) {
     for (int i = 0; i < r->n; i++)
         if (r->parts[i].chunk == like->chunk && strcmp(r->parts[i].name, like->name) == 0)
@@ -70,13 +61,6 @@ static drv_status disagree(const rank_joining *j, const rank_part *p, const rank
         const char *what) {
     return drv_fail(DRV_E_DATA, "\"%s\": \"%s\" of %s and of %s %s", j->m->path, p->name, p->path,
             other ? other->path : "another rank", what);
-}
-
-foreign_block rank_block(torch_file *file, const torch_tensor *tensor) {
-    return (foreign_block){.rows = tensor->dim[0],
-            .cols = tensor->n_dims == 2 ? tensor->dim[1] : 1,
-            .file = file,
-            .tensor = tensor};
 }
 
 // Norms are the same on all tensor ranks.
@@ -95,7 +79,7 @@ static drv_status check_same(const rank_joining *j, const rank_part *p, const ra
 
 static drv_status add_rank(const rank_joining *j, foreign_tensor *t, const rank_part *first,
         const rank_part *p) {
-    const cut how = cut_of(first->row);
+    const foreign_cut how = foreign_cut_of(first->row);
     if (p->type != t->type || p->n_dims != first->n_dims)
         return disagree(j, first, p, "have other types or dimensions");
     if (how == CUT_COLUMNS ? p->rows != first->rows : p->cols != first->cols)

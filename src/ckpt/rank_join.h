@@ -34,8 +34,6 @@ typedef struct rank_joining {
     name_map by_name; // foreign_tensor of each name
 } rank_joining;
 
-// Returns a block that is a whole tensor.
-foreign_block rank_block(torch_file *file, const torch_tensor *tensor);
 // Renumbers the layers of all parts as in the model: if each stage counts from 0, adds the layers
 // of earlier stages and chunks.
 void rank_join_number(rank_joining *j);

@@ -1,12 +1,11 @@
 // Finds the files of each rank's optimizer by the trainer, and joins their tensors.
-#include "ckpt/ranks_optimizer.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "ckpt/megatron_args.h"
+#include "ckpt/optimizer_states.h"
 #include "ckpt/rank_tensors.h"
 
 static const char *beside(arena *a, const char *path, const char *name) {
@@ -57,8 +56,9 @@ static drv_status read_rank(rank_joining *j, int i, optimizer_states *o) {
     return optimizer_states_check(o, file->part.path);
 }
 
-// --- where the run stood
-// NeMo and NxD Training have it in the name, as "llm--step=7-consumed_samples=56.0.ckpt".
+// --- progress of the run
+// NeMo and NxD Training have the number of samples in the name, as
+// "llm--step=7-consumed_samples=56.0.ckpt".
 static int64_t consumed_samples(const char *path) {
     static const char mark[] = "consumed_samples=";
     const char *last = NULL;
@@ -75,7 +75,7 @@ static void find_progress(const rank_joining *j, const optimizer_states *o, fore
 }
 
 // --- all ranks
-// The parts of a kind. A tied output weight, which the last stage has a copy of, is left out.
+// Returns the parts of a kind, without the copy of a tied output weight that the last stage has.
 static rank kept(const rank_joining *j, int i, const optimizer_states *o, optimizer_kind kind,
         bool is_tied) {
     rank r = {.file = j->ranks[i].file, .parts = ARENA_ARRAY(j->m->a, rank_part, o->n + 1)};

@@ -1,5 +1,7 @@
 // A file is cut in blocks, and each rank writes its share of them. In every round each rank has one
 // block to write; all others send it their parts, as contiguous ranges of bytes with their offsets.
+// One rank may hold parts of many of these blocks, as a pipeline stage does whose layers they are.
+// So a round takes several exchanges, in each of which a rank sends no more than one block's bytes.
 // A piece that several ranks have alike is sent by the one that stands where the writer does: ranks
 // that share no tensor cut send nothing, and one rank alone sends nothing at all. Where the writer
 // stands between the two stages that have a tied embedding, the first one sends.
@@ -26,10 +28,23 @@ typedef struct run { // of bytes, in front of them
     uint32_t at, bytes;
 } run;
 
-typedef struct bytes { // that grow
+typedef struct bytes {
     char *p;
     int64_t n, cap;
 } bytes;
+
+// The message of a rank to a writer before it sends.
+typedef struct announcement {
+    int64_t bytes, // to this writer, in this exchange
+            more;  // not 0: another exchange of this round follows
+} announcement;
+
+// The progress of a rank with what it sends in a round: `done` elements of the writer's block are
+// put of a tensor's piece, and all pieces before it.
+typedef struct progress_of_round {
+    int writer, tensor, piece;
+    int64_t done;
+} progress_of_round;
 
 typedef struct shared_file {
     const ckpt_ranks *ranks;
@@ -46,19 +61,18 @@ typedef struct shared_file {
     float *scratch;
     char *block;    // that this rank writes in this round
     int64_t filled; // bytes of it
-    bytes out, in;  // of a round: to, from each rank
+    progress_of_round next;
+    bytes out, in; // of an exchange: to, from each rank
     int64_t *out_bytes, *in_bytes;
-    block_digest *digests; // of this rank's blocks
-    drv_status status;     // of this rank
-    bool stopped;          // some rank has failed
+    announcement *told, *heard; // to, from each rank
+    bool more;                  // some rank has more to send in this round
+    block_digest *digests;      // of this rank's blocks
+    drv_status status;          // of this rank
+    bool stopped;               // some rank has failed
 } shared_file;
 
-static void grow(bytes *b, int64_t n) {
-    if (b->n + n > b->cap) {
-        b->cap = b->cap + b->cap / 2 > b->n + n ? b->cap + b->cap / 2 : b->n + n;
-        b->p = mem_realloc(b->p, (size_t)b->cap);
-    }
-    b->n += n;
+static bytes bytes_new(int64_t cap) {
+    return (bytes){.p = mem_alloc((size_t)cap), .cap = cap};
 }
 
 // --- what a rank sends
@@ -99,9 +113,21 @@ static void put_run(shared_file *f, int writer, int64_t at, const char *p, int64
         return;
     }
     const run head = {(uint32_t)at, (uint32_t)n};
-    grow(&f->out, (int64_t)sizeof head + n);
-    memcpy(f->out.p + f->out.n - n - (int64_t)sizeof head, &head, sizeof head);
-    memcpy(f->out.p + f->out.n - n, p, (size_t)n);
+    memcpy(f->out.p + f->out.n, &head, sizeof head);
+    memcpy(f->out.p + f->out.n + sizeof head, p, (size_t)n);
+    f->out.n += (int64_t)sizeof head + n;
+}
+
+// A rank that has collected a block's bytes sends them before it collects more.
+static bool is_full(const shared_file *f) {
+    return f->out.n >= f->block_bytes;
+}
+
+// Returns how many of n elements may be put at a time.
+static int64_t at_once(const shared_file *f, int writer, int64_t unit, int64_t n) {
+    const int64_t room = div_up(f->block_bytes - f->out.n, unit),
+                  most = writer != f->rank && room < SCRATCH ? room : SCRATCH;
+    return n < most ? n : most;
 }
 
 // Bit 31 of the result: all bits of the exponent are set.
@@ -126,14 +152,14 @@ static drv_status check_finite(const shared_file *f, const char *name, int64_t n
     return drv_fail(DRV_E_DATA, "\"%s\" has a value that is not finite, which is not saved", name);
 }
 
-// Elements [first, last) of the tensor, as far as they are in the piece. `at`: of element 0, in the
-// block.
+// Puts elements [first, last) of the tensor, as far as they are in the piece, until there is no
+// more room. `at`: of element 0, in the block.
 static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, const ckpt_piece *p,
         int64_t first, int64_t last, int64_t at) {
-    const int64_t columns = tensor_columns(&t->entry), end = piece_before(p, columns, last),
-                  unit = st_type_bytes(t->entry.type);
-    for (int64_t i = piece_before(p, columns, first), n; i < end; i += n) {
-        n = end - i < SCRATCH ? end - i : SCRATCH;
+    const int64_t columns = tensor_columns(&t->entry), begin = piece_before(p, columns, first),
+                  end = piece_before(p, columns, last), unit = st_type_bytes(t->entry.type);
+    for (int64_t i = begin + f->next.done, n; i < end && !is_full(f); i += n) {
+        n = at_once(f, writer, unit, end - i);
         DRV_TRY(f->read(f->ctx, p->source, p->first + i, n, f->scratch));
         DRV_TRY(check_finite(f, t->entry.name, n));
         if (t->entry.type != ST_F32)
@@ -144,51 +170,73 @@ static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, co
             put_run(f, writer, at + element * unit, (const char *)f->scratch + k * unit,
                     length * unit);
         }
+        f->next.done += n;
     }
     return DRV_OK;
 }
 
-static drv_status put_block(shared_file *f, int writer, int64_t block) {
-    const int64_t begin = block * f->block_bytes, end = block_end(f, block);
-    for (int i = 0; i < f->n; i++) {
-        const ckpt_tensor *t = &f->list[i];
-        const int64_t from = f->begin[i] > begin ? f->begin[i] : begin,
-                      to = f->begin[i + 1] < end ? f->begin[i + 1] : end,
-                      unit = st_type_bytes(t->entry.type);
-        DRV_ASSERT(from >= to || (from - f->begin[i]) % unit == 0, "\"%s\" is cut in an element",
-                t->entry.name);
-        for (int k = 0; k < t->n_pieces && from < to; k++)
-            if (is_mine_to_send(f, &t->piece[k], writer))
-                DRV_TRY(put_piece(f, writer, t, &t->piece[k], (from - f->begin[i]) / unit,
-                        (to - f->begin[i]) / unit, f->begin[i] - begin));
+// Puts what is left of a tensor, until there is no more room.
+static drv_status put_tensor(shared_file *f, int writer, const ckpt_tensor *t, int64_t block) {
+    const int64_t *ends = &f->begin[t - f->list], begin = block * f->block_bytes,
+                  end = block_end(f, block), from = ends[0] > begin ? ends[0] : begin,
+                  to = ends[1] < end ? ends[1] : end, unit = st_type_bytes(t->entry.type);
+    DRV_ASSERT(from >= to || (from - ends[0]) % unit == 0, "\"%s\" is cut in an element",
+            t->entry.name);
+    while (f->next.piece < t->n_pieces && from < to) {
+        const ckpt_piece *p = &t->piece[f->next.piece];
+        if (is_mine_to_send(f, p, writer))
+            DRV_TRY(put_piece(f, writer, t, p, (from - ends[0]) / unit, (to - ends[0]) / unit,
+                    ends[0] - begin));
+        if (is_full(f)) return DRV_OK;
+        f->next.piece++;
+        f->next.done = 0;
+    }
+    return DRV_OK;
+}
+
+// Puts what is left of the block of the next writer, until there is no more room.
+static drv_status put_block(shared_file *f, int64_t block) {
+    while (f->next.tensor < f->n) {
+        DRV_TRY(put_tensor(f, f->next.writer, &f->list[f->next.tensor], block));
+        if (is_full(f)) return DRV_OK;
+        f->next.tensor++;
+        f->next.piece = 0;
     }
     return DRV_OK;
 }
 
 // --- rounds
+// Collects what this rank sends in the next exchange of a round.
 static void collect(shared_file *f, int64_t round) {
-    f->out.n = f->filled = 0;
-    for (int r = 0; r < f->n_ranks; r++) {
-        const int64_t block = block_of(f, r, round), before = f->out.n;
-        if (f->status == DRV_OK && block >= 0) f->status = put_block(f, r, block);
-        f->out_bytes[r] = f->out.n - before;
+    f->out.n = 0;
+    for (int r = 0; r < f->n_ranks; r++)
+        f->out_bytes[r] = 0;
+    while (f->status == DRV_OK && f->next.writer < f->n_ranks && !is_full(f)) {
+        const int writer = f->next.writer;
+        const int64_t block = block_of(f, writer, round), before = f->out.n;
+        if (block >= 0) f->status = put_block(f, block);
+        f->out_bytes[writer] = f->out.n - before;
+        if (!is_full(f)) f->next = (progress_of_round){.writer = writer + 1};
     }
-    for (int r = 0; r < f->n_ranks && f->status != DRV_OK; r++)
-        f->out_bytes[r] = FAILED;
+    for (int r = 0; r < f->n_ranks; r++)
+        f->told[r] = (announcement){.bytes = f->status == DRV_OK ? f->out_bytes[r] : FAILED,
+                .more = f->next.writer < f->n_ranks};
 }
 
 // Adds up what the ranks say that they send, which is rubbish of one that is killed, and sets
-// f->stopped. Each byte of the block comes once, at worst as a run of its own.
+// f->stopped and f->more. Each byte of the block comes once, at worst as a run of its own.
 static drv_status add_sizes(shared_file *f, int64_t *out) {
     const int64_t most = ((int64_t)sizeof(run) + 1) * f->block_bytes;
     int64_t total = 0;
+    f->more = false;
     for (int r = 0; r < f->n_ranks; r++) {
-        const int64_t n = f->in_bytes[r];
+        const int64_t n = f->in_bytes[r] = f->heard[r].bytes;
         if (n != FAILED && (n < 0 || n > most - total))
             return drv_fail(DRV_E_DEVICE,
                     "\"%s\": rank %d announced %lld bytes for a block of %lld", f->path, r,
                     (long long)n, (long long)f->block_bytes);
         f->stopped |= n == FAILED;
+        f->more |= f->heard[r].more != 0;
         total += n;
     }
     *out = total;
@@ -202,7 +250,7 @@ static drv_status exchange(shared_file *f) {
         return DRV_OK;
     }
     comm_group *all_ranks = comm_all_ranks(f->ranks->comm);
-    DRV_TRY(comm_all_to_all(all_ranks, f->out_bytes, NULL, f->in_bytes, NULL, sizeof *f->in_bytes));
+    DRV_TRY(comm_all_to_all(all_ranks, f->told, NULL, f->heard, NULL, sizeof *f->heard));
     int64_t total = 0;
     const drv_status lost = add_sizes(f, &total);
     if (lost != DRV_OK) {
@@ -210,8 +258,11 @@ static drv_status exchange(shared_file *f) {
         return lost;
     }
     if (f->stopped) return DRV_OK;
-    f->in.n = 0;
-    grow(&f->in, total);
+    if (total > f->in.cap) {
+        free(f->in.p);
+        f->in = bytes_new(total);
+    }
+    f->in.n = total;
     return comm_all_to_all(all_ranks, f->out.p, f->out_bytes, f->in.p, f->in_bytes, 0);
 }
 
@@ -239,7 +290,6 @@ static drv_status write_block(shared_file *f, int64_t block) {
                          : left < n ? left
                                     : n;
     if (head > 0) memcpy(f->block, f->header.p + begin, (size_t)head);
-    DRV_TRY(place_runs(f));
     if (f->filled + head != n)
         return drv_fail(DRV_E_DEVICE,
                 "\"%s\": the ranks have %lld bytes of %lld at byte %lld; this is a fault of drover",
@@ -253,10 +303,15 @@ static drv_status write_blocks(shared_file *f) {
     const int64_t rounds = div_up(f->n_blocks, f->n_ranks);
     for (int64_t k = 0; k < rounds; k++) {
         const int64_t block = block_of(f, f->rank, k);
-        collect(f, k);
-        DRV_TRY(exchange(f));
-        if (f->stopped) break;
-        if (block >= 0) f->status = write_block(f, block);
+        f->next = (progress_of_round){0};
+        f->filled = 0;
+        do {
+            collect(f, k);
+            DRV_TRY(exchange(f));
+            if (f->stopped) return DRV_OK;
+            f->status = place_runs(f);
+        } while (f->more);
+        if (block >= 0 && f->status == DRV_OK) f->status = write_block(f, block);
     }
     return DRV_OK;
 }
@@ -339,6 +394,12 @@ static drv_status write_shard(const ckpt_ranks *ranks, out_folder *out, const ch
     shard.digests = ARENA_ARRAY(out->a, block_digest, shard.n_blocks + 1);
     shard.out_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);
     shard.in_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);
+    shard.told = ARENA_ARRAY(out->a, announcement, shard.n_ranks);
+    shard.heard = ARENA_ARRAY(out->a, announcement, shard.n_ranks);
+    if (shard.n_ranks > 1) { // buffers of which only the written pages take memory
+        shard.out = bytes_new(shard.block_bytes + SCRATCH * ((int64_t)sizeof(run) + 4));
+        shard.in = bytes_new(shard.block_bytes + shard.block_bytes / 8);
+    }
     shard.scratch = mem_alloc(sizeof *shard.scratch * SCRATCH);
     shard.block = mem_alloc((size_t)shard.block_bytes);
     status = write_file(&shard);

@@ -83,10 +83,6 @@ static void add_blocks(foreign_tensor *t, const dcp_chunk *c, int first, bool ve
                         .first = layer * rows * cols};
 }
 
-bool dcp_is_vector(const foreign_name *row) {
-    return str_ends(row->part[0], "norm.weight") || str_ends(row->part[0], ".bias");
-}
-
 int dcp_row_dim(const foreign_name *row, int layer) {
     return layer < 0 && strstr(row->foreign, "%d") ? 1 : 0;
 }
@@ -94,7 +90,7 @@ int dcp_row_dim(const foreign_name *row, int layer) {
 drv_status dcp_add_tensor(dcp_reading *r, const dcp_entry *e, const char *name, const char *before,
         const foreign_name *row, int layer) {
     foreign_model *m = r->m;
-    const bool vector = dcp_is_vector(row);
+    const bool vector = foreign_is_vector(row);
     const int first = dcp_row_dim(row, layer);
     int64_t blocks = 0;
     if (e->n_dims != first + (vector ? 1 : 2))
@@ -210,8 +206,9 @@ static const char *newest_of_nemo(arena *a, const char *path) {
 }
 
 static const char *folder_of(arena *a, const char *path) {
-    static const char *const places[] = {"", "weights"}; // NeMo 2 has them in a folder below
-    path = rank_files_iteration(a, path);                // of Megatron
+    // NeMo 2 and Accelerate (FSDP) have them in a folder below.
+    static const char *const places[] = {"", "weights", "pytorch_model_fsdp_0"};
+    path = rank_files_iteration(a, path); // of Megatron
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *folder = *places[i] ? path_join(a, path, places[i]) : path;
         if (file_exists(path_join(a, folder, ".metadata"))) return folder;

@@ -2,7 +2,7 @@
 // weights (source_dcp.c) and of its optimizer state (source_dcp_state.c).
 #pragma once
 #include "ckpt/foreign_source.h"
-#include "ckpt/source_dcp.h"
+#include "ckpt/foreign_state.h"
 #include "pickle/dcp_metadata.h"
 
 typedef struct dcp_reading {
@@ -20,7 +20,6 @@ DRV_CHECKED drv_status dcp_open_archive(dcp_reading *r, const dcp_entry *e, cons
 DRV_CHECKED drv_status dcp_open_chunk(dcp_reading *r, const dcp_entry *e, const dcp_chunk *c,
         torch_file **file, torch_tensor **out);
 
-bool dcp_is_vector(const foreign_name *row);
 // Returns the dimension of an entry that holds rows: 1 if layers are stacked, else 0.
 int dcp_row_dim(const foreign_name *row, int layer);
 // Adds a tensor to the model; `name` and `before` as in foreign_tensor.

@@ -19,19 +19,7 @@ static drv_status refuse(const dcp_reading *r, const char *name, const char *wha
 }
 
 // --- numbers
-static double number_at(const torch_type *type, const void *p) {
-    double real;
-    int64_t integer;
-    int32_t small;
-    float f;
-    if (strcmp(type->name, "int64") == 0) return memcpy(&integer, p, 8), (double)integer;
-    if (strcmp(type->name, "int32") == 0) return memcpy(&small, p, 4), (double)small;
-    if (strcmp(type->name, "float64") == 0) return memcpy(&real, p, 8), real;
-    if (strcmp(type->name, "float32") == 0) return memcpy(&f, p, 4), (double)f;
-    return (double)NAN;
-}
-
-// Reads a number that was saved as a tensor of one element or as an object. NaN: it is none.
+// Reads a number that was saved as a tensor of one element or as an object. NaN: it is not a number.
 static drv_status read_number(dcp_reading *r, const dcp_entry *e, double *out) {
     torch_file *file = NULL;
     torch_tensor *tensor = NULL;
@@ -48,7 +36,7 @@ static drv_status read_number(dcp_reading *r, const dcp_entry *e, double *out) {
     char bytes[8] = {0};
     if (tensor->elements != 1 || e->type->bytes > (int)sizeof bytes) return DRV_OK;
     DRV_TRY(torch_read(file, tensor, 0, 1, bytes));
-    *out = number_at(e->type, bytes);
+    *out = torch_number(e->type, bytes);
     return DRV_OK;
 }
 
@@ -81,7 +69,7 @@ static const char *after_optimizer(const char *name) {
 }
 
 // Takes the name of a tensor of the state apart: the kind comes first in Megatron's names, and last
-// in torch's. `rest` follows "state.".
+// in torch's. `rest`: what follows "state.".
 static bool parse_state(arena *a, const char *rest, state_name *out) {
     static const struct {
         const char *name;
@@ -103,8 +91,8 @@ static bool parse_state(arena *a, const char *rest, state_name *out) {
     return false;
 }
 
-// Finds the weight that a state belongs to. Its name may have what stands before the names of all
-// weights, and NeMo's has "module." more or less often.
+// Finds the weight that a state belongs to. The name may begin with the prefix of all weights; in
+// NeMo's the number of "module." may differ.
 static const foreign_name *weight_of(const dcp_reading *r, const char **name, int *layer) {
     const foreign_name *row = foreign_name_of(r->m->names, *name, layer);
     if (row) return row;
@@ -128,7 +116,7 @@ typedef struct shard_grid {
 
 static bool grid_of(const dcp_entry *e, const dcp_entry *weight, const foreign_name *row, int layer,
         shard_grid *g) {
-    const int first = dcp_row_dim(row, layer), n = first + (dcp_is_vector(row) ? 1 : 2);
+    const int first = dcp_row_dim(row, layer), n = first + (foreign_is_vector(row) ? 1 : 2);
     if (weight->n_dims != n || e->n_dims != n + 1) return false;
     for (int i = 0; i < n; i++)
         if (!e->dim[i] || weight->dim[i] % e->dim[i]) return false;
@@ -202,7 +190,7 @@ static drv_status add_state(dcp_reading *r, const dcp_entry *e, const state_name
                                            : dcp_add_tensor(r, e, name, before, row, layer);
 }
 
-// All parameters have taken the same number of steps, or drover could not count on.
+// Takes the step of a parameter. All must have the same, from which the run continues.
 static drv_status take_step(dcp_reading *r, const dcp_entry *e) {
     int64_t step = -1, *updates = &r->progress->updates;
     DRV_TRY(read_count(r, e, &step));
@@ -214,8 +202,8 @@ static drv_status take_step(dcp_reading *r, const dcp_entry *e) {
     return DRV_OK;
 }
 
-// Returns the rate in an object of param_groups: a number, a list of groups, or what
-// Megatron's distributed optimizer has (a list of its state's dicts).
+// Takes the learning rate of param_groups: a number, a list of groups, or the list of state dicts
+// of Megatron's distributed optimizer.
 static drv_status take_rate(dcp_reading *r, const dcp_entry *e) {
     static const char *const paths[] = {"", "0.lr", "0.param_groups.0.lr"};
     torch_file *file;
@@ -229,7 +217,7 @@ static drv_status take_rate(dcp_reading *r, const dcp_entry *e) {
     return DRV_OK;
 }
 
-// One entry. `rest` follows "optimizer.".
+// Takes an entry. `rest`: what follows "optimizer.".
 static drv_status take_entry(dcp_reading *r, const dcp_entry *e, const char *rest) {
     state_name state;
     const bool is_group = str_starts(rest, "param_groups");

@@ -65,13 +65,6 @@ drv_status model_index_read(arena *a, const char *index, json_t **map, const cha
     return list_files(a, index, *map, paths, n);
 }
 
-static bool has_tensor(const model_source *s, const char *name) {
-    int i = 0;
-    while (i < s->n && strcmp(s->tensors[i].name, name) != 0)
-        i++;
-    return i < s->n;
-}
-
 drv_status model_index_check(const char *index, json_t *map, const model_source *source) {
     const char *tensor;
     json_t *entry;
@@ -87,7 +80,7 @@ drv_status model_index_check(const char *index, json_t *map, const model_source 
     }
     if ((size_t)source->n == json_object_size(map)) return DRV_OK;
     json_object_foreach(map, tensor, entry) {
-        if (!has_tensor(source, tensor))
+        if (!model_source_find(source, tensor))
             return drv_fail(DRV_E_DATA,
                     "%s: weight_map has \"%.80s\" in %s, but that file does not contain it", index,
                     tensor, json_string_value(entry));

@@ -179,7 +179,7 @@ static ckpt_carried carried(arena *a, const char *name, str *text) {
 static drv_status read_files(arena *a, const model_source *source, ckpt_carried **list,
         int *n_out) {
     const gguf_source *gguf = state_of(source);
-    vocabulary v;
+    bpe_lists v;
     json_t *generation;
     bool found;
     str text = {0};
@@ -192,9 +192,9 @@ static drv_status read_files(arena *a, const model_source *source, ckpt_carried 
     DRV_TRY(vocabulary_read(a, &gguf->file, &v, &found));
     if (!found) return DRV_OK;
     v.context = gguf->meta.context;
-    vocabulary_tokenizer_json(&v, &text);
+    bpe_tokenizer_json(&v, &text);
     (*list)[(*n_out)++] = carried(a, "tokenizer.json", &text);
-    vocabulary_config_json(&v, &text);
+    bpe_config_json(&v, &text);
     (*list)[(*n_out)++] = carried(a, "tokenizer_config.json", &text);
     return DRV_OK;
 }

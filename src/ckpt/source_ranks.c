@@ -1,8 +1,6 @@
 // Lists the tensors of each rank by the trainer's names, and has them joined.
 //
 // Legend: j a joining of ranks, r a rank, p a part, t a tensor
-#include "ckpt/source_ranks.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +8,10 @@
 #include "ckpt/megatron_args.h"
 #include "ckpt/rank_join.h"
 #include "ckpt/rank_tensors.h"
-#include "ckpt/ranks_optimizer.h"
+#include "ckpt/optimizer_states.h"
 
 // --- a rank
-// "model1." of a virtual stage is chunk 1.
+// Removes "model1." of a virtual stage, which is chunk 1, from a name.
 static const char *take_chunk(const char *name, int *chunk) {
     int end = 0;
     *chunk = 0;
@@ -33,7 +31,7 @@ static void add_part(rank_joining *j, rank *r, const char *name, torch_file *fil
     if (p.chunk >= j->n_chunks) j->n_chunks = p.chunk + 1;
     p.row = foreign_name_of(j->m->names, p.name, &p.layer);
     p.blocks = ARENA_NEW(j->m->a, foreign_block);
-    *p.blocks = rank_block(file, tensor);
+    *p.blocks = foreign_whole_block(file, tensor);
     p.n_blocks = 1;
     p.rows = p.blocks->rows;
     p.cols = p.blocks->cols;
@@ -66,7 +64,7 @@ static drv_status list_references(rank_joining *j, rank *r, const pickle_value *
     return DRV_OK;
 }
 
-// The names of all tensors of a rank.
+// Lists the names of all tensors of a rank.
 static drv_status list_names(rank_joining *j, rank *r, const char ***names, int *n) {
     int n_references = 0;
     *n = 0;
@@ -101,8 +99,8 @@ static drv_status rows_equal(const foreign_tensor *t, int64_t x, int64_t y, int6
     return status;
 }
 
-// NxD repeats keys for tensor ranks beyond their number: all heads and again all heads, or each
-// head so many times. The values say which.
+// If there are more tensor ranks than heads of keys, NxD repeats either the list of all heads or
+// each head. Compares the values to find out which.
 static drv_status find_copies(rank_joining *j) {
     foreign_sizes *sizes = &j->m->sizes;
     const int64_t heads = sizes->kv_heads, own = heads * sizes->head_dim;

@@ -64,21 +64,6 @@ static source_tensor as_source(arena *a, const torch_file *file, const torch_ten
     return out;
 }
 
-// Trainers save a model inside of others, which put "module.", "_orig_mod." or the name of a field
-// before each name: the prefix of the embedding's name is removed from all.
-static void take_off_prefix(model_source *s) {
-    static const char embedding[] = "model.embed_tokens.weight";
-    size_t n = 0;
-    const char *prefix = "";
-    for (int i = 0; i < s->n; i++)
-        if (str_ends(s->tensors[i].name, embedding)) {
-            prefix = s->tensors[i].name;
-            n = strlen(prefix) - strlen(embedding);
-        }
-    for (int i = 0; i < s->n && n; i++)
-        if (strncmp(s->tensors[i].name, prefix, n) == 0) s->tensors[i].name += n;
-}
-
 static drv_status list_tensors(torch_source *torch, model_source *out) {
     int n = 0;
     for (int i = 0; i < torch->n; i++)
@@ -88,16 +73,9 @@ static drv_status list_tensors(torch_source *torch, model_source *out) {
         for (int k = 0; k < torch->files[i].n; k++)
             out->tensors[out->n++] =
                     as_source(torch->a, &torch->files[i], &torch->files[i].tensors[k]);
-    if (torch->map) DRV_TRY(model_index_check(torch->index, torch->map, out));
-    take_off_prefix(out);
-    for (int i = 0; i < out->n; i++) {
-        const source_tensor *t = &out->tensors[i], *other = model_source_find(out, t->name);
-        if (other)
-            return drv_fail(DRV_E_DATA, "tensor \"%s\" is in %s and in %s", t->name, other->file,
-                    t->file);
-        name_map_set(&out->by_name, t->name, &out->tensors[i]);
-    }
-    return DRV_OK;
+    for (int i = 0; i < out->n; i++)
+        name_map_set(&out->by_name, out->tensors[i].name, &out->tensors[i]);
+    return torch->map ? model_index_check(torch->index, torch->map, out) : DRV_OK;
 }
 
 static torch_source *begin(arena *a, const char *path, const char *folder, model_source *out) {
@@ -170,7 +148,7 @@ static drv_status open_file(torch_source *torch, const char *path, const char *k
 
 drv_status model_source_open_torch(arena *a, const char *path, const char *key, model_source *out) {
     torch_source *torch = begin(a, path, path_folder(a, path), out);
-    return end(open_file(torch, path, key), torch, out);
+    return model_source_rename(end(open_file(torch, path, key), torch, out), a, out);
 }
 
 // --- folders

@@ -23,8 +23,8 @@ typedef struct verification {
     arena *a;
     const char *folder;
     int rank, ranks;
-    bool weights_do;  // what only resuming reads may be gone
-    bool heeds_stops; // of a run that has not begun; one that saves goes on to its end
+    bool weights_do;  // files that only a resume reads may be missing
+    bool heeds_stops; // a stop ends the check, as before a run begins; not while it saves
     json_t *manifest;
     int64_t block_bytes;
     listed_file *files;
@@ -66,12 +66,12 @@ static drv_status check_header(const char *folder, const json_t *manifest) {
     return DRV_OK;
 }
 
-// It is of this folder and lists all that a run needs to resume.
+// Checks that it belongs to this folder and lists all files that a resume needs.
 static drv_status check_manifest(const char *folder, const json_t *manifest) {
     DRV_TRY(check_header(folder, manifest));
     const json_t *files = json_object_get(manifest, "files");
     const json_t *step = json_object_get(manifest, "step");
-    // One file of each line has to be there.
+    // One file of each row must be listed.
     static const char *const required[][3] = {{"config.json", "adapter_config.json"},
             {"trainer.json"}, {"optimizer.safetensors"},
             {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"}};
@@ -103,7 +103,7 @@ static const char *hash_of(const json_t *entry, const char *key) {
     return hash && strlen(hash) == 32 && strspn(hash, "0123456789abcdef") == 32 ? hash : NULL;
 }
 
-// A file that only resuming reads is gone, and nobody wants to resume.
+// Returns whether a file is missing that only a resume reads, if nothing will resume.
 static bool may_be_gone(const verification *v, const char *name) {
     const char *path = path_join(v->a, v->folder, name);
     if (strcmp(name, "optimizer.safetensors") != 0 && strcmp(name, "trainer.json") != 0)
@@ -134,7 +134,7 @@ static drv_status list_file(verification *check, const char *name, const json_t 
     if (file_size(f->path) != f->bytes)
         return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", f->path,
                 (long long)file_size(f->path), (long long)f->bytes);
-    // A file that was hashed as one is one block, whoever has that.
+    // A file with one hash for all of it counts as one block.
     f->n_blocks = 1;
     if (!f->by_blocks) return DRV_OK;
     return block_count(f->path, f->bytes, check->block_bytes, &f->n_blocks);
@@ -217,7 +217,7 @@ static drv_status hash_shares(verification *v) {
     return status;
 }
 
-// Digests of all ranks, one rank after the other -> by file.
+// Orders the digests, which `all` has rank by rank, by file, and compares them.
 static drv_status compare(const verification *check, const block_digest *all) {
     const block_digest **next = ARENA_ARRAY(check->a, const block_digest *, check->ranks);
     const block_digest *first = all;

@@ -73,12 +73,14 @@ static drv_status bench_layers(backend *device, const run_config *cfg, int tries
     return DRV_OK;
 }
 
-static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *cfg) {
+static drv_status bench_gemm(arena *a, const cli_args *args) {
+    run_config cfg;
     backend *device;
     bench_peaks peak = {0, 0};
     int64_t repeats = 0; // not said
+    DRV_TRY(bench_load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
-    DRV_TRY(device_open(a, cfg, &device));
+    DRV_TRY(device_open(a, &cfg, &device));
     if (!backend_times_products(device))
         return drv_fail(DRV_E_USAGE,
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
@@ -92,7 +94,7 @@ static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *c
         printf("%d thread%s of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s (0: none)\n",
                 par_threads(), str_plural(par_threads()), backend_device(device), peak.f32 / 1e9,
                 peak.bf16 / 1e9);
-        DRV_TRY(bench_layers(device, cfg, repeats ? (int)repeats : LAYER_TRIES));
+        DRV_TRY(bench_layers(device, &cfg, repeats ? (int)repeats : LAYER_TRIES));
     }
     backend_close(device);
     return DRV_OK;
@@ -110,12 +112,6 @@ drv_status bench_load(arena *a, const cli_args *args, run_config *out) {
     DRV_TRY(config_load(a, file, file ? sets : all, file ? n_sets : n_sets + 1, out));
     par_set_threads((int)out->threads);
     return DRV_OK;
-}
-
-static drv_status run_gemm(arena *a, const cli_args *args) {
-    run_config cfg;
-    DRV_TRY(bench_load(a, args, &cfg));
-    return bench_gemm(a, args, &cfg);
 }
 
 static const cli_option gemm_options[] = {
@@ -169,7 +165,7 @@ static const verb subverbs[] = {
                         "bench/onednn_gemm.c of the sources times the same shapes with oneDNN.",
                 CLI_OPTIONS(gemm_options),
                 .max_positional = 1,
-                .run = run_gemm,
+                .run = bench_gemm,
         },
         {
                 .name = "step",

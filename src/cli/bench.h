@@ -17,9 +17,3 @@ DRV_CHECKED drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p);
 // Loads the config that the arguments name, and sets the threads. Without a file: llama-135m, unless
 // --set says otherwise.
 DRV_CHECKED drv_status bench_load(arena *a, const cli_args *args, run_config *out);
-
-DRV_CHECKED drv_status bench_step(arena *a, const cli_args *args);
-// Writes what a finished run tells of its device, for bench device --from.
-DRV_CHECKED drv_status bench_learn(arena *a, const cli_args *args);
-DRV_CHECKED drv_status bench_tokenizer(arena *a, const cli_args *args);
-DRV_CHECKED drv_status bench_data(arena *a, const cli_args *args);

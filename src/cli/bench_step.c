@@ -38,7 +38,7 @@ static machine_roof roof_of(const step_report *r) {
     return (machine_roof){wide ? r->peak.f32 : r->peak.bf16, r->memory_per_s};
 }
 
-// 0 of a row that took less than the clock tells.
+// Returns an amount per second; 0: the row took less time than the clock resolves.
 static double a_second(double amount, const profile_row *row) {
     return row->seconds > 0 ? amount / row->seconds : 0;
 }
@@ -195,7 +195,7 @@ static drv_status check_device_layout(const run_config *cfg) {
 }
 
 // --- measuring
-// Alone whatever layout the config asks for; under mpirun or srun one of its ranks.
+// Sets up one rank, whatever layout the config asks for; under mpirun or srun a rank of that layout.
 static drv_status set_up(this_rank *r, run_config *cfg) {
     r->cfg = cfg;
     r->leads = comm_rank(r->comm) == 0;
@@ -236,7 +236,7 @@ static drv_status measure(this_rank *r, int64_t repeats, step_report *out) {
     DRV_TRY(ranks_together(r, build(r, p)));
     DRV_TRY(step_time(r->a, p, r->comm, repeats, &out->times, out->profile));
     out->peak_rss = memory_peak_bytes(); // the products below come on top of the weights
-    // Again: a quiet spell must not flatter either side.
+    // Again, since the load of the machine may have changed during the steps.
     DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
     out->p = p;
     out->ranks = comm_size(r->comm);

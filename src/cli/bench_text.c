@@ -1,6 +1,8 @@
 // drover bench tokenizer and data: time how fast text becomes ids, and a data set.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -123,13 +125,14 @@ static void print_speed(const char *dir, const tokenizer_speed *speed, bool json
     double *warm = speed->mb_per_s + 1;
     const int64_t n = speed->passes - 1;
     qsort(warm, (size_t)n, sizeof *warm, by_value);
-    if (json)
-        printf("{\"tokenizer\": \"%s\", \"input_bytes\": %lld, \"tokens\": %lld, \"threads\": %d, "
-               "\"cold_mb_per_s\": %.2f, \"warm_mb_per_s\": %.2f, \"warm_median_mb_per_s\": %.2f, "
-               "\"load_s\": %.4f}\n",
-                dir, (long long)speed->bytes, (long long)speed->tokens, par_threads(), cold,
-                warm[n - 1], warm[n / 2], speed->load_s);
-    else
+    if (json) {
+        json_t *o = json_pack("{so sI sI si so so so sf}", "tokenizer", json_of_text(dir),
+                "input_bytes", (json_int_t)speed->bytes, "tokens", (json_int_t)speed->tokens,
+                "threads", par_threads(), "cold_mb_per_s", json_of_f64(cold), "warm_mb_per_s",
+                json_of_f64(warm[n - 1]), "warm_median_mb_per_s", json_of_f64(warm[n / 2]),
+                "load_s", speed->load_s);
+        cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(5)));
+    } else {
         printf("%s, %d thread%s\n"
                "loaded and one line encoded in %.3f s\n"
                "%.1f MB, %lld tokens, %.2f bytes per token\n"
@@ -138,6 +141,7 @@ static void print_speed(const char *dir, const tokenizer_speed *speed, bool json
                 (double)speed->bytes / 1e6, (long long)speed->tokens,
                 (double)speed->bytes / (double)(speed->tokens ? speed->tokens : 1), cold,
                 warm[n - 1], (long long)n, warm[n / 2]);
+    }
 }
 
 drv_status bench_tokenizer(arena *a, const cli_args *args) {
@@ -197,7 +201,9 @@ drv_status bench_data(arena *a, const cli_args *args) {
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     par_set_threads((int)threads);
     char *folder = arena_printf(a, "%s/drover-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder)) return drv_fail(DRV_E_IO, "could not create \"%s\"", folder);
+    if (!mkdtemp(folder))
+        return drv_fail(DRV_E_IO, "could not create the folder \"%s\": %s", folder,
+                strerror(errno));
     build_stats stats;
     build_opts opts = {.reader = {.key = key},
             .inputs = &input,
@@ -211,18 +217,20 @@ drv_status bench_data(arena *a, const cli_args *args) {
     double alone;
     DRV_TRY(encode_alone(a, dir, input, key, &alone));
     const double build = (double)stats.all.bytes / stats.seconds / 1e6;
-    if (cli_has(args, "--json"))
-        printf("{\"threads\": %d, \"text_bytes\": %lld, \"documents\": %lld, \"tokens\": %lld, "
-               "\"build_mb_per_s\": %.2f, \"tokens_per_s\": %.4g, \"encode_mb_per_s\": %.2f, "
-               "\"ratio\": %.3f}\n",
-                par_threads(), (long long)stats.all.bytes, (long long)stats.all.documents,
-                (long long)stats.all.tokens, build, (double)stats.all.tokens / stats.seconds, alone,
-                build / alone);
-    else
-        printf("%lld documents, %.1f MB of text, %lld tokens, %d thread%s\n"
-               "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone %.1f MB/s; ratio %.2f\n",
-                (long long)stats.all.documents, (double)stats.all.bytes / 1e6,
-                (long long)stats.all.tokens, par_threads(), str_plural(par_threads()), build,
-                str_si((double)stats.all.tokens / stats.seconds), alone, build / alone);
+    const double tokens_per_s = (double)stats.all.tokens / stats.seconds;
+    if (cli_has(args, "--json")) {
+        json_t *o = json_pack("{si sI sI sI so so so so}", "threads", par_threads(), "text_bytes",
+                (json_int_t)stats.all.bytes, "documents", (json_int_t)stats.all.documents, "tokens",
+                (json_int_t)stats.all.tokens, "build_mb_per_s", json_of_f64(build), "tokens_per_s",
+                json_of_f64(tokens_per_s), "encode_mb_per_s", json_of_f64(alone), "ratio",
+                json_of_f64(build / alone));
+        cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(5)));
+        return DRV_OK;
+    }
+    printf("%lld documents, %.1f MB of text, %lld tokens, %d thread%s\n"
+           "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone %.1f MB/s; ratio %.2f\n",
+            (long long)stats.all.documents, (double)stats.all.bytes / 1e6,
+            (long long)stats.all.tokens, par_threads(), str_plural(par_threads()), build,
+            str_si(tokens_per_s), alone, build / alone);
     return DRV_OK;
 }

@@ -13,8 +13,8 @@
 #include "base/log.h"
 
 // --- Ctrl-C
-// It may come between a look at the flag and the wait for a line: so it is also written to a pipe,
-// which that wait looks at.
+// Ctrl-C may come between the test of the flag and the wait for a line, so the handler also writes
+// to a pipe, which ends that wait.
 static volatile sig_atomic_t interrupted;
 static int wake[2];
 
@@ -50,7 +50,7 @@ bool chat_prompt_interrupted(void *ctx DRV_UNUSED) {
 typedef struct prompt {
     conversation *c;
     bool terminal; // a person types
-    str in, text;  // what was read and is in no line yet; the line
+    str in, text;  // read, but not yet part of a line; the line
     bool ended;    // the input has
     int error;     // errno of a read that failed
     char *line;    // without its end
@@ -59,7 +59,7 @@ typedef struct prompt {
     bool leave;
 } prompt;
 
-// Waits for standard input, or Ctrl-C, and takes what is there.
+// Waits for standard input or Ctrl-C, and reads what is there.
 static void read_more(prompt *p) {
     struct pollfd of[] = {{STDIN_FILENO, POLLIN, 0}, {wake[0], POLLIN, 0}};
     char bytes[4096];
@@ -70,7 +70,7 @@ static void read_more(prompt *p) {
     p->ended = n == 0 || p->error;
 }
 
-// The first `size` bytes of what was read.
+// Makes the first `size` bytes that were read the line.
 static void cut_line(prompt *p, size_t size) {
     str_clear(&p->text);
     str_add(&p->text, p->in.p, size);
@@ -83,7 +83,7 @@ static void cut_line(prompt *p, size_t size) {
         p->line[--p->n] = 0;
 }
 
-// False: the input ended, or Ctrl-C did it.
+// Reads a line. Returns false at the end of the input and after Ctrl-C.
 static bool read_line(prompt *p) {
     const char *end = NULL;
     if (p->terminal) fputs("> ", stderr);

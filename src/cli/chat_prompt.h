@@ -12,8 +12,8 @@
 
 // Lets Ctrl-C (SIGINT) end an answer or, at the prompt, the conversation, from now on.
 DRV_CHECKED drv_status chat_prompt_listen(void);
-// An `interrupted` of generator_opts.
+// Returns whether Ctrl-C was pressed; it serves as `interrupted` of generator_opts.
 bool chat_prompt_interrupted(void *ctx);
-// Until the input ends. On a terminal a failure is reported and the conversation continues; else it
-// is returned, with the number of its line.
+// Reads and answers lines until the input ends. On a terminal a failure is reported and the
+// conversation continues; otherwise it is returned, with the number of the line.
 DRV_CHECKED drv_status chat_prompt_run(conversation *c);

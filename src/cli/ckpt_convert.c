@@ -1,15 +1,12 @@
 // Exports, merges and copies models, and prints the proof.
 #include "cli/ckpt_convert.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "ckpt/consolidate.h"
 #include "cli/generate_args.h"
-#include "cli/gguf_export.h"
 #include "convert/convert.h"
 #include "infer/resolve.h"
 
@@ -52,44 +49,51 @@ void ckpt_print_comparison(const comparison *c) {
     printf("\n");
 }
 
-static void print_result(const char *out, const convert_result *r) {
+// Prints the result of an export or a merge that ended with `status`.
+static drv_status print_result(drv_status status, const char *out, const convert_result *r) {
+    if (status != DRV_OK) {
+        if (r->compared) ckpt_print_comparison(&r->comparison);
+        return status;
+    }
     log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
             str_bytes((double)r->written.bytes), st_type_name(r->written.type), r->written.seconds);
     if (r->compared) ckpt_print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
     generation_print_hint(out);
+    return DRV_OK;
 }
 
 // --- verbs
-// Writes a whole GGUF file, then compares it with its source; a file that is out of bounds is
-// renamed.
-static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *file) {
+// Compares a GGUF file with its source before it gets the name `file`.
+static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *unproved,
+        const char *file) {
     model made;
     comparison c;
-    DRV_TRY(model_open(a, file, &made));
+    DRV_TRY(model_open(a, unproved, &made));
     drv_status status = compare_models(a, from, &made, true, &c);
     model_close(&made);
     DRV_TRY(status);
     ckpt_print_comparison(&c);
-    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", file),
-            comparison_json(&c, name, file)));
-    if (!c.problem) {
-        printf("proved: %s.verify.json holds these numbers\n", file);
-        return DRV_OK;
-    }
-    const char *aside = arena_printf(a, "%s.unproved", file);
-    if (rename(file, aside) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", file, aside,
-                strerror(errno));
-    return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem, aside,
-            file);
+    const char *kept = c.problem ? unproved : file;
+    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", kept),
+            comparison_json(&c, name, kept)));
+    if (c.problem)
+        return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem,
+                unproved, file);
+    if (rename(unproved, file) != 0) return file_fail("rename into place", file);
+    printf("proved: %s.verify.json holds these numbers\n", file);
+    return file_sync_dir(path_parent(a, file));
 }
 
 static drv_status write_gguf(arena *a, const cli_args *args, const model *m, const char *name,
         const char *file, const gguf_write_opts *opts) {
-    DRV_TRY(gguf_export(m, file, opts));
-    return cli_has(args, "--no-verify") ? DRV_OK : prove_gguf(a, m, name, file);
+    const char *unproved = arena_printf(a, "%s.unproved", file);
+    gguf_write_opts replacing = *opts;
+    if (cli_has(args, "--no-verify")) return gguf_export(m, file, file, opts);
+    replacing.force = true; // an earlier result that was not good
+    DRV_TRY(gguf_export(m, unproved, file, &replacing));
+    return prove_gguf(a, m, name, unproved, file);
 }
 
 static drv_status export_gguf(arena *a, const cli_args *args, const char *path, const char *file) {
@@ -129,12 +133,9 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     if (dcp) DRV_TRY(read_names(args, &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));
     if (gguf) return export_gguf(a, args, path, gguf);
-    drv_status status = convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
-    if (status == DRV_OK)
-        print_result(out, &result);
-    else if (result.compared)
-        ckpt_print_comparison(&result.comparison);
-    return status;
+    const drv_status status =
+            convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
+    return print_result(status, out, &result);
 }
 
 static drv_status merge_gguf(arena *a, const cli_args *args, const char *base,
@@ -163,13 +164,9 @@ drv_status ckpt_merge(arena *a, const cli_args *args) {
     DRV_TRY(find_model(a, args->positional[0], &base));
     DRV_TRY(find_model(a, args->positional[1], &adapter_path));
     if (gguf) return merge_gguf(a, args, base, adapter_path, gguf);
-    drv_status status = convert_merge(a, base, adapter_path, out, &opts,
+    const drv_status status = convert_merge(a, base, adapter_path, out, &opts,
             !cli_has(args, "--no-verify"), &result);
-    if (status == DRV_OK)
-        print_result(out, &result);
-    else if (result.compared)
-        ckpt_print_comparison(&result.comparison);
-    return status;
+    return print_result(status, out, &result);
 }
 
 drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {

@@ -1,6 +1,6 @@
 // drover ckpt import: makes a folder that drover and transformers load from a GGUF file, a
 // Hugging Face folder or a file of torch.save.
-#include "cli/ckpt_import.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,10 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
         return drv_fail(DRV_E_USAGE,
                 "ckpt import: --key is \"%s\", and \"%s\" is a folder, expected a file of torch.save (.pt, .pth, .ckpt)",
                 key, in);
-    DRV_TRY(key ? model_open_key(a, in, key, &source) : model_open_with(a, in, config, &source));
+    const drv_status opened = key ? model_source_open_torch(a, in, key, &source.source)
+                                  : model_source_open_with(a, in, config, &source.source);
+    if (key) source.source.config_file = config;
+    DRV_TRY(model_of_source(opened, a, in, &source));
     const char *kept = opts.keep_blocks ? model_main_tensor(&source)->type_name : NULL;
     drv_status status = kept ? check_blocks(&source) : DRV_OK;
     result.compared = false;

@@ -1,5 +1,5 @@
 // drover ckpt show: the tensors of a Hugging Face folder, or of a file of torch.save.
-#include "cli/ckpt_show.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,16 +8,17 @@
 #include "ckpt/safetensors.h"
 #include "pickle/torch_file.h"
 
-// A tensor as safetensors have it; `file` is that which it is in.
+// Returns what safetensors say of a tensor, and the file that holds it.
 static json_t *tensor_json(const char *file, const st_tensor *t) {
     json_t *shape = json_array();
     for (int d = 0; d < t->n_dims; d++)
         json_array_append_new(shape, json_integer(t->dim[d]));
-    return json_pack("{s:s, s:s, s:s, s:o, s:I}", "file", file, "name", t->name, "dtype",
-            t->type_name, "shape", shape, "bytes", (json_int_t)t->bytes);
+    return json_pack("{s:o, s:o, s:s, s:o, s:I}", "file", json_of_text(file), "name",
+            json_of_text(t->name), "dtype", t->type_name, "shape", shape, "bytes",
+            (json_int_t)t->bytes);
 }
 
-// Adds to a list, or prints where there is none.
+// Adds a tensor to a list, or prints it if there is no list.
 static void show_tensor(json_t *list, const char *file, const st_tensor *t) {
     if (list) {
         json_array_append_new(list, tensor_json(file, t));
@@ -91,7 +92,7 @@ drv_status ckpt_show(arena *a, const cli_args *args) {
                 key ? "torch.save, in which --key chooses a dict"
                     : "tensors (.safetensors, or of torch.save)");
     if (status == DRV_OK && list) {
-        json_t *all = json_pack("{s:s, s:O}", "path", path, "tensors", list);
+        json_t *all = json_pack("{s:o, s:O}", "path", json_of_text(path), "tensors", list);
         cli_puts_json(all, json_dumps(all, JSON_INDENT(2) | JSON_ENSURE_ASCII));
     }
     json_decref(list);

@@ -15,8 +15,8 @@ struct conversation {
     generate_opts answer;
 };
 
-// An answer ends where the template ends a turn: at its token, or at its text where that is none of
-// one token. Less than MARKER bytes are what answers have, too.
+// Makes answers end where the template ends a turn: at its token, or, if that is not a single token,
+// at its text. A text of fewer than MARKER bytes also occurs inside answers, so it ends none.
 static void end_turns(arena *a, conversation *c) {
     enum { MARKER = 3 };
     const chat_model *m = c->opts->model;
@@ -67,7 +67,7 @@ void conversation_reset(conversation *c) {
     json_array_clear(c->turns);
 }
 
-// The ids of the system message and the turns from `first` on, ready for the answer.
+// Encodes the system message and the turns from `first` on, up to where the answer begins.
 static drv_status encode_from(const conversation *self, size_t first, id_list *ids) {
     const conversation_opts *opts = self->opts;
     json_t *messages = json_array();
@@ -99,7 +99,7 @@ static drv_status encode_from(const conversation *self, size_t first, id_list *i
     return status;
 }
 
-// Leaves out the oldest turns until there is room for an answer. *first: the first that is kept.
+// Leaves out the oldest turns until there is room for an answer. *first: the first turn that is kept.
 static drv_status fit_turns(const conversation *c, id_list *ids, size_t *first) {
     const int64_t capacity = generator_capacity(c->opts->generator), most = capacity / 4,
                   asked = c->opts->answer.max_tokens,

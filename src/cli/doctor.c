@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/cli.h"
-#include "cli/doctor_node.h"
 #include "cli/plugin_report.h"
 
 typedef struct machine {
@@ -113,17 +112,13 @@ static void print_text(arena *a, const machine *m) {
                 other / chosen, info->other_way);
 }
 
-static drv_status check_platform(const char *platform) {
-    if (STR_ONE_OF(platform, "cuda", "rocm", "tpu", "neuron")) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "doctor: platform \"%s\", expected cuda, rocm, tpu or neuron",
-            platform);
-}
-
 // Prints everything that a platform needs, and whether it is here.
 static drv_status run_platform(arena *a, const char *platform, bool as_json) {
     need *needs;
     int n_unmet = 0;
-    DRV_TRY(check_platform(platform));
+    if (!STR_ONE_OF(platform, "cuda", "rocm", "tpu", "neuron"))
+        return drv_fail(DRV_E_USAGE, "doctor: platform \"%s\", expected cuda, rocm, tpu or neuron",
+                platform);
     const int n = environment_look(a, "", platform, &needs);
     for (int i = 0; i < n; i++)
         n_unmet += needs[i].state == NEED_UNMET;

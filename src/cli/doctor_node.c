@@ -1,5 +1,5 @@
 // Measures the nodes of a job, each by one rank, and names those that stand out.
-#include "cli/doctor_node.h"
+#include "cli/cli.h"
 
 #include <math.h>
 #include <sched.h>

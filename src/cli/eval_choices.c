@@ -1,7 +1,6 @@
 // eval --choices: measures the accuracy of a model on a multiple choice file.
-#include "cli/eval_choices.h"
+#include "cli/eval_parts.h"
 
-#include <math.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -9,33 +8,19 @@
 #include "infer/choices.h"
 
 // The standard error of one record is null in JSON.
-static void print_number(const char *name, double value) {
-    if (isfinite(value))
-        printf("\"%s\": %.9g, ", name, value);
-    else
-        printf("\"%s\": null, ", name);
-}
-
-static void print_words(const choices_result *r) {
-    if (r->n > 1)
+static void print_result(const choices_result *r, bool json, bool complete) {
+    if (json) {
+        json_t *o = json_pack("{so so so so sI sI sb}", "acc", json_of_f64(r->acc), "acc_stderr",
+                json_of_f64(r->acc_err), "acc_norm", json_of_f64(r->acc_norm), "acc_norm_stderr",
+                json_of_f64(r->acc_norm_err), "records", (json_int_t)r->n, "truncated",
+                (json_int_t)r->n_cut, "complete", complete);
+        cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(9)));
+    } else if (r->n > 1) {
         printf("acc %.4f (stderr %.4f)  acc_norm %.4f (stderr %.4f)  records %lld\n", r->acc,
                 r->acc_err, r->acc_norm, r->acc_norm_err, (long long)r->n);
-    else
+    } else {
         printf("acc %.4f  acc_norm %.4f  records %lld\n", r->acc, r->acc_norm, (long long)r->n);
-}
-
-static void print_result(const choices_result *r, bool json, bool complete) {
-    if (!json) {
-        print_words(r);
-        return;
     }
-    printf("{");
-    print_number("acc", r->acc);
-    print_number("acc_stderr", r->acc_err);
-    print_number("acc_norm", r->acc_norm);
-    print_number("acc_norm_stderr", r->acc_norm_err);
-    printf("\"records\": %lld, \"truncated\": %lld, \"complete\": %s}\n", (long long)r->n,
-            (long long)r->n_cut, complete ? "true" : "false");
 }
 
 drv_status eval_choices(arena *a, const cli_args *args, const scorer_opts *model) {

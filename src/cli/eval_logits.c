@@ -1,5 +1,5 @@
 // eval --logits: writes the logits at each position to a file that numpy, PyTorch and others read.
-#include "cli/eval_logits.h"
+#include "cli/eval_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,7 @@ static drv_status write_all(int fd, const char *path, scorer *model, const int32
     return status;
 }
 
-// Written under another name first, so that the file appears complete.
+// Writes under another name and renames, so that a file of this name is complete.
 static drv_status write_file(arena *a, const char *path, scorer *model, const int32_t *ids,
         int64_t n, int64_t n_vocab) {
     const char *aside = arena_printf(a, "%s.tmp", path);

@@ -7,14 +7,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "push/hub_call.h"
+#include "data/get/hub_call.h"
 
 // The folder in which huggingface_hub keeps what belongs to a user (its constants.py).
 static const char *hub_home(arena *a) {
-    const char *hub = getenv("HF_HOME"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (hub && *hub) return hub;
-    if (cache && *cache) return path_join(a, cache, "huggingface");
-    return home && *home ? path_join(a, home, ".cache/huggingface") : NULL;
+    const char *hub = getenv("HF_HOME");
+    return hub && *hub ? hub : path_user_cache(a, "huggingface");
 }
 
 const char *hub_endpoint(arena *a) {
@@ -47,34 +45,31 @@ const char *hub_token(arena *a) {
 // Downloads go on without a token where it would travel readable by others.
 static const char *download_token(arena *a, const char *endpoint) {
     const char *token = hub_token(a);
-    const hub_link link = {.endpoint = endpoint};
+    const http_link link = {.endpoint = endpoint};
     if (!token || hub_url_check(&link, endpoint, "HF_ENDPOINT is") == DRV_OK) return token;
     log_warn("no token is sent: %s", drv_message());
     return NULL;
 }
 
-drv_status fetch_options(arena *a, const cli_args *args, const char *out, fetch_opts *o) {
+drv_status fetch_options(arena *a, const cli_args *args, const char *out, hub_opts *o) {
     int64_t parallel = 8, tries = 8;
     DRV_TRY(cli_get_i64(args, "--parallel", 1, 64, &parallel));
     DRV_TRY(cli_get_i64(args, "--tries", 1, 1000, &tries));
     const char *endpoint = hub_endpoint(a);
-    *o = (fetch_opts){.hub = {.endpoint = endpoint,
-                              .token = download_token(a, endpoint),
-                              .revision = cli_get(args, "--revision", "main"),
-                              .out = out,
-                              .tries = (int)tries}};
-    o->http = (download_opts){.parallel = (int)parallel,
-            .tries = (int)tries,
-            .token = o->hub.token,
-            .host = o->hub.endpoint};
+    *o = (hub_opts){.link = {.endpoint = endpoint,
+                            .token = download_token(a, endpoint),
+                            .parallel = (int)parallel,
+                            .tries = (int)tries},
+            .revision = cli_get(args, "--revision", "main"),
+            .out = out};
     return DRV_OK;
 }
 
-drv_status fetch_files(const fetch_opts *o, const download *list, int n) {
+drv_status fetch_files(const hub_opts *o, const download *list, int n) {
     download_stats s;
-    DRV_TRY(download_files(list, n, &o->http, &s));
-    log_info("%s: %lld file%s, %lld of them already there; %s in %s", o->hub.out,
-            (long long)s.files, str_plural(s.files), (long long)s.there_already,
-            str_bytes((double)s.bytes), str_long_duration(s.seconds));
+    DRV_TRY(download_files(list, n, &o->link, &s));
+    log_info("%s: %lld file%s, %lld of them already there; %s in %s", o->out, (long long)s.files,
+            str_plural(s.files), (long long)s.there_already, str_bytes((double)s.bytes),
+            str_long_duration(s.seconds));
     return DRV_OK;
 }

@@ -1,4 +1,4 @@
-// Serves generate and chat: options of the model and of the draws, and how text is given out.
+// Serves generate and chat: options of the model and of the sampling, and the output of text.
 #pragma once
 #include "base/json.h"
 #include "cli/cli.h"
@@ -27,12 +27,12 @@
 DRV_CHECKED drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
         generate_opts *out);
 
-// --precision; auto when it is not given.
+// Reads --precision; without it *out stays as it is.
 DRV_CHECKED drv_status generation_precision(const cli_args *args, generate_precision *out);
 
-// Prints, as an `emit` of generate_opts, to standard output, at once.
+// Prints text to standard output and flushes it; it serves as `emit` of generate_opts.
 void generation_print(void *ctx, const char *text, size_t n);
-// "try it: " and the command, where the model in the folder can write text.
+// Prints "try it: " and a command, if the model in the folder can generate text.
 void generation_print_hint(const char *folder);
 // Returns a new JSON string; bytes that are not UTF-8 become U+FFFD.
 json_t *generation_json_text(const char *text, size_t n);

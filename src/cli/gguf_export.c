@@ -1,5 +1,5 @@
 // Writes a model as a GGUF file; the model was checked when it was opened.
-#include "cli/gguf_export.h"
+#include "cli/ckpt_convert.h"
 
 #include "base/log.h"
 
@@ -59,7 +59,8 @@ static void summarise(const char *path, const gguf_written *written) {
                 path, written->n_wider, (int)type->block, type->name);
 }
 
-drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *opts) {
+drv_status gguf_export(const model *m, const char *out, const char *named,
+        const gguf_write_opts *opts) {
     gguf_written written;
     DRV_TRY(check_layers(m->path, &m->config));
     if (m->config.sliding_window)
@@ -73,6 +74,6 @@ drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *o
                 m->path, (long long)m->config.hidden_size, (long long)heads);
     const llama_meta meta = meta_of(&m->config);
     DRV_TRY(gguf_write(&m->source, &meta, out, opts, &written));
-    summarise(out, &written);
+    summarise(named, &written);
     return DRV_OK;
 }

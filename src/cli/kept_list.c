@@ -1,5 +1,5 @@
 // drover compile --list and --evict: lists and removes compiled programs.
-#include "cli/kept_list.h"
+#include "cli/cli.h"
 
 #include <string.h>
 #include <time.h>
@@ -44,10 +44,6 @@ static const char *devices_of(arena *a, const kept_program *p) {
                             : p->kind;
 }
 
-static const char *name_of(const kept_program *p) {
-    return strrchr(p->path, '/') + 1;
-}
-
 static void print_text(arena *a, const kept_program *list, int n, const char *dir) {
     double bytes = 0;
     if (n)
@@ -59,12 +55,12 @@ static void print_text(arena *a, const kept_program *list, int n, const char *di
         bytes += (double)p->bytes;
         if (p->damage) {
             printf("%-14s %-30s %11s %11s  %-19s %s: %s\n", "(damaged)", "",
-                    str_bytes((double)p->bytes), "", used, name_of(p), p->damage);
+                    str_bytes((double)p->bytes), "", used, path_name(p->path), p->damage);
             continue;
         }
         const char *target = arena_printf(a, "%s, %s", devices_of(a, p), p->interface);
         printf("%-14s %-30s %11s %9.1f s  %-19s %s\n", p->program, target,
-                str_bytes((double)p->bytes), p->compile_s, used, name_of(p));
+                str_bytes((double)p->bytes), p->compile_s, used, path_name(p->path));
     }
     printf("%d program%s, %s, in %s\n", n, str_plural(n), str_bytes(bytes), dir);
 }
@@ -74,13 +70,14 @@ static void print_json(const kept_program *list, int n, const char *dir) {
     for (int i = 0; i < n; i++) {
         const kept_program *p = &list[i];
         json_array_append_new(programs,
-                json_pack("{ss sI sf ss? ss? ss? ss? ss? ss? sI sf}", "file", p->path, "bytes",
-                        (json_int_t)p->bytes, "last_used", p->used_at, "damage", p->damage,
-                        "program", p->program, "plugin", p->plugin, "kind", p->kind, "interface",
-                        p->interface, "drover", p->drover, "devices", (json_int_t)p->n_devices,
-                        "compile_s", p->compile_s));
+                json_pack("{so sI sf so so so so so so sI sf}", "file", json_of_text(p->path),
+                        "bytes", (json_int_t)p->bytes, "last_used", p->used_at, "damage",
+                        json_of_text(p->damage), "program", json_of_text(p->program), "plugin",
+                        json_of_text(p->plugin), "kind", json_of_text(p->kind), "interface",
+                        json_of_text(p->interface), "drover", json_of_text(p->drover), "devices",
+                        (json_int_t)p->n_devices, "compile_s", p->compile_s));
     }
-    json_t *o = json_pack("{ss so}", "folder", dir, "programs", programs);
+    json_t *o = json_pack("{so so}", "folder", json_of_text(dir), "programs", programs);
     cli_puts_json(o, json_dumps(o, JSON_INDENT(2)));
 }
 

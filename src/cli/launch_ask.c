@@ -60,7 +60,7 @@ static drv_status ask_pods(arena *a, asked_job *job) {
 drv_status launch_ask(arena *a, asked_job *job) {
     const job_record *record = &job->record;
     program_end end;
-    const program_words words = job_ask_command(a, record);
+    const program_words words = job_ask_command(record);
     if (!job->is_known) return DRV_OK;
     DRV_TRY(launch_call(a, job, &words, &end));
     if (job_is_slurm(record))
@@ -72,7 +72,7 @@ drv_status launch_ask(arena *a, asked_job *job) {
 // From a pod that runs, since a volume of Kubernetes is rarely mounted where kubectl is.
 static drv_status read_from_pod(arena *a, asked_job *job, const char *path) {
     program_end end;
-    const program_words words = job_cat_command(a, &job->record, job->state.pod, path);
+    const program_words words = job_cat_command(&job->record, job->state.pod, path);
     const program_call call = {.words = &words,
             .limit_s = job->limit_s,
             .most_bytes = MOST_STATUS + 1};
@@ -141,23 +141,6 @@ static const char *scheduler_words(arena *a, const asked_job *job) {
             *s->where ? " on " : "", s->where, *s->why ? ": " : "", s->why);
 }
 
-static json_t *run_json(const run_status *s) {
-    json_t *o = json_object();
-    json_object_set_new(o, "state", json_string(run_state_name(s->state)));
-    json_object_set_new(o, "end", json_of_words(run_end_name(s->end)));
-    json_object_set_new(o, "step", json_integer(s->step));
-    json_object_set_new(o, "steps", json_integer(s->steps));
-    json_object_set_new(o, "attempt", json_integer(s->attempt));
-    json_object_set_new(o, "saved_step", json_of_count(s->saved_step));
-    json_object_set_new(o, "time", json_real(s->time));
-    json_object_set_new(o, "status", json_of_count(s->exit_status));
-    json_object_set_new(o, "cause", json_of_words(s->cause));
-    json_object_set_new(o, "message", json_of_words(s->message));
-    json_object_set_new(o, "failed_rank", json_of_count(s->failed_rank));
-    json_object_set_new(o, "failed_host", json_of_words(s->failed_host));
-    return o;
-}
-
 static void print_json(const asked_job *job) {
     const job_state *s = &job->state;
     json_t *o = json_object(), *scheduler = json_object();
@@ -170,7 +153,7 @@ static void print_json(const asked_job *job) {
     json_object_set_new(o, "kind", json_string(job->record.kind->name));
     json_object_set_new(o, "state", json_string(verdict(job)));
     json_object_set_new(o, "scheduler", scheduler);
-    json_object_set_new(o, "run", job->has_status ? run_json(&job->status) : json_null());
+    json_object_set_new(o, "run", job->has_status ? run_status_json(&job->status) : json_null());
     cli_puts_json(o, json_print(o, JSON_INDENT(2) | JSON_ENSURE_ASCII));
 }
 

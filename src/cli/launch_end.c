@@ -37,7 +37,7 @@ static const char *number(const asked_job *job) {
 static drv_status ask_to_end(arena *a, const asked_job *job) {
     if (job_is_slurm(&job->record) && job->state.phase == JOB_RUNNING)
         return call(a, job, job_save_command(number(job)));
-    return call(a, job, job_end_command(a, &job->record, number(job)));
+    return call(a, job, job_end_command(&job->record, number(job)));
 }
 
 // Until it has ended. A job of Slurm that is queued again by then is taken out of the queue.
@@ -48,9 +48,9 @@ static drv_status wait_for_end(arena *a, asked_job *job, double wait_s) {
         DRV_TRY(launch_ask(a, job));
         if (is_over(job)) return DRV_OK;
         if (job_is_slurm(&job->record) && job->state.phase == JOB_QUEUED)
-            DRV_TRY(call(a, job, job_end_command(a, &job->record, number(job))));
+            DRV_TRY(call(a, job, job_end_command(&job->record, number(job))));
     }
-    const program_words words = job_end_command(a, &job->record, number(job));
+    const program_words words = job_end_command(&job->record, number(job));
     return drv_fail(DRV_E_BUSY, "\"%s\" has been asked to save, and still runs after %g s%s%s",
             job->record.name, wait_s, job_is_slurm(&job->record) ? "; without a save: " : "",
             job_is_slurm(&job->record) ? line_of(a, &words) : "");
@@ -157,7 +157,7 @@ static drv_status clean(arena *a, const cli_args *args, asked_job *job) {
     find_files(a, job, &list);
     DRV_TRY(confirm(args, &list));
     for (int i = 0; i < list.n_objects; i++)
-        DRV_TRY(call(a, job, job_remove_command(a, &job->record, list.objects[i])));
+        DRV_TRY(call(a, job, job_remove_command(&job->record, list.objects[i])));
     for (int i = 0; i < list.n_files; i++)
         if (unlink(list.files[i]) != 0) return file_fail("remove", list.files[i]);
     if (rmdir(job->dir) != 0)

@@ -62,7 +62,8 @@ static drv_status check_node_launch(const cli_args *args, const job_spec *spec,
         return drv_fail(DRV_E_USAGE, "%s: --job %s has no ranks, expected no %s", args->name,
                 cli_get(args, "--job", ""), option);
     if (spec->is_node_launch) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: %s is of drover launch node, expected a job of it (%s)",
+    return drv_fail(DRV_E_USAGE,
+            "%s: %s is an option of drover launch node, expected a job that runs it (%s)",
             args->name, option,
             takes(args, "--policy") ? "--policy torch"
             : takes(args, "--tasks")
@@ -82,13 +83,13 @@ static drv_status hand_on(const cli_args *args, job_spec *spec, const char *opti
 // nodes itself where srun starts the ranks, or where it alone can go on without one: no spare node
 // takes its place.
 static drv_status read_node_options(arena *a, const cli_args *args, job_spec *spec) {
-    recovery_rules rules;
+    supervisor_rules rules;
     preflight_use how;
     DRV_TRY(launch_read_rules(args, spec->nodes, &rules));
     DRV_TRY(launch_read_preflight(args, &how));
     spec->spares = rules.n_spares;
-    spec->fewest = rules.rules.min_nodes;
-    spec->restarts = rules.rules.max_restarts > 0;
+    spec->fewest = rules.min_nodes;
+    spec->restarts = rules.max_restarts > 0;
     spec->node_options = ARENA_ARRAY(a, const char *, 2 * N_LAUNCH_RULE_OPTIONS + 2);
     for (int i = 0; i < N_LAUNCH_RULE_OPTIONS; i++) {
         const char *option = launch_rule_names[i], *value = cli_get(args, option, NULL);
@@ -109,7 +110,7 @@ static drv_status read_progress(const cli_args *args, job_spec *spec) {
     if (!takes(args, "--progress") || !cli_has(args, "--progress")) return DRV_OK;
     if (spec->work != WORK_TRAIN || spec->is_node_launch)
         return drv_fail(DRV_E_USAGE,
-                "%s: --progress is of ranks that mpirun starts, expected --policy mpi; with torch Trainer itself gives pods its token",
+                "%s: --progress is for ranks that mpirun starts, expected --policy mpi; with torch, Trainer gives its token to the pods itself",
                 args->name);
     if (!spec->name_space)
         return drv_fail(DRV_E_USAGE,
@@ -248,7 +249,8 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
     return DRV_OK;
 }
 
-// The command without what changes no file, in one line for a comment.
+// The command without what changes no file, for a comment. Of --env it has the names alone: a value
+// may be a secret, and files without the variables have the comment too.
 static const char *command_of(arena *a, const cli_args *args) {
     str line = {0};
     str_printf(&line, "drover %s", args->name);
@@ -258,12 +260,13 @@ static const char *command_of(arena *a, const cli_args *args) {
         str_printf(&line, " %s", name);
         if (!value) continue;
         str_puts(&line, " ");
-        shell_word(&line, value);
+        if (strcmp(name, "--env") == 0)
+            shell_word(&line, arena_printf(a, "%.*s=...", (int)strcspn(value, "="), value));
+        else
+            shell_word(&line, value);
     }
     str_puts(&line, strcmp(cli_get(args, "--job", ""), "data") == 0 ? " -- " : " ");
     shell_words(&line, (const char *const *)args->positional, args->n_positional);
-    for (size_t i = 0; i < line.n; i++)
-        if ((unsigned char)line.p[i] < ' ' || line.p[i] == 0x7F) line.p[i] = '?';
     return str_keep(a, &line);
 }
 
@@ -320,7 +323,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     DRV_TRY(read_subject(a, args, spec, cfg));
     spec->name = cli_get(args, "--name", default_name(a, spec));
     spec->command = command_of(a, args);
-    return job_check(a, spec);
+    return job_check(spec);
 }
 
 // Checks what concerns training alone. *says: what a rank needs and has.

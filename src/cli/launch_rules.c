@@ -1,29 +1,50 @@
 // The options of drover launch node that say what follows a failure.
 #include "cli/launch_rules.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/str.h"
 #include "launch/nodes.h"
+
+#define MOST_S (366 * 86400.0)
 
 const char *const launch_rule_names[N_LAUNCH_RULE_OPTIONS] = {"--max-restarts", "--restart-window",
         "--min-nodes", "--spare-nodes", "--grow-after"};
 
+// Reads "90s", "5m", "1h", "2d", or seconds.
 static drv_status read_time(const cli_args *args, const char *option, double *out) {
-    const char *text = cli_get(args, option, NULL);
+    static const char units[] = "smhd";
+    static const double seconds[] = {1, 60, 3600, 86400};
+    const char *text = cli_get(args, option, NULL), *unit = NULL;
+    char digits[32];
+    double number;
     if (!text) return DRV_OK;
-    DRV_TRY_CTX(recovery_time_read(option, text, out), "%s", args->name);
-    return DRV_OK;
+    size_t n = strlen(text);
+    if (n > 0) unit = strchr(units, text[n - 1]);
+    if (unit) n--;
+    snprintf(digits, sizeof digits, "%.*s", (int)n, text);
+    if (n < sizeof digits && str_to_f64(digits, &number) && number >= 0) {
+        number *= unit ? seconds[unit - units] : 1;
+        if (number <= MOST_S) {
+            *out = number;
+            return DRV_OK;
+        }
+    }
+    return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a time up to %s, as 90s, 5m or 1h",
+            args->name, option, text, str_long_duration(MOST_S));
 }
 
-drv_status launch_read_rules(const cli_args *args, int n_nodes, recovery_rules *out) {
+drv_status launch_read_rules(const cli_args *args, int n_nodes, supervisor_rules *out) {
     int64_t restarts = 0, spares = 0, least = 0;
     DRV_TRY(cli_get_i64(args, "--max-restarts", 0, 1000000, &restarts));
     DRV_TRY(cli_get_i64(args, "--spare-nodes", 0, MAX_NODES, &spares));
     DRV_TRY(cli_get_i64(args, "--min-nodes", 1, MAX_NODES, &least));
-    *out = recovery_rules_of(n_nodes, (int)spares);
-    out->rules.max_restarts = (int)restarts;
-    if (least) out->rules.min_nodes = (int)least;
-    DRV_TRY_CTX(recovery_rules_check(out, n_nodes), "%s", args->name);
-    DRV_TRY(read_time(args, "--restart-window", &out->rules.window_s));
+    *out = supervisor_rules_of(n_nodes, (int)spares);
+    out->max_restarts = (int)restarts;
+    if (least) out->min_nodes = (int)least;
+    DRV_TRY_CTX(supervisor_rules_check(out, n_nodes), "%s", args->name);
+    DRV_TRY(read_time(args, "--restart-window", &out->window_s));
     return read_time(args, "--grow-after", &out->grow_after_s);
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "cli/cli.h"
 #include "launch/jobs/job_spec.h"
-#include "launch/recovery_rules.h"
+#include "launch/supervisor.h"
 
 #define LAUNCH_RULE_OPTIONS                                                                        \
     {"--max-restarts", "N", "restart the ranks after a failure, at most N times (default 0)"},     \
@@ -18,7 +18,7 @@ enum { N_LAUNCH_RULE_OPTIONS = 5 };
 extern const char *const launch_rule_names[N_LAUNCH_RULE_OPTIONS];
 
 // Reads those options of a job of n_nodes. DRV_E_USAGE: not a number or a time, or the rules do not
-// suit the nodes (recovery_rules_check).
-DRV_CHECKED drv_status launch_read_rules(const cli_args *args, int n_nodes, recovery_rules *out);
+// suit the nodes (supervisor_rules_check).
+DRV_CHECKED drv_status launch_read_rules(const cli_args *args, int n_nodes, supervisor_rules *out);
 // Reads --preflight. DRV_E_USAGE: none of its words.
 DRV_CHECKED drv_status launch_read_preflight(const cli_args *args, preflight_use *out);

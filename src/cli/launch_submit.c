@@ -30,17 +30,14 @@ static void print_command(const char *before, const program_words *c, const char
 }
 
 static void print_secret(arena *a, const job_record *record, const char *secret, const char *made) {
-    program_words create = job_kubectl(a, record), label = job_kubectl(a, record);
+    program_words create = job_kubectl(record), label = job_kubectl(record);
     const char *name = arena_printf(a, "%s-%s", record->name, secret),
                *key = strcmp(secret, "page") == 0 ? "password" : secret;
-    program_add_word(&create, "create"), program_add_word(&create, "secret");
-    program_add_word(&create, "generic"), program_add_word(&create, name);
-    program_add_word(&create, arena_printf(a, "--from-file=%s=/dev/stdin", key));
+    program_add(&create, "create", "secret", "generic", name,
+            arena_printf(a, "--from-file=%s=/dev/stdin", key));
     print_command(made, &create, "once");
-    program_add_word(&label, "label"), program_add_word(&label, "secret"),
-            program_add_word(&label, name);
-    program_add_word(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
-    program_add_word(&label, "app.kubernetes.io/name=drover");
+    program_add(&label, "label", "secret", name, arena_printf(a, JOB_LABEL "=%s", record->name),
+            "app.kubernetes.io/name=drover");
     print_command("", &label, NULL);
 }
 
@@ -53,15 +50,12 @@ static void print_secrets(arena *a, const job_record *record) {
 
 // Prints how to open the page: its password, and a way to its port.
 static void print_page(arena *a, const job_record *record) {
-    program_words show = job_kubectl(a, record), forward = job_kubectl(a, record);
+    program_words show = job_kubectl(record), forward = job_kubectl(record);
     if (!job_record_has_page(record)) return;
-    program_add_word(&show, "get"), program_add_word(&show, "secret");
-    program_add_word(&show, arena_printf(a, "%s-page", record->name));
-    program_add_word(&show, "--output=go-template={{.data.password | base64decode}}");
+    program_add(&show, "get", "secret", arena_printf(a, "%s-page", record->name),
+            "--output=go-template={{.data.password | base64decode}}");
     print_command("", &show, "the page's password; any name goes with it");
-    program_add_word(&forward, "port-forward");
-    program_add_word(&forward, arena_printf(a, "service/%s-page", record->name));
-    program_add_word(&forward, "8080");
+    program_add(&forward, "port-forward", arena_printf(a, "service/%s-page", record->name), "8080");
     print_command("", &forward, "the page, at http://127.0.0.1:8080/");
 }
 
@@ -73,13 +67,11 @@ void launch_print_next(arena *a, const job_record *record, const char *dir) {
     print_secrets(a, record);
     const program_words test = job_submit_command(a, record, dir, true),
                         submit = job_submit_command(a, record, dir, false);
-    print_command("", &test, "asks, and starts nothing");
+    print_command("", &test, "asks whether the scheduler would accept it");
     print_command("", &submit, NULL);
     if (!record->kind->is_kubernetes) return;
     program_words look = {0};
-    program_add_word(&look, "drover"), program_add_word(&look, "launch"),
-            program_add_word(&look, "status");
-    program_add_word(&look, dir);
+    program_add(&look, "drover", "launch", "status", dir);
     print_command("", &look, "or logs, stop, clean");
     print_page(a, record);
 }
@@ -111,10 +103,8 @@ static drv_status make_secret(arena *a, const job_record *record, const char *su
         const char *key) {
     const char *text, *name = arena_printf(a, "%s-%s", record->name, suffix);
     program_end end;
-    program_words look = job_kubectl(a, record), create = job_kubectl(a, record);
-    program_add_word(&look, "get"), program_add_word(&look, "secret"),
-            program_add_word(&look, name);
-    program_add_word(&look, "--output=name");
+    program_words look = job_kubectl(record), create = job_kubectl(record);
+    program_add(&look, "get", "secret", name, "--output=name");
     const program_call call = {.words = &look, .limit_s = LIMIT_S, .most_bytes = MOST_BYTES};
     DRV_TRY_CTX(program_run(a, &call, &end), "--submit");
     if (end.status == 0) return DRV_OK;
@@ -124,8 +114,7 @@ static drv_status make_secret(arena *a, const job_record *record, const char *su
             "drover", JOB_LABEL, record->name, "type", "Opaque", "stringData", key, text);
     char *json = json_print_in(a, secret, JSON_COMPACT);
     const str input = {.p = json, .n = strlen(json)};
-    program_add_word(&create, "create"), program_add_word(&create, "-f"),
-            program_add_word(&create, "-");
+    program_add(&create, "create", "-f", "-");
     return must_run(a, &create, &input, &end);
 }
 
@@ -165,6 +154,6 @@ drv_status launch_submit(arena *a, const char *dir, job_record *record) {
     DRV_TRY(job_record_write(a, dir, record));
     printf("submitted%s%s\n", *record->id ? " as job " : "", record->id);
     print_page(a, record);
-    printf("look after it: drover launch status|logs|stop|clean %s\n", path_for_shell(a, dir));
+    printf("next: drover launch status|logs|stop|clean %s\n", path_for_shell(a, dir));
     return DRV_OK;
 }

@@ -15,18 +15,6 @@
 #include "push/model_card.h"
 #include "push/push_files.h"
 
-static drv_status read_repo(arena *a, const char *spec, const char **out) {
-    static const char allowed[] =
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    const char *repo = str_starts(spec, "hf:") ? spec + 3 : spec;
-    const size_t org = strspn(repo, allowed),
-                 name = repo[org] ? strspn(repo + org + 1, allowed) : 0;
-    const bool good = org && repo[org] == '/' && name && !repo[org + 1 + name] && repo[0] != '.' &&
-                      repo[org + 1] != '.' && !strstr(repo, "..");
-    *out = arena_strdup(a, repo);
-    return good ? DRV_OK : drv_fail(DRV_E_USAGE, "\"%s\": expected hf:ORG/NAME", spec);
-}
-
 // The run directory of a checkpoint; NULL: the folder is not in one.
 static const char *run_of(arena *a, const char *folder) {
     char *full = realpath(folder, NULL), *slash = full ? strrchr(full, '/') : NULL;
@@ -151,23 +139,25 @@ static drv_status failure_without_token(arena *a, const push_opts *o, drv_status
     return shown == said ? status : drv_fail(status, "%s", shown);
 }
 
-static drv_status read_options(arena *a, const cli_args *args, push_opts *o) {
+static drv_status read_options(arena *a, const cli_args *args, push_opts *out) {
     int64_t parallel = 4, tries = 8;
-    DRV_TRY(read_repo(a, args->positional[1], &o->repo));
+    const char *spec = args->positional[1];
+    out->repo = str_starts(spec, "hf:") ? spec + 3 : spec;
+    if (!hub_is_name(out->repo)) return drv_fail(DRV_E_USAGE, "\"%s\": expected hf:ORG/NAME", spec);
     DRV_TRY(cli_get_i64(args, "--parallel", 1, 64, &parallel));
     DRV_TRY(cli_get_i64(args, "--tries", 1, 1000, &tries));
-    o->link = (hub_link){.endpoint = hub_endpoint(a),
+    out->link = (http_link){.endpoint = hub_endpoint(a),
             .token = hub_token(a),
             .tries = (int)tries,
             .parallel = (int)parallel};
-    o->branch = cli_get(args, "--branch", "main");
-    o->message = cli_get(args, "--message",
-            arena_printf(a, "Upload %s with drover", strchr(o->repo, '/') + 1));
+    out->branch = cli_get(args, "--branch", "main");
+    out->message = cli_get(args, "--message",
+            arena_printf(a, "Upload %s with drover", strchr(out->repo, '/') + 1));
     DRV_TRY(check_texts(args));
-    o->create = cli_has(args, "--create");
-    o->is_private = cli_has(args, "--private");
-    o->pull_request = cli_has(args, "--create-pr");
-    if (o->link.token || cli_has(args, "--dry-run")) return DRV_OK;
+    out->create = cli_has(args, "--create");
+    out->is_private = cli_has(args, "--private");
+    out->pull_request = cli_has(args, "--create-pr");
+    if (out->link.token || cli_has(args, "--dry-run")) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "model push: there is no token: set HF_TOKEN, or log in by `hf auth login`; --dry-run "
             "needs none");

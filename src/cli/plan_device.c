@@ -18,19 +18,9 @@ drv_status device_plan_make(arena *a, const char *device, const run_plan *planne
     return DRV_OK;
 }
 
-static step_term largest_with_advice(const step_cost *c) {
-    step_term largest = TERM_PRODUCTS;
-    for (step_term t = TERM_HEAD; t < N_STEP_TERMS; t++)
-        if (step_term_advice(t) && c->term[t] > c->term[largest]) largest = t;
-    return largest;
-}
-
-// Products are the purpose of the step, so the largest other term is named if it is over 5 %.
-static step_term to_mend(const step_cost *c) {
-    step_cost rest = *c;
-    rest.term[TERM_PRODUCTS] = 0;
-    const step_term term = largest_with_advice(&rest);
-    return rest.term[term] > 0.05 * c->seconds ? term : TERM_PRODUCTS;
+void device_plan_advise(arena *a, const run_plan *planned, device_plan *out) {
+    out->n_advice = step_advice_find(a, planned->cfg, &out->device, &out->cost,
+            planned->memory.total, out->advice);
 }
 
 void step_terms_print(const step_cost *cost) {
@@ -46,9 +36,11 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
     printf("step          %.4g s, %s tokens/s, %s a rank, %.1f %% MFU\n", c->seconds,
             str_si(d->tokens_per_s), str_si(d->tokens_per_s / ranks), 100 * d->mfu);
     step_terms_print(c);
-    const step_term mend = to_mend(c);
-    printf("              largest term to reduce: %s, by %s\n", step_term_name(mend),
-            step_term_advice(mend));
+    if (d->n_advice == 0) printf("faster with   no change of one setting that was tried\n");
+    for (int i = 0; i < d->n_advice; i++)
+        printf("%-13s %s: %.1f %% more tokens/s, less time for %s\n", i ? "" : "faster with",
+                d->advice[i].keys, 100 * (d->advice[i].faster - 1),
+                step_term_name(d->advice[i].term));
     const double hours = c->seconds * (double)steps / 3600;
     printf("time          %s for %lld step%s; evaluations and checkpoints not counted\n",
             str_long_duration(3600 * hours), (long long)steps, str_plural(steps));

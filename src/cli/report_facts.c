@@ -1,7 +1,6 @@
 // Finds the plan of a run and its keys, and samples its newest checkpoint.
-#include "cli/report_facts.h"
-
 #include "cli/run_about.h"
+
 #include "infer/generate.h"
 #include "search/run_plan.h"
 #include "infer/resolve.h"

@@ -1,5 +1,5 @@
 // drover tokenizer train: text in, the files of a tokenizer out.
-#include "cli/tokenizer_train.h"
+#include "cli/cli.h"
 
 #include <string.h>
 

@@ -30,31 +30,20 @@ static json_t *hash(const audit_result *x, uint64_t value) {
 }
 
 static void print_json(const audit_result *result, const char *message) {
-    json_t *all = json_object(), *found = json_null();
-    if (result->kind != AUDIT_EQUAL) {
-        found = json_object();
-        json_object_set_new(found, "step", json_integer(result->step));
-        json_object_set_new(found, "what", json_string(audit_kind_name(result->kind)));
-        json_object_set_new(found, "tensor", json_of_text(result->tensor));
-        json_object_set_new(found, "tensors", json_integer(result->n_tensors));
-        json_object_set_new(found, "op", json_of_text(result->op));
-        json_object_set_new(found, "element",
-                result->element < 0 ? json_null() : json_integer(result->element));
-        json_object_set_new(found, "bit",
-                result->element < 0 ? json_null() : json_integer(result->bit));
-        json_object_set_new(found, "recorded", hash(result, result->recorded));
-        json_object_set_new(found, "replayed", hash(result, result->replayed));
-        json_object_set_new(found, "equal_to_step", json_integer(result->equal_to));
-        json_object_set_new(found, "message", json_string(message));
-    }
-    json_object_set_new(all, "equal", json_boolean(result->kind == AUDIT_EQUAL));
-    json_object_set_new(all, "checkpoint", json_of_text(result->checkpoint));
-    json_object_set_new(all, "arithmetic", json_of_text(result->arithmetic));
-    json_object_set_new(all, "first_step", json_integer(result->first));
-    json_object_set_new(all, "last_step", json_integer(result->last));
-    json_object_set_new(all, "compared", json_integer(result->compared));
-    json_object_set_new(all, "ranks", json_integer(result->ranks));
-    json_object_set_new(all, "difference", found);
+    json_t *found = json_null();
+    if (result->kind != AUDIT_EQUAL)
+        found = json_pack("{sI ss so sI so so so so so sI so}", "step", (json_int_t)result->step,
+                "what", audit_kind_name(result->kind), "tensor", json_of_text(result->tensor),
+                "tensors", (json_int_t)result->n_tensors, "op", json_of_text(result->op), "element",
+                json_of_count(result->element), "bit",
+                json_of_count(result->element < 0 ? -1 : result->bit), "recorded",
+                hash(result, result->recorded), "replayed", hash(result, result->replayed),
+                "equal_to_step", (json_int_t)result->equal_to, "message", json_of_text(message));
+    json_t *all = json_pack("{sb so so sI sI sI sI so}", "equal", result->kind == AUDIT_EQUAL,
+            "checkpoint", json_of_text(result->checkpoint), "arithmetic",
+            json_of_text(result->arithmetic), "first_step", (json_int_t)result->first, "last_step",
+            (json_int_t)result->last, "compared", (json_int_t)result->compared, "ranks",
+            (json_int_t)result->ranks, "difference", found);
     cli_puts_json(all, json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII));
 }
 

@@ -4,9 +4,6 @@
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
-#include "cli/ckpt_convert.h"
-#include "cli/ckpt_import.h"
-#include "cli/ckpt_show.h"
 #include "cli/cli.h"
 #include "train/trainer_json.h"
 
@@ -45,9 +42,9 @@ static listed look_at(arena *a, const char *path) {
 }
 
 static json_t *listed_json(const listed *x) {
-    return json_pack("{s:s, s:I, s:o, s:I, s:b, s:s?}", "path", x->path, "step",
-            (json_int_t)x->step, "loss", isfinite(x->loss) ? json_real(x->loss) : json_null(),
-            "bytes", (json_int_t)x->bytes, "verified", x->problem == NULL, "problem", x->problem);
+    return json_pack("{s:o, s:I, s:o, s:I, s:b, s:o}", "path", json_of_text(x->path), "step",
+            (json_int_t)x->step, "loss", json_of_f64(x->loss), "bytes", (json_int_t)x->bytes,
+            "verified", x->problem == NULL, "problem", json_of_text(x->problem));
 }
 
 static void print_json(json_t *value) {
@@ -55,11 +52,16 @@ static void print_json(json_t *value) {
             json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII));
 }
 
+// Returns the folder of a run's checkpoints: that in its directory, or else the path itself.
+static const char *checkpoints_of(arena *a, const char *path) {
+    const char *dir = path_join(a, path, "checkpoints");
+    return file_is_dir(dir) ? dir : path;
+}
+
 static drv_status run_list(arena *a, const cli_args *args) {
-    const char *run_dir = args->positional[0];
-    char **names, *dir = path_join(a, run_dir, "checkpoints");
+    const char *run_dir = args->positional[0], *dir = checkpoints_of(a, run_dir);
+    char **names;
     int n_steps;
-    if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
     DRV_TRY(ckpt_list(a, dir, &names, &n_steps));
@@ -83,14 +85,9 @@ static drv_status run_list(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-// A run has many checkpoints; the caller must choose one.
-static drv_status refuse_run(arena *a, const char *path) {
-    const char *run = ckpt_run_hint(a, path);
-    return run ? drv_fail(DRV_E_USAGE, "\"%s\" is %s", path, run) : DRV_OK;
-}
-
 static drv_status run_show(arena *a, const cli_args *args) {
-    DRV_TRY(refuse_run(a, args->positional[0]));
+    const char *path = args->positional[0], *run = ckpt_run_hint(a, path);
+    if (run) return drv_fail(DRV_E_USAGE, "\"%s\" is %s", path, run); // which of its checkpoints?
     return ckpt_show(a, args);
 }
 
@@ -104,8 +101,8 @@ static drv_status check_whole(arena *a, const char *path) {
 }
 
 static json_t *verified_json(const char *path, const char *problem) {
-    return json_pack("{s:s, s:b, s:s?}", "path", path, "valid", problem == NULL, "problem",
-            problem);
+    return json_pack("{s:o, s:b, s:o}", "path", json_of_text(path), "valid", problem == NULL,
+            "problem", json_of_text(problem));
 }
 
 // Verifies all checkpoints of a run, since a resume may need any of them.
@@ -129,17 +126,15 @@ static drv_status verify_run(arena *a, const char *dir, bool json) {
     else
         json_decref(all);
     if (!bad) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: %d of %d checkpoint%s not valid", dir, bad, n_steps,
-            n_steps == 1 ? " is"
-            : bad == 1   ? "s is"
-                         : "s are");
+    return drv_fail(DRV_E_DATA, "%s: not valid: %d of %d checkpoint%s", dir, bad, n_steps,
+            str_plural(n_steps));
 }
 
 static drv_status run_verify(arena *a, const cli_args *args) {
     if (args->n_positional == 2) return ckpt_compare(a, args);
-    const char *path = args->positional[0], *dir = path_join(a, path, "checkpoints");
+    const char *path = args->positional[0];
     const bool json = cli_has(args, "--json");
-    if (file_is_dir(dir)) return verify_run(a, dir, json);
+    if (ckpt_run_hint(a, path)) return verify_run(a, checkpoints_of(a, path), json);
     drv_status status = check_whole(a, path);
     if (json)
         print_json(verified_json(path, status == DRV_OK ? NULL : drv_message()));
@@ -154,7 +149,7 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 static const cli_option import_options[] = {
         {"--out", "DIR", "the Hugging Face folder to write"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
-        {"--config", "FILE", "the config.json of a checkpoint that has none"},
+        {"--config", "FILE", "the config.json of the model, if it is not in the folder"},
         KEY_OPTION,
         {"--optimizer", NULL, "also import the optimizer's state, for model.weights: resume"},
         {"--keep-blocks", NULL, "keep the GGUF file in the folder, to tune it in its blocks"},
@@ -166,7 +161,6 @@ static const cli_option import_options[] = {
 
 static const cli_rule import_rules[] = {
         {.option = "--keep-blocks", .excludes = "--dtype --max-shard-size"},
-        {.option = "--key", .excludes = "--config"},
         {.option = "--optimizer", .excludes = "--dtype --key --keep-blocks"},
 };
 

@@ -6,7 +6,6 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/kept_list.h"
 #include "cli/plan_elastic.h"
 #include "config/config.h"
 #include "programs/fit.h"

@@ -103,13 +103,13 @@ static drv_status plain_url(arena *a, const char *url, const char *out, download
 
 static drv_status data_get(arena *a, const cli_args *args) {
     const char *what = args->positional[0], *out;
-    fetch_opts o;
+    hub_opts o;
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(fetch_options(a, args, out, &o));
     download one, *list = &one;
     int n = 1;
     if (str_starts(what, "hf:"))
-        DRV_TRY(hub_list_data(a, what + 3, &o.hub, &list, &n));
+        DRV_TRY(hub_list_data(a, what + 3, &o, &list, &n));
     else if (str_starts(what, "http://") || str_starts(what, "https://")) {
         if (cli_has(args, "--revision"))
             return drv_fail(DRV_E_USAGE, "data get: --revision is for hf:ORG/NAME, not for a URL");

@@ -15,10 +15,11 @@ json_t *plugin_reports_json(const plugin_report *reports, int n) {
         snprintf(version, sizeof version, "%d.%d", r->major, r->minor);
         json_t *memory = r->memory_bytes ? json_integer(r->memory_bytes) : json_null();
         json_array_append_new(list,
-                json_pack("{ss ss? ss? ss? ss? ss? ss? si so}", "name", r->name, "path", r->path,
-                        "lacks", r->lacks, "pjrt", works ? version : NULL, "stablehlo",
-                        works ? r->stablehlo : NULL, "platform", works ? r->platform : NULL, "kind",
-                        works ? r->kind : NULL, "devices", r->n_devices, "memory_bytes", memory));
+                json_pack("{so so so ss? ss? ss? ss? si so}", "name", json_of_text(r->name), "path",
+                        json_of_text(r->path), "lacks", json_of_text(r->lacks), "pjrt",
+                        works ? version : NULL, "stablehlo", works ? r->stablehlo : NULL,
+                        "platform", works ? r->platform : NULL, "kind", works ? r->kind : NULL,
+                        "devices", r->n_devices, "memory_bytes", memory));
     }
     return list;
 }
@@ -72,8 +73,8 @@ static drv_status run(arena *a, const cli_args *args) {
     json_t *list = cli_has(args, "--json") ? plugin_reports_json(reports, n) : NULL;
     if (list) cli_puts_json(list, json_dumps(list, JSON_INDENT(2)));
     for (int i = 0; i < n && !list; i++) {
-        printf("%-8s%s\n", reports[i].name, plugin_report_text(a, &reports[i]));
-        if (!reports[i].lacks) printf("%-8s%s\n", "", reports[i].path);
+        printf("%-7s %s\n", reports[i].name, plugin_report_text(a, &reports[i]));
+        if (!reports[i].lacks) printf("%-7s %s\n", "", reports[i].path);
     }
     if (wanted && works == 0) return drv_fail(DRV_E_DEVICE, "%s", reports[0].lacks);
     return DRV_OK;

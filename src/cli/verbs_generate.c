@@ -17,7 +17,7 @@ static drv_status read_stream(FILE *f, const char *name, str *out) {
     return DRV_OK;
 }
 
-// --prompt TEXT, --prompt-file FILE, or standard input for "-" in either.
+// Reads the prompt of --prompt TEXT or --prompt-file FILE; "-" in either means standard input.
 static drv_status read_prompt(const cli_args *args, str *out) {
     const char *text = cli_get(args, "--prompt", NULL),
                *path = cli_get(args, "--prompt-file", NULL);
@@ -48,18 +48,16 @@ static double rate(int64_t n, double seconds) {
 }
 
 static void print_json(const str *prompt, const prompt_cost *cost, const generate_result *r) {
-    json_t *o = json_object(), *ids = json_array();
+    json_t *ids = json_array();
     for (int64_t i = 0; i < r->ids.n; i++)
         json_array_append_new(ids, json_integer(r->ids.p[i]));
-    json_object_set_new(o, "prompt", generation_json_text(prompt->p ? prompt->p : "", prompt->n));
-    json_object_set_new(o, "text", generation_json_text(r->text.p ? r->text.p : "", r->text.n));
-    json_object_set_new(o, "tokens", json_integer(r->ids.n));
-    json_object_set_new(o, "ids", ids);
-    json_object_set_new(o, "finish_reason",
-            json_string(r->end == GENERATE_STOP ? "stop" : "length"));
-    json_object_set_new(o, "tokens_per_s", json_real(rate(r->ids.n, r->seconds)));
-    json_object_set_new(o, "prompt_tokens", json_integer(cost->n_tokens));
-    json_object_set_new(o, "prompt_tokens_per_s", json_real(rate(cost->n_tokens, cost->seconds)));
+    json_t *o = json_pack("{so so sI so ss sf sI sf}", "prompt",
+            generation_json_text(prompt->p ? prompt->p : "", prompt->n), "text",
+            generation_json_text(r->text.p ? r->text.p : "", r->text.n), "tokens",
+            (json_int_t)r->ids.n, "ids", ids, "finish_reason",
+            r->end == GENERATE_STOP ? "stop" : "length", "tokens_per_s", rate(r->ids.n, r->seconds),
+            "prompt_tokens", (json_int_t)cost->n_tokens, "prompt_tokens_per_s",
+            rate(cost->n_tokens, cost->seconds));
     cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
     fflush(stdout);
 }

@@ -25,8 +25,7 @@ static const cli_option node_options[] = {
         {"--master", "HOST:PORT", "address of node 0 (default: as the launcher says; port 29400)"},
         {"--wait", "SECONDS", "how long nodes wait for each other (default 300)"},
         LAUNCH_RULE_OPTIONS,
-        {"--preflight", "HOW",
-                "measure nodes first: off, warn, or exclude those that stand out (default off)"},
+        {"--preflight", "HOW", "measure nodes first: off, warn, or exclude outliers (default off)"},
         {"--preflight-seconds", "SECONDS", "how long to measure, about (default 10)"},
         {"--explain", NULL, "print what happens after each kind of failure, and exit"},
         {"--fresh", NULL, "start at step 0, as with drover train"},
@@ -79,14 +78,10 @@ static drv_status check_placement(const node_placement *w, int n_nodes) {
     return DRV_OK;
 }
 
-// "localhost" and 127.x: all nodes are on this machine.
-static bool is_here(const char *host) {
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0;
-}
-
 static drv_status find_secret(launch_job *job) {
     DRV_TRY(launch_read_secret(&job->secret, &job->has_secret));
-    if (job->has_secret || job->n_nodes == 1 || is_here(job->placement.master.value)) return DRV_OK;
+    if (job->has_secret || job->n_nodes == 1 || launch_is_local(job->placement.master.value))
+        return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "launch node: several hosts need a shared secret; expected DROVER_JOB_SECRET_FILE, a file of mode 0600 with the same random bytes on all nodes");
 }
@@ -119,15 +114,6 @@ static drv_status read_config(arena *a, const cli_args *args, launch_job *job) {
 }
 
 // --- what follows a failure
-static drv_status read_rules(const cli_args *args, launch_job *job) {
-    recovery_rules read;
-    DRV_TRY(launch_read_rules(args, job->n_nodes, &read));
-    job->rules = read.rules;
-    job->n_spares = read.n_spares;
-    job->grow_after_s = read.grow_after_s;
-    return DRV_OK;
-}
-
 static drv_status read_preflight(const cli_args *args, launch_job *job) {
     preflight_use how;
     double seconds = 10;
@@ -155,9 +141,9 @@ static drv_status find_placement(arena *a, const cli_args *args, launch_job *job
     job->port = job->placement.port.by ? job->placement.port.value : DEFAULT_PORT;
     DRV_TRY(check_placement(&job->placement, job->n_nodes));
     DRV_TRY(read_config(a, args, job));
-    DRV_TRY(read_rules(args, job));
+    DRV_TRY(launch_read_rules(args, job->n_nodes, &job->rules));
     DRV_TRY(read_preflight(args, job));
-    const int full = job->n_nodes - job->n_spares;
+    const int full = job->n_nodes - job->rules.n_spares;
     return expect_check(full * job->ranks, full);
 }
 
@@ -255,7 +241,7 @@ static const cli_option slurm_options[] = {
         TOPOLOGY("the most leaf switches that the nodes may use"),
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: it starts launch node (default on Neuron)"},
-        PREFLIGHT("warn: name nodes that stand out; exclude: try without them; off (default)"),
+        PREFLIGHT("warn: name outliers; exclude: try without them; off (default)"),
 };
 static const cli_option volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("Volcano's queue"),
         TIME, TOPOLOGY(OF_TIERS), PREFLIGHT(OF_NODES)};

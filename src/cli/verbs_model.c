@@ -13,12 +13,12 @@ static drv_status model_get(arena *a, const cli_args *args) {
     const char *spec = args->positional[0];
     if (str_starts(spec, "hf:")) spec += 3;
     const char *out = cli_get(args, "--out", arena_printf(a, "models/%s", path_name(spec)));
-    fetch_opts o;
+    hub_opts o;
     download *list;
     int n;
     bool has_tokenizer = false;
     DRV_TRY(fetch_options(a, args, out, &o));
-    DRV_TRY(hub_list_model(a, spec, &o.hub, &list, &n));
+    DRV_TRY(hub_list_model(a, spec, &o, &list, &n));
     DRV_TRY(fetch_files(&o, list, n));
     for (int i = 0; i < n; i++)
         has_tokenizer |= str_ends(list[i].path, "/tokenizer.json") ||

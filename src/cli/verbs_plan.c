@@ -274,6 +274,7 @@ static drv_status run(arena *a, const cli_args *args) {
     if (run_plan_needs(&made) > report.limit.free)
         DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
     if (!device) DRV_TRY(run_plan_time(a, &made, &report.limit, &report.times));
+    if (device && !cli_has(args, "--json")) device_plan_advise(a, &made, &named);
     if (cli_has(args, "--json"))
         print_plan_json(&report);
     else
@@ -322,8 +323,9 @@ const verb verb_plan = {
                 "\n"
                 "--device NAME|FILE plans for ranks on another device, which need not be present: its memory,\n"
                 "the time of a step by terms (products, attention, memory, messages, bubble), tokens/s and\n"
-                "MFU. `drover devices --profiles` lists the names; fields after commas replace those of the\n"
-                "profile.\n"
+                "MFU. It tries changes of one setting, batches and fp8 among them, and lists up to three that\n"
+                "make the run fastest. `drover devices --profiles` lists the names; fields after commas replace\n"
+                "those of the profile.\n"
                 "Example: drover plan run.yaml --ranks 64 --device h100\n"
                 "         drover plan run.yaml --ranks 64 --device h100,memory=96GB,price_per_hour=2.5\n"
                 "\n"

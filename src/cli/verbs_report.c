@@ -5,22 +5,21 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/generate_args.h"
-#include "cli/report_facts.h"
 #include "cli/run_about.h"
 #include "watch/views/run_report.h"
 
 enum { MAX_RUNS = 64 };
 
 static void add_facts(json_t *run, const report_facts *facts) {
-    json_t *planned = json_object(), *samples = json_array();
-    json_object_set_new(planned, "rank_bytes", json_real(facts->rank_bytes));
-    json_object_set_new(planned, "sent_bytes", json_real(facts->sent_bytes));
-    json_object_set_new(planned, "bubble", json_real(facts->bubble));
+    json_t *samples = json_array();
     for (int i = 0; i < facts->n_samples; i++)
         json_array_append_new(samples,
                 generation_json_text(facts->samples[i], strlen(facts->samples[i])));
-    json_object_set_new(run, "plan", facts->rank_bytes > 0 ? json_incref(planned) : json_null());
-    json_decref(planned);
+    json_object_set_new(run, "plan",
+            facts->rank_bytes > 0
+                    ? json_pack("{sf sf sf}", "rank_bytes", facts->rank_bytes, "sent_bytes",
+                              facts->sent_bytes, "bubble", facts->bubble)
+                    : json_null());
     json_object_set_new(run, "config_changed",
             facts->config ? generation_json_text(facts->config, strlen(facts->config))
                           : json_null());
@@ -28,13 +27,13 @@ static void add_facts(json_t *run, const report_facts *facts) {
 }
 
 static void print_json(const cli_args *args, watched_run *const *runs, const report_facts *facts) {
-    json_t *all = json_object(), *list = json_array();
+    json_t *list = json_array();
     for (int i = 0; i < args->n_positional; i++) {
         json_t *run = watched_run_json(runs[i]);
         add_facts(run, &facts[i]);
         json_array_append_new(list, run);
     }
-    json_object_set_new(all, "runs", list);
+    json_t *all = json_pack("{so}", "runs", list);
     cli_puts_json(all, json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII));
 }
 

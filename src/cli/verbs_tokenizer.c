@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
-#include "cli/tokenizer_train.h"
+#include "cli/cli.h"
 #include "data/read/text_batch.h"
 #include "tok/model_file.h"
 
@@ -34,7 +34,7 @@ static const char *encode_text(void *ctx, const text_piece *p, int i, int thread
     return NULL;
 }
 
-// A line for each text, batch by batch; what cannot be written stops it.
+// Prints a line for each text, batch by batch, until a record cannot be read.
 static drv_status encode_all(const tokenizer *t, reader *r, text_batch *b, encode_job *j) {
     drv_status status = DRV_OK;
     bool any = false;
@@ -54,7 +54,7 @@ static drv_status encode_all(const tokenizer *t, reader *r, text_batch *b, encod
     return DRV_OK;
 }
 
-// A line for each text: its ids; as a JSON array for each line of JSON.
+// Prints the ids of each text on a line, and those of JSON records as JSON arrays.
 static drv_status tokenizer_encode(arena *a, const cli_args *args) {
     const char *dir, *standard_input[] = {"-"};
     int n_inputs;
@@ -88,7 +88,7 @@ static drv_status tokenizer_encode(arena *a, const cli_args *args) {
     return status;
 }
 
-// The ids of one line: numbers between spaces, commas and brackets.
+// Reads the ids of a line, numbers between spaces, commas and brackets.
 static drv_status read_ids(const tokenizer *t, const char *where, const char *line, id_list *out) {
     static const char between[] = " \t\r\n,[]";
     out->n = 0;
@@ -110,14 +110,14 @@ static drv_status read_ids(const tokenizer *t, const char *where, const char *li
     return DRV_OK;
 }
 
-// A record as data build reads it.
+// Prints a record that data build can read.
 static void print_json_text(const char *key, const str *text) {
     json_t *object = json_pack("{s: s%}", key, text->n ? text->p : "", text->n);
     DRV_ASSERT(object, "a decoded text is not UTF-8");
     cli_puts_json(object, json_dumps(object, JSON_ENSURE_ASCII));
 }
 
-// Text of ids: all lines one after the other; with --json-key each line as a record of that key.
+// Prints the text of ids, of all lines joined; with --json-key a record for each line.
 static drv_status decode_all(const tokenizer *tok, const cli_args *args, FILE *file,
         const char *input) {
     const char *key = cli_get(args, "--json-key", NULL);
@@ -156,7 +156,9 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
     DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
-    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
+    const bool is_stdin = strcmp(input, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(input, "rb");
+    if (is_stdin) input = "standard input";
     drv_status status = f ? decode_all(t, args, f, input)
                           : drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
     if (f && f != stdin) fclose(f);

@@ -1,7 +1,6 @@
 // The model that a run begins with, and what must hold between keys: each rule names the keys,
 // their values and the place that gave them.
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/host_port.h"
@@ -26,7 +25,7 @@ static drv_status unknown_preset(arena *a, const run_config *cfg) {
     return status;
 }
 
-// Refuses what is no model, with what to name instead.
+// Refuses a path that is not a model, and says what to give instead.
 static drv_status check_place(arena *a, const run_config *cfg) {
     const char *from = cfg->from;
     if (!file_exists(from))
@@ -91,14 +90,11 @@ drv_status config_base_model(arena *a, run_config *cfg) {
     return DRV_OK;
 }
 
-// Both are folders, or files in them.
+// Returns whether two paths lead to one folder; each is a folder, or a file in one.
 static bool same_folder(arena *a, const char *x, const char *y) {
-    struct stat sx, sy;
     x = path_folder(a, x);
     y = path_folder(a, y);
-    if (strcmp(x, y) == 0) return true;
-    return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
-           sx.st_ino == sy.st_ino;
+    return strcmp(x, y) == 0 || file_is_same(x, y);
 }
 
 void config_choose_ids(arena *a, run_config *cfg) {
@@ -384,56 +380,56 @@ static drv_status check_lora(arena *a, run_config *cfg) {
     return DRV_OK;
 }
 
+static bool trains_adapters(const run_config *cfg) {
+    return cfg->lora.rank > 0 || *cfg->lora.adapter;
+}
+
 // A base that is trained is held in the types of the optimizer's keys.
 static drv_status check_base(const run_config *cfg) {
-    const char *where = config_where(cfg, "model.base_dtype"),
-               *type = base_dtype_name(cfg->base_dtype);
+    const char *type = base_dtype_name(cfg->base_dtype);
     if (cfg->base_dtype == BASE_AUTO) return DRV_OK;
-    if (cfg->lora.rank == 0 && !*cfg->lora.adapter)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.base_dtype\" is %s, but without a section lora all weights are trained; "
-                "expected lora.rank above 0, or auto",
-                where, type);
+    if (!trains_adapters(cfg))
+        return config_refuse(cfg, "model.base_dtype",
+                "is %s, but without a section lora all weights are trained; expected lora.rank above "
+                "0, or auto",
+                type);
     if (!config_backend(cfg)->widens_blocks)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.base_dtype\" is %s, which backend %s does not widen, expected auto, or "
-                "backend cpu",
-                where, type, cfg->backend);
+        return config_refuse(cfg, "model.base_dtype",
+                "is %s, which backend %s does not widen, expected auto, or backend cpu", type,
+                cfg->backend);
     if (cfg->base_dtype == BASE_GGUF && !*cfg->from)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.base_dtype\" is gguf, expected model.from, a folder that drover ckpt "
-                "import --keep-blocks has made of a GGUF file",
-                where);
+        return config_refuse(cfg, "model.base_dtype",
+                "is gguf, expected model.from, a folder that drover ckpt import --keep-blocks has "
+                "made of a GGUF file");
     return DRV_OK;
 }
 
 // Refuses what Muon cannot do: its momentum and the weights are kept in fp32, and low-rank branches
 // are not the matrices that it is for.
 static drv_status check_optimizer(const run_config *cfg) {
-    const char *where = config_where(cfg, "optimizer.type"), *type = optimizer_name(cfg->optimizer);
+    const char *type = optimizer_name(cfg->optimizer);
     if (cfg->optimizer == OPTIMIZER_ADAMW) return DRV_OK;
     if (cfg->state_dtype == PRECISION_BF16)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is %s and optimizer.state_dtype is bf16, expected fp32: the "
-                "momentum of Muon is not rounded",
-                where, type);
+        return config_refuse(cfg, "optimizer.type",
+                "is %s and optimizer.state_dtype is bf16, expected fp32: the momentum of Muon is not "
+                "rounded",
+                type);
     if (cfg->precision != PRECISION_F32 && !config_has_masters(cfg))
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is %s and optimizer.master_dtype is bf16, expected fp32: Muon "
-                "updates fp32 masters",
-                where, type);
-    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is %s, but of a LoRA run only adapters are trained (lora.rank "
-                "%lld), which are AdamW's; expected adamw",
-                where, type, (long long)cfg->lora.rank);
+        return config_refuse(cfg, "optimizer.type",
+                "is %s and optimizer.master_dtype is bf16, expected fp32: Muon updates fp32 masters",
+                type);
+    if (trains_adapters(cfg))
+        return config_refuse(cfg, "optimizer.type",
+                "is %s, but of a LoRA run only adapters are trained (lora.rank %lld), which are "
+                "AdamW's; expected adamw",
+                type, (long long)cfg->lora.rank);
     return DRV_OK;
 }
 
 // A run that goes on from another one's state is the same training.
 static drv_status check_resume(const run_config *cfg) {
     if (cfg->weights != WEIGHTS_RESUME) return DRV_OK;
-    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
+    if (trains_adapters(cfg))
         return config_refuse(cfg, "model.weights",
                 "is resume, but of a LoRA run only adapters are trained, of which "
                 "the checkpoint has no state; expected load");

@@ -2,10 +2,12 @@
 // what is not a key, then apply defaults and values in the order of the tables.
 #include "config/config.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "config/config_internal.h"
@@ -45,22 +47,14 @@ static bool is_below(const char *path, const char *section) {
 
 // The first key below a section; -1: no section has this name.
 static int first_below(arena *a, const char *section) {
-    for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
-        key_of_index(a, i, &table, &path);
-        if (is_below(path, section)) return i;
-    }
+    for (int i = 0; i < key_count(); i++)
+        if (is_below(key_of_index(a, i).path, section)) return i;
     return -1;
 }
 
 static drv_status give_null(loader *l, const value *v) {
-    for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
-        key_of_index(l->a, i, &table, &path);
-        if (is_below(path, v->path)) DRV_TRY(give(l, i, v));
-    }
+    for (int i = 0; i < key_count(); i++)
+        if (is_below(key_of_index(l->a, i).path, v->path)) DRV_TRY(give(l, i, v));
     return DRV_OK;
 }
 
@@ -73,19 +67,15 @@ static drv_status collect(loader *l, const value *v) {
         return DRV_OK;
     }
     if (v->kind == VALUE_NULL) return give_null(l, v); // "rope_scaling: null"
-    if (v->kind != VALUE_MAP) {
-        const key_table *table;
-        const char *path;
-        key_of_index(l->a, below, &table, &path);
+    if (v->kind != VALUE_MAP)
         return drv_fail(DRV_E_USAGE, "%s: \"%s\" is %s, expected keys below it, as %s", v->where,
-                v->path, value_shown(l->a, v), path);
-    }
+                v->path, value_shown(l->a, v), key_of_index(l->a, below).path);
     for (int i = 0; i < v->n; i++)
         DRV_TRY(collect(l, &v->items[i]));
     return DRV_OK;
 }
 
-// A place for messages: the latest source, and in it the last key, that said something of `path`.
+// The latest source that gives `path` or a key below it counts, and in it the last such key.
 const char *config_where(const run_config *cfg, const char *path) {
     const struct given_keys *given = cfg->given;
     const char *where = cfg->file ? cfg->file : "configuration";
@@ -93,9 +83,7 @@ const char *config_where(const run_config *cfg, const char *path) {
     arena *a = arena_new("config_where");
     int source = -1;
     for (int i = 0; given && i < given->n; i++) {
-        const key_table *table;
-        const char *name;
-        key_of_index(a, i, &table, &name);
+        const char *name = key_of_index(a, i).path;
         if (!given->value[i] || given->source[i] < source) continue;
         if (strncmp(name, path, n) != 0 || (name[n] != 0 && name[n] != '.')) continue;
         where = given->value[i]->where;
@@ -148,21 +136,19 @@ bool config_loads_weights(const run_config *cfg) {
 }
 
 // --- applying them
-static drv_status apply_default(arena *a, const key *k, const key_table *table, run_config *cfg) {
+static drv_status apply_default(arena *a, const key *k, run_config *cfg) {
     value v;
     if (!k->initial) return DRV_OK;
-    const char *text = *k->initial ? k->initial : "\"\"";
-    DRV_TRY(yaml_read_value(a, k->path, "default", text, &v));
-    return k->type->parse(a, k, &v, (char *)cfg + table->offset);
+    DRV_TRY(yaml_read_value(a, k->path, "default", key_default(k), &v));
+    return k->type->parse(a, k, &v, cfg);
 }
 
 // Keys with indices from `begin` to `end`, as they were given.
 static drv_status apply_given(arena *a, int begin, int end, run_config *cfg) {
     for (int i = begin; i < end; i++) {
-        const key_table *table;
-        const key *k = key_of_index(a, i, &table, NULL);
+        const key k = key_of_index(a, i);
         const value *v = cfg->given->value[i];
-        if (v) DRV_TRY(k->type->parse(a, k, v, (char *)cfg + table->offset));
+        if (v) DRV_TRY(k.type->parse(a, &k, v, cfg));
     }
     return DRV_OK;
 }
@@ -176,15 +162,14 @@ static const char *default_run_dir(arena *a, const run_config *cfg) {
 }
 
 static drv_status apply(arena *a, run_config *cfg) {
-    const int n_sources = *key_tables[0].n; // preset, from and weights: the others build on them
+    const int first_field = key_find("model.vocab_size"); // the fields build on the keys before
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const key *k = key_of_index(a, i, &table, NULL);
-        DRV_TRY(apply_default(a, k, table, cfg));
+        const key k = key_of_index(a, i);
+        DRV_TRY(apply_default(a, &k, cfg));
     }
-    DRV_TRY(apply_given(a, 0, n_sources, cfg));
+    DRV_TRY(apply_given(a, 0, first_field, cfg));
     DRV_TRY(config_base_model(a, cfg));
-    DRV_TRY(apply_given(a, n_sources, key_count(), cfg));
+    DRV_TRY(apply_given(a, first_field, key_count(), cfg));
     const char *folder = *cfg->from ? path_folder(a, cfg->from) : NULL;
     if (!*cfg->tokenizer && folder && tokenizer_file_of(a, folder)) cfg->tokenizer = folder;
     config_choose_ids(a, cfg);
@@ -196,7 +181,7 @@ static drv_status apply(arena *a, run_config *cfg) {
     return config_check(a, cfg);
 }
 
-// A run directory is what people mean by it.
+// Refuses a folder, which is probably a run directory and holds the run's config.
 static drv_status refuse_folder(arena *a, const char *path) {
     const char *kept = path_join(a, path, "config.yaml");
     return drv_fail(DRV_E_USAGE, "\"%s\" is a folder, expected a config, a file in YAML%s%s", path,
@@ -211,6 +196,9 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
             size_t n;
             const bool is_stdin = strcmp(path, "-") == 0;
             if (file_is_dir(path)) return refuse_folder(l->a, path);
+            // One that is closed would be read as empty by its name.
+            if (is_stdin && read(STDIN_FILENO, NULL, 0) < 0)
+                return drv_fail(DRV_E_IO, "could not read standard input: %s", strerror(errno));
             DRV_TRY(file_read_any(l->a, is_stdin ? "/dev/stdin" : path, &text, &n));
             DRV_TRY(yaml_read(l->a, is_stdin ? "standard input" : path, text, n, v));
         } else {
@@ -230,7 +218,7 @@ static loader new_loader(arena *a) {
     return (loader){.a = a, .given = given};
 }
 
-// Makes a checked config of what was collected.
+// Applies the collected values and checks the result.
 static drv_status finish(loader *l, drv_status status, const char *file, run_config *out) {
     run_config cfg = {.file = file,
             .preset = "",
@@ -252,6 +240,18 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
     loader l = new_loader(a);
     const drv_status status = read_sources(&l, path, sets, n_sets);
     return finish(&l, status, path && strcmp(path, "-") == 0 ? NULL : path, out);
+}
+
+drv_status config_check_sets(arena *a, const char *const *sets, int n_sets) {
+    loader l = new_loader(a);
+    drv_status status = read_sources(&l, NULL, sets, n_sets);
+    if (status == DRV_OK) status = unknown_keys_refuse(a, &l.unknown);
+    free(l.unknown.list);
+    for (int i = 0; i < n_sets && status == DRV_OK; i++)
+        if (key_find(arena_strndup(a, sets[i], strcspn(sets[i], "="))) < 0)
+            status = drv_fail(DRV_E_USAGE,
+                    "--set %s: expected one of the keys that drover config prints", sets[i]);
+    return status;
 }
 
 drv_status config_load_text(arena *a, const char *name, const char *text, size_t n_bytes,

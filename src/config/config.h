@@ -192,6 +192,10 @@ DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const
 DRV_CHECKED drv_status config_load_text(arena *a, const char *name, const char *text,
         size_t n_bytes, run_config *out);
 
+// Refuses overrides that are not KEY=VALUE with a single key by its present name; values are not
+// checked.
+DRV_CHECKED drv_status config_check_sets(arena *a, const char *const *sets, int n_sets);
+
 // Sets the number of ranks of the job and resolves `auto` in parallel.*. DRV_E_USAGE names the
 // numbers that do not divide.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);

@@ -14,6 +14,11 @@ DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
 // not depend on the data.
 DRV_CHECKED drv_status config_check_length(run_config *cfg);
 
+// Refuses YAML that readers understand in different ways. `file` NULL: the text is a single value
+// with the path and the place of `of`. Text that is not YAML at all is left to the reader.
+// DRV_E_USAGE.
+DRV_CHECKED drv_status yaml_check(const char *file, const value *of, const char *text, size_t n);
+
 // Returns the value that a key was given; NULL: none.
 const value *config_given(const run_config *cfg, const char *path);
 

@@ -20,7 +20,7 @@ const char *key_open_sections(const char *last, const char *path, str *out, int 
     return name;
 }
 
-static const char *default_of(const key *k) {
+const char *key_default(const key *k) {
     if (!k->initial) return k->initial_note;
     return *k->initial ? k->initial : "\"\"";
 }
@@ -29,49 +29,36 @@ void config_print(const run_config *cfg, bool with_help, str *out) {
     arena *a = arena_new("config_print");
     const char *last = "";
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
         int depth;
-        const key *k = key_of_index(a, i, &table, &path);
-        const char *name = key_open_sections(last, path, out, &depth);
+        const key k = key_of_index(a, i);
+        const char *name = key_open_sections(last, k.path, out, &depth);
         const size_t start = out->n;
         str_printf(out, "%*s%s: ", 2 * depth, "", name);
-        k->type->print(k, (const char *)cfg + table->offset, out);
+        k.type->print(&k, cfg, out);
         const int width = (int)(out->n - start);
         if (with_help)
             str_printf(out, "%*s# %s (default: %s)", width < HELP_COLUMN ? HELP_COLUMN - width : 1,
-                    "", k->help, default_of(k));
+                    "", k.help, key_default(&k));
         str_puts(out, "\n");
-        last = path;
+        last = k.path;
     }
     arena_free(a);
 }
 
 const char *config_key_text(arena *a, const run_config *cfg, int i, const char **path) {
     if (i >= key_count()) return NULL;
-    const key_table *table;
-    const key *k = key_of_index(a, i, &table, path);
-    str out = {0};
-    k->type->print(k, (const char *)cfg + table->offset, &out);
-    return str_keep(a, &out);
+    const key k = key_of_index(a, i);
+    *path = k.path;
+    return key_text(a, &k, cfg);
 }
 
 // The default as the key's type prints it: "3.0e-4" and 0.0003 are the same.
-static bool is_default(arena *a, const key *k, const key_table *table, const run_config *cfg) {
+static bool is_default(arena *a, const key *k, const run_config *cfg) {
     run_config other = *cfg;
-    str now = {0}, then = {0};
     value v;
-    const char *text = *k->initial ? k->initial : "\"\"";
-    bool same = yaml_read_value(a, k->path, "default", text, &v) == DRV_OK &&
-                k->type->parse(a, k, &v, (char *)&other + table->offset) == DRV_OK;
-    if (same) {
-        k->type->print(k, (const char *)cfg + table->offset, &now);
-        k->type->print(k, (const char *)&other + table->offset, &then);
-        same = strcmp(now.p, then.p) == 0;
-    }
-    str_free(&now);
-    str_free(&then);
-    return same;
+    return yaml_read_value(a, k->path, "default", key_default(k), &v) == DRV_OK &&
+           k->type->parse(a, k, &v, &other) == DRV_OK &&
+           strcmp(key_text(a, k, cfg), key_text(a, k, &other)) == 0;
 }
 
 // Loads the config that has only this model's preset or folder; false: single keys describe it.
@@ -86,20 +73,15 @@ static bool load_untouched(arena *a, const run_config *cfg, run_config *out) {
 }
 
 // Compares a key whose default depends on other keys with that default (untouched NULL: none).
-static bool is_untouched(const char *path, const key *k, const key_table *table,
-        const run_config *cfg, const run_config *untouched) {
+static bool is_untouched(arena *a, const key *k, const run_config *cfg,
+        const run_config *untouched) {
     // Those that a run has by its tokenizer and its own name.
-    if (STR_ONE_OF(path, "model.bos_token_id", "model.eos_token_id", "model.pad_token_id",
+    if (STR_ONE_OF(k->path, "model.bos_token_id", "model.eos_token_id", "model.pad_token_id",
                 "run_dir"))
         return true;
-    str now = {0}, then = {0};
-    k->type->print(k, (const char *)cfg + table->offset, &now);
-    if (untouched) k->type->print(k, (const char *)untouched + table->offset, &then);
-    const bool absent = str_is(&now, "null") || str_is(&now, "\"\"") || str_is(&now, "[]");
-    const bool same = untouched ? strcmp(now.p, then.p) == 0 : absent;
-    str_free(&now);
-    str_free(&then);
-    return same;
+    const char *now = key_text(a, k, cfg);
+    return untouched ? strcmp(now, key_text(a, k, untouched)) == 0
+                     : STR_ONE_OF(now, "null", "\"\"", "[]");
 }
 
 void config_print_changed(const run_config *cfg, str *out) {
@@ -107,15 +89,9 @@ void config_print_changed(const run_config *cfg, str *out) {
     run_config *loaded = ARENA_NEW(a, run_config);
     const run_config *untouched = load_untouched(a, cfg, loaded) ? loaded : NULL;
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
-        const key *k = key_of_index(a, i, &table, &path);
-        if (k->initial ? is_default(a, k, table, cfg)
-                       : is_untouched(path, k, table, cfg, untouched))
-            continue;
-        str_printf(out, "%s: ", path);
-        k->type->print(k, (const char *)cfg + table->offset, out);
-        str_printf(out, " (default: %s)\n", default_of(k));
+        const key k = key_of_index(a, i);
+        if (k.initial ? is_default(a, &k, cfg) : is_untouched(a, &k, cfg, untouched)) continue;
+        str_printf(out, "%s: %s (default: %s)\n", k.path, key_text(a, &k, cfg), key_default(&k));
     }
     arena_free(a);
 }
@@ -149,18 +125,16 @@ void config_print_reference(str *out) {
             "| key | value | default | meaning |\n"
             "|---|---|---|---|\n");
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
-        const key *k = key_of_index(a, i, &table, &path);
-        str value_text = {0};
-        if (k->expected)
-            str_puts(&value_text, k->expected);
+        const key k = key_of_index(a, i);
+        const char *quote = k.initial ? "`" : "";
+        str_printf(out, "| `%s` | ", k.path);
+        if (k.expected)
+            str_puts(out, k.expected);
         else
-            k->type->expected(k, &value_text);
-        str_printf(out, "| `%s` | %s%s | %s%s%s | %s |\n", path, value_text.p,
-                k->optional && k->type != &type_reals && !k->choices ? ", or null" : "",
-                k->initial ? "`" : "", default_of(k), k->initial ? "`" : "", k->help);
-        str_free(&value_text);
+            k.type->expected(&k, out);
+        str_printf(out, "%s | %s%s%s | %s |\n",
+                k.optional && k.type != &type_reals && !k.choices ? ", or null" : "", quote,
+                key_default(&k), quote, k.help);
     }
     str_puts(out, "\n"
                   "Built-in shapes (`model.preset`):");

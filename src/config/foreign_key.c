@@ -5,15 +5,18 @@
 
 #include "config/foreign_tables.h"
 
-const foreign_table foreign_tables[N_FOREIGN_TABLES] = {
-        {"Keys of other trainers", foreign_peers, &n_foreign_peers},
-        {"NxD Training and neuronx-nemo-megatron", foreign_nxdt, &n_foreign_nxdt},
-        {"Flags of transformers, Optimum Neuron, TRL and NxD's scripts", foreign_args,
-                &n_foreign_args},
-        {"Axolotl", foreign_axolotl, &n_foreign_axolotl},
-        {"Variables and options of scripts", foreign_scripts, &n_foreign_scripts},
-        {"Launchers", foreign_launchers, &n_foreign_launchers},
+static const struct {
+    const char *title;
+    const foreign_key *rows;
+} tables[] = {
+        {"Keys of other trainers", foreign_peers},
+        {"NxD Training and neuronx-nemo-megatron", foreign_nxdt},
+        {"Flags of transformers, Optimum Neuron, TRL and NxD's scripts", foreign_args},
+        {"Axolotl", foreign_axolotl},
+        {"Variables and options of scripts", foreign_scripts},
+        {"Launchers", foreign_launchers},
 };
+enum { N_TABLES = sizeof tables / sizeof *tables };
 
 // The next of the words at *p; false: there is none. It is *n bytes long.
 static bool next_word(const char **p, const char **word, size_t *n) {
@@ -35,20 +38,17 @@ static bool has_name(const char *names, const char *name) {
 }
 
 const foreign_key *foreign_find(unsigned kinds, const char *name) {
-    for (int t = 0; t < N_FOREIGN_TABLES; t++)
-        for (int i = 0; i < *foreign_tables[t].n; i++) {
-            const foreign_key *row = &foreign_tables[t].rows[i];
+    for (int t = 0; t < N_TABLES; t++)
+        for (const foreign_key *row = tables[t].rows; row->names; row++)
             if ((row->kinds & kinds) && has_name(row->names, name)) return row;
-        }
     return NULL;
 }
 
 // The names of rows of these kinds (0: those of the first table) into `out`, unless it is NULL.
 static int names_of(arena *a, unsigned kinds, const char **out) {
     int n_names = 0;
-    for (int t = 0; t < (kinds ? N_FOREIGN_TABLES : 1); t++)
-        for (int i = 0; i < *foreign_tables[t].n; i++) {
-            const foreign_key *row = &foreign_tables[t].rows[i];
+    for (int t = 0; t < (kinds ? N_TABLES : 1); t++)
+        for (const foreign_key *row = tables[t].rows; row->names; row++) {
             const char *p = row->names, *word;
             size_t n;
             if (kinds && !(row->kinds & kinds)) continue;
@@ -79,11 +79,10 @@ static const char *hint_of(arena *a, const foreign_key *row) {
 
 const char *foreign_hint(arena *a, const char *full, bool whole) {
     const char *dot = whole ? NULL : strrchr(full, '.'), *word = dot ? dot + 1 : full;
-    for (int i = 0; i < n_foreign_peers; i++)
-        if (has_name(foreign_peers[i].names, word) || has_name(foreign_peers[i].names, full))
-            return hint_of(a, &foreign_peers[i]);
-    const foreign_key *row =
-            strchr(full, '.') ? foreign_find(FOREIGN_NXDT | FOREIGN_NEMO, full) : NULL;
+    const foreign_key *row = foreign_peers;
+    for (; row->names; row++)
+        if (has_name(row->names, word) || has_name(row->names, full)) return hint_of(a, row);
+    row = strchr(full, '.') ? foreign_find(FOREIGN_NXDT | FOREIGN_NEMO, full) : NULL;
     return row ? hint_of(a, row) : NULL;
 }
 
@@ -92,7 +91,8 @@ const char *foreign_flag_hint(arena *a, const char *name) {
     return row ? hint_of(a, row) : NULL;
 }
 
-const char *foreign_how(const foreign_key *row) {
+// Returns the description of a rule in docs/keys.md: "the same value", "no effect here", ...
+static const char *foreign_how(const foreign_key *row) {
     static const char *const how[] = {
             [FOREIGN_hint] = "",
             [FOREIGN_same] = "the same value",
@@ -122,10 +122,10 @@ static void print_row(const foreign_key *row, str *out) {
 }
 
 void foreign_keys_print(str *out) {
-    for (int t = 0; t < N_FOREIGN_TABLES; t++) {
-        if (t > 0) str_printf(out, "\n### %s\n\n", foreign_tables[t].title);
+    for (int t = 0; t < N_TABLES; t++) {
+        if (t > 0) str_printf(out, "\n### %s\n\n", tables[t].title);
         str_puts(out, "| elsewhere | here | |\n|---|---|---|\n");
-        for (int i = 0; i < *foreign_tables[t].n; i++)
-            print_row(&foreign_tables[t].rows[i], out);
+        for (const foreign_key *row = tables[t].rows; row->names; row++)
+            print_row(row, out);
     }
 }

@@ -52,15 +52,6 @@ typedef struct foreign_key {
     const char *argument;
 } foreign_key;
 
-// The list, in tables.
-typedef struct foreign_table {
-    const char *title;
-    const foreign_key *rows;
-    const int *n;
-} foreign_table;
-enum { N_FOREIGN_TABLES = 6 };
-extern const foreign_table foreign_tables[N_FOREIGN_TABLES];
-
 // Returns the row of a name of one of these kinds; NULL: the list has none.
 const foreign_key *foreign_find(unsigned kinds, const char *name);
 // Returns the name of these kinds that is nearest to a misspelt `name`; NULL: none is near. Lives
@@ -77,5 +68,3 @@ const char *foreign_flag_hint(arena *a, const char *name);
 int foreign_names(arena *a, const char **out);
 // Prints the tables as Markdown.
 void foreign_keys_print(str *out);
-// Returns the description of a rule in docs/keys.md: "the same", "no effect here", ...
-const char *foreign_how(const foreign_key *row);

@@ -24,19 +24,19 @@ const foreign_key foreign_launchers[] = {
         FACT(SRUN, "ntasks_per_node", "parallel.data", "devices"),
         FACT(SRUN, "N nodes", "parallel.data", "nodes"),
         CHANGES(ACCELERATE, "use_deepspeed use_fsdp use_megatron_lm use_parallelism_config",
-                "what it shards is parallel.zero here, and what it says beside that is not read"),
+                "sharding is parallel.zero here, and its other settings are not read"),
         CHANGES(ACCELERATE | FOREIGN_ARGS, "config_file accelerate_config",
-                "that file is not read: say here what stands in it"),
+                "that file is not read: give its settings on the command line"),
         CHANGES(ACCELERATE, "gradient_accumulation_steps",
                 "give --gradient_accumulation_steps of the program"),
         CHANGES(DEEPSPEED, "include exclude hostfile",
-                "which devices they leave is not known: give --ranks N, and accept it"),
+                "how many devices that leaves is not known: give --ranks N, and accept it"),
         NONE(TORCHRUN | ACCELERATE | DEEPSPEED,
                 "rdzv_* master_addr master_port node_rank standalone tee log_dir redirects max_restarts monitor_interval "
                 "role start_method local_addr logs_specs no_python run_path dynamo_backend dynamo_* main_process_port "
                 "main_process_ip machine_rank same_network multi_gpu cpu num_cpu_threads_per_process rdzv_backend debug quiet "
                 "gpu_ids enable_cpu_affinity launcher launcher_args force_multinode module m module_path",
-                "it says how or where the same is computed"),
-        NONE(MPIRUN | SRUN, "*", "it says how or where the same is computed"),
+                "it changes how or where the result is computed, not the result"),
+        NONE(MPIRUN | SRUN, "*", "it changes how or where the result is computed, not the result"),
+        {.names = NULL},
 };
-const int n_foreign_launchers = sizeof foreign_launchers / sizeof *foreign_launchers;

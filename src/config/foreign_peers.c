@@ -48,7 +48,7 @@ const foreign_key foreign_peers[] = {
         HINT("gradient_checkpointing activation_checkpointing activations_checkpoint_granularity "
              "activations_checkpoint_method recompute_granularity recompute_activations "
              "recompute_method recompute_num_layers activation_checkpoint selective_ac_option "
-             "enable_activation_checkpointing",
+             "enable_activation_checkpointing disable_gradient_checkpointing",
                 "training.recompute", "none, gathers, selective or full"),
         HINT("activation_offloading enable_activation_offloading enable_activation_offload "
              "activation_cpu_offload cpu_checkpointing cpu_offloading cpu_offloading_activations "
@@ -70,7 +70,8 @@ const foreign_key foreign_peers[] = {
         HINT("max_grad_norm max_norm clip_grad gradient_clip_val gradient_clipping grad_clip grad_norm_clip "
              "gradient_clip",
                 "optimizer.clip_grad_norm", NULL),
-        HINT("optim optimizer_type optimizer_name optimizer.name opt", "optimizer.type",
+        HINT("pure_bf16", "optimizer.master_dtype", "bf16: no fp32 masters"),
+        HINT("optim optimizer_type optimizer_name optimizer.name opt use_muon", "optimizer.type",
                 "adamw, muon or normuon"),
         HINT("momentum muon_momentum muon_beta", "optimizer.muon_momentum", NULL),
         HINT("muon_num_ns_steps muon_ns_steps ns_steps num_ns_steps newton_schulz_steps",
@@ -136,7 +137,7 @@ const foreign_key foreign_peers[] = {
         // model
         HINT("model_name_or_path pretrained_model_name_or_path base_model hf_assets_path model_path "
              "checkpoint_dir pretrained_model initial_load_path pretrained_checkpoint "
-             "restore_from_path init_from",
+             "restore_from_path init_from initial_checkpoint_dir",
                 "model.from", NULL),
         HINT("flavor model_name model.name model_type architecture", "model.preset", LLAMA_ONLY),
         HINT("num_layers n_layers n_layer nlayers", "model.num_hidden_layers", NULL),
@@ -190,7 +191,8 @@ const foreign_key foreign_peers[] = {
              "layers_to_transform layers_pattern rank_pattern alpha_pattern use_dora lora_plus_lr_ratio",
                 NULL,
                 "A begins uniform, B zero; all adapters have one rank, and nothing else is trained"),
-        HINT("qlora load_in_4bit load_in_8bit bnb_4bit_quant_type quantization_config quantize_base",
+        HINT("qlora load_in_4bit load_in_8bit bnb_4bit_quant_type quantization_config quantize_base "
+             "quantization_bit quantization_method double_quantization",
                 "model.base_dtype",
                 "q4_k and q8_0 hold a frozen model in 4 and 8 bits: blocks of ggml, not NF4"),
         // data
@@ -198,7 +200,7 @@ const foreign_key foreign_peers[] = {
              "vocab_file merge_file tokenizer_dir",
                 "tokenizer", "a folder with tokenizer.json or tokenizer.model, or such a file"),
         HINT("data_path dataset dataset_path dataset_name data_prefix train_data_path train_file "
-             "train_data data.path dataset_dir train_dataset train_files data_dir",
+             "train_data data.path dataset_dir train_dataset train_files data_dir tokenized_path",
                 "data.train", "the prefix that drover data build wrote"),
         HINT("validation_file valid_data_path eval_dataset validation_data_path val_data "
              "eval_data_path validation_dataset valid_data",
@@ -206,7 +208,10 @@ const foreign_key foreign_peers[] = {
         HINT("splits_string train_val_test_split validation_split val_split "
              "validation_split_percentage val_set_size val_size test_size",
                 "data.split", "as [969, 30, 1]"),
-        HINT("packing sample_packing pack_sequences group_by_length reset_position_ids reset_attention_mask",
+        HINT("max_samples max_train_samples", "data.train",
+                "the whole set is trained on; build it of those records alone"),
+        HINT("packing sample_packing pack_sequences neat_packing group_by_length reset_position_ids "
+             "reset_attention_mask",
                 "data.pack", "documents, stream or examples"),
         HINT("train_on_input train_on_inputs train_on_prompt mask_prompt completion_only_loss assistant_only_loss "
              "roles_to_train train_on_eos train_on_source",
@@ -215,7 +220,7 @@ const foreign_key foreign_peers[] = {
         HINT("excess_length_strategy truncation_mode drop_long_seq truncation", "data.too_long",
                 "truncate or drop"),
         HINT("dataset_text_field chat_template response_template instruction_template text_field dataset_kwargs "
-             "prompt_template field_messages apply_chat_template chat_template_path",
+             "prompt_template field_messages apply_chat_template chat_template_path template",
                 NULL,
                 "text is made when the set is built: drover data build --sft --template, or --json-key of plain text"),
         HINT("dataloader_num_workers num_workers num_proc preprocessing_num_workers", NULL,
@@ -231,9 +236,10 @@ const foreign_key foreign_peers[] = {
         HINT("logging_steps log_interval log_freq log_every_n_steps log_every_n print_freq",
                 "training.log_every", NULL),
         HINT("eval_steps eval_interval val_check_interval eval_strategy evaluation_strategy "
-             "validation_freq validation.freq eval_freq",
+             "validation_freq validation.freq eval_freq eval.interval",
                 "training.eval_every", NULL),
-        HINT("eval_iters limit_val_batches eval_max_batches validation_steps validation.steps",
+        HINT("eval_iters limit_val_batches eval_max_batches validation_steps validation.steps "
+             "eval.max_iters",
                 "training.eval_batches", NULL),
         HINT("max_eval_samples eval_samples num_eval_samples val_samples limit_val_samples "
              "validation_samples",
@@ -250,6 +256,7 @@ const foreign_key foreign_peers[] = {
         HINT("report_to tensorboard_dir wandb_project wandb_log use_wandb wandb logging_dir logger tensorboard "
              "enable_tensorboard",
                 NULL, "a run directory always has metrics.jsonl and tensorboard/"),
+        HINT("plot_loss", NULL, "drover plot RUN_DIR draws the loss, during the run and after it"),
         HINT("profiling enable_profiling profile profile_step_start use_pytorch_profiler", NULL,
                 "drover bench step --profile shows the time of each op"),
         HINT("push_to_hub hub_model_id hub_strategy", NULL,
@@ -259,5 +266,5 @@ const foreign_key foreign_peers[] = {
         HINT("torch_compile compile use_torch_compile remove_unused_columns "
              "label_smoothing label_smoothing_factor neftune_noise_alpha",
                 NULL, NOT_NEEDED),
+        {.names = NULL},
 };
-const int n_foreign_peers = sizeof foreign_peers / sizeof *foreign_peers;

@@ -63,5 +63,5 @@ const foreign_key foreign_scripts[] = {
         SAME(OPTIONS, "g", "training.global_batch_size"),
         SAME(OPTIONS, "z", "training.micro_batch_size"),
         NONE(OPTIONS, "p", "there is nothing to compile before a run"),
+        {.names = NULL},
 };
-const int n_foreign_scripts = sizeof foreign_scripts / sizeof *foreign_scripts;

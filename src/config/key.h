@@ -59,26 +59,21 @@ struct key {
 drv_status key_refuse(const key *k, const value *v);
 // Returns whether a number is in the key's range (or is its `none`).
 bool key_in_range(const key *k, double x);
+// Returns the value of a key in the struct `base`, as YAML. Lives in `a`.
+const char *key_text(arena *a, const key *k, const void *base);
 
 // The fields of model_config, named as in config.json; in YAML below "model.".
 extern const key model_keys[];
 extern const int n_model_keys;
 
-// A table of keys: `prefix` comes before the paths of its keys, offsets count from `offset` in
+// The keys of a run: those of all tables, in the order in which they are printed.
+int key_count(void);
+// Returns key `i` of a run with its whole path, which lives in `a`; its offsets count from
 // run_config.
-typedef struct key_table {
-    const char *prefix;
-    const key *keys;
-    const int *n;
-    size_t offset;
-} key_table;
-enum { N_KEY_TABLES = 3 };
-extern const key_table key_tables[N_KEY_TABLES];
-
-int key_count(void); // of all tables together
-// Key `i` of all tables in order; *path (NULL is allowed) gets its path with the prefix, in `a`.
-const key *key_of_index(arena *a, int i, const key_table **table, const char **path);
+key key_of_index(arena *a, int i);
 int key_find(const char *path); // its index; -1: no key has this path
+// Returns the default of a key in YAML, or a description of it; NULL: it has none.
+const char *key_default(const key *k);
 // Prints as YAML the sections of `path` that `last`, the path before it, is not in, and returns the
 // name of the key itself; *depth is the number of its sections.
 const char *key_open_sections(const char *last, const char *path, str *out, int *depth);

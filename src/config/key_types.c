@@ -51,6 +51,12 @@ bool key_in_range(const key *k, double x) {
     return (k->optional && x == k->none) || (x >= k->min && x <= k->max);
 }
 
+const char *key_text(arena *a, const key *k, const void *base) {
+    str text = {0};
+    k->type->print(k, base, &text);
+    return str_keep(a, &text);
+}
+
 static void describe_range(const key *k, const char *what, str *out) {
     if (k->max < NO_MAX)
         str_printf(out, "%s from %.10g to %.10g", what, k->min, k->max);

@@ -153,7 +153,7 @@ static drv_status check_family(const char *where, const char *prefix, const mode
             where, prefix, (long long)m->max_window_layers, prefix, prefix);
 }
 
-// A window that no layer has, or that is as long as the context, is none.
+// Drops a window that no layer uses, or that is as long as the context.
 static void drop_window(model_config *m) {
     if (m->max_window_layers >= m->num_hidden_layers ||
             m->sliding_window == m->max_position_embeddings)
@@ -224,13 +224,9 @@ const char *model_config_difference(arena *a, const model_config *m, const model
     for (int i = 0; i < n_model_keys && !difference; i++) {
         const key *k = &model_keys[i];
         if (str_ends(k->path, "_token_id")) continue;
-        str mine = {0}, theirs = {0};
-        k->type->print(k, m, &mine);
-        k->type->print(k, other, &theirs);
-        if (strcmp(mine.p, theirs.p) != 0)
-            difference = arena_printf(a, "%s %s and %s", k->path, mine.p, theirs.p);
-        str_free(&mine);
-        str_free(&theirs);
+        const char *mine = key_text(a, k, m), *theirs = key_text(a, k, other);
+        if (strcmp(mine, theirs) != 0)
+            difference = arena_printf(a, "%s %s and %s", k->path, mine, theirs);
     }
     return difference;
 }

@@ -361,11 +361,19 @@ static const key run_keys[] = {
 };
 static const int n_run_keys = sizeof run_keys / sizeof *run_keys;
 
-const key_table key_tables[N_KEY_TABLES] = {
+// `prefix` comes before the paths of a table's keys; their offsets count from `offset` in
+// run_config.
+static const struct {
+    const char *prefix;
+    const key *keys;
+    const int *n;
+    size_t offset;
+} key_tables[] = {
         {"", model_source_keys, &n_model_source_keys, 0},
         {"model.", model_keys, &n_model_keys, offsetof(run_config, model)},
         {"", run_keys, &n_run_keys, 0},
 };
+enum { N_KEY_TABLES = sizeof key_tables / sizeof *key_tables };
 
 int key_count(void) {
     int n = 0;
@@ -374,13 +382,14 @@ int key_count(void) {
     return n;
 }
 
-const key *key_of_index(arena *a, int i, const key_table **table, const char **path) {
+key key_of_index(arena *a, int i) {
     int t = 0;
     for (; t < N_KEY_TABLES - 1 && i >= *key_tables[t].n; t++)
         i -= *key_tables[t].n;
-    *table = &key_tables[t];
-    const key *k = &key_tables[t].keys[i];
-    if (path) *path = arena_printf(a, "%s%s", key_tables[t].prefix, k->path);
+    key k = key_tables[t].keys[i];
+    k.path = arena_printf(a, "%s%s", key_tables[t].prefix, k.path);
+    k.offset += key_tables[t].offset;
+    k.count_offset += key_tables[t].offset;
     return k;
 }
 

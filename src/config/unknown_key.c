@@ -27,9 +27,7 @@ static const char *same_last_part(arena *a, const char *path) {
     str found = {0};
     int n = 0;
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *ours;
-        key_of_index(a, i, &table, &ours);
+        const char *ours = key_of_index(a, i).path;
         if (strcmp(last_part(ours), last_part(path)) != 0) continue;
         str_printf(&found, "%s\"%s\"", n++ ? " or " : "", ours);
     }
@@ -70,9 +68,7 @@ static const char *nearest_key(arena *a, const char *path) {
     const char **all = ARENA_ARRAY(a, const char *, key_count());
     int n_near = 0, n_all = 0;
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *ours;
-        key_of_index(a, i, &table, &ours);
+        const char *ours = key_of_index(a, i).path;
         all[n_all++] = last_part(ours);
         if (last_part(ours) != ours + n_section || strncmp(ours, path, n_section) != 0) continue;
         if (is_part(last_part(ours), name)) return arena_printf(a, "did you mean \"%s\"?", ours);

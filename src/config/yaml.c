@@ -4,20 +4,20 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "config/value.h"
-#include "config/yaml_strict.h"
+#include "config/config_internal.h"
 
 enum { MAX_DEPTH = 8, MAX_VALUES = 10000 };
 
 typedef struct yaml_walk {
     arena *a;
-    const char *file; // NULL: a --set
+    const char *file;  // NULL: a single value, ...
+    const char *given; // ... which this place gives: "--set"
     yaml_document_t *doc;
     int n_values; // so far: aliases could multiply without end
 } yaml_walk;
 
 static const char *where(const yaml_walk *w, const yaml_node_t *node) {
-    if (!w->file) return "--set";
+    if (!w->file) return w->given;
     return arena_printf(w->a, "%s:%zu", w->file, node->start_mark.line + 1);
 }
 
@@ -65,6 +65,10 @@ static drv_status read_map(yaml_walk *walk, const yaml_node_t *node, int depth, 
         if (n_letters == 0 || memchr(letters, 0, n_letters))
             return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found %s",
                     where(walk, name), n_letters ? "a NUL byte" : "nothing before the colon");
+        if (strcmp(letters, "<<") == 0 && name->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+            return drv_fail(DRV_E_USAGE,
+                    "%s: a merge key (<<), which YAML 1.2 does not have; expected the keys of that section themselves",
+                    where(walk, name));
         items[i].name = arena_strdup(walk->a, letters);
         items[i].path =
                 arena_printf(walk->a, "%s%s%s", out->path, *out->path ? "." : "", items[i].name);
@@ -124,12 +128,12 @@ static const char *advice(const char *problem) {
     return "";
 }
 
-static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const char *path,
+static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const value *of,
         const char *text, size_t n_bytes) {
     const char *problem = parser->problem ? parser->problem : "unknown problem";
     if (!file)
-        return drv_fail(DRV_E_USAGE, "--set %s=%.80s: not YAML: %s%s", path, text, problem,
-                advice(problem));
+        return drv_fail(DRV_E_USAGE, "%s %s=%.80s: not YAML: %s%s", of->where, of->path, text,
+                problem, advice(problem));
     if (parser->error == YAML_READER_ERROR) // it has no line
         return drv_fail(DRV_E_USAGE, "%s: byte %zu is not text in UTF-8: %s", file,
                 parser->problem_offset, problem);
@@ -146,10 +150,10 @@ static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const 
             advice(problem));
 }
 
-// One document; `file` NULL: the text of a --set.
+// One document; `file` NULL: a single value, whose path and place `out` has.
 static drv_status read_text(arena *a, const char *file, const char *text, size_t n_bytes,
         value *out) {
-    DRV_TRY(yaml_check(file, text, n_bytes));
+    DRV_TRY(yaml_check(file, out, text, n_bytes));
     yaml_parser_t parser;
     yaml_document_t doc, next;
     DRV_MEMORY(yaml_parser_initialize(&parser), "to read or write YAML");
@@ -157,18 +161,18 @@ static drv_status read_text(arena *a, const char *file, const char *text, size_t
     drv_status status = DRV_OK;
     out->kind = VALUE_NULL;
     if (!yaml_parser_load(&parser, &doc)) {
-        status = not_yaml(&parser, file, out->path, text, n_bytes);
+        status = not_yaml(&parser, file, out, text, n_bytes);
     } else {
-        yaml_walk walk = {a, file, &doc, 0};
+        yaml_walk walk = {.a = a, .file = file, .given = out->where, .doc = &doc};
         if (yaml_document_get_root_node(&doc)) status = read_node(&walk, 1, 0, out);
         yaml_document_delete(&doc);
         if (status == DRV_OK && !yaml_parser_load(&parser, &next)) {
-            status = not_yaml(&parser, file, out->path, text, n_bytes);
+            status = not_yaml(&parser, file, out, text, n_bytes);
         } else if (status == DRV_OK) {
             const yaml_node_t *root = yaml_document_get_root_node(&next);
             if (root)
                 status = drv_fail(DRV_E_USAGE, "%s:%zu: a second document begins, expected one",
-                        file ? file : "--set", root->start_mark.line + 1);
+                        file ? file : out->where, root->start_mark.line + 1);
             yaml_document_delete(&next);
         }
     }
@@ -178,6 +182,10 @@ static drv_status read_text(arena *a, const char *file, const char *text, size_t
 
 drv_status yaml_read(arena *a, const char *file, const char *text, size_t n, value *out) {
     *out = (value){.path = "", .where = file};
+    if (str_ends(file, ".toml"))
+        return drv_fail(DRV_E_USAGE,
+                "%s: a file in TOML, expected YAML; docs/keys.md has the names of other trainers' keys here",
+                file);
     DRV_TRY(read_text(a, file, text, n, out));
     if (out->kind == VALUE_NULL) out->kind = VALUE_MAP;
     if (out->kind != VALUE_MAP)

@@ -254,21 +254,23 @@ static void find_problem(arena *a, comparison *c) {
         c->problem = c->problem ? arena_printf(a, "%s; %s", c->problem, c->weight) : c->weight;
 }
 
+bool compare_configs(arena *a, const model *model_a, const model *model_b, comparison *out) {
+    model_config other = model_b->config;
+    other.initializer_range = model_a->config.initializer_range; // for training; GGUF has none
+    const char *difference = model_config_difference(a, &model_a->config, &other);
+    *out = (comparison){.vocab = model_a->config.vocab_size,
+            .type_a = model_main_tensor(model_a)->type_name,
+            .type_b = model_main_tensor(model_b)->type_name};
+    if (difference) out->problem = arena_printf(a, "they are different models: %s", difference);
+    return !difference;
+}
+
 drv_status compare_models(arena *a, const model *model_a, const model *model_b, bool exact_a,
         comparison *out) {
     replay_prompts prompts;
     replay *self;
-    *out = (comparison){.vocab = model_a->config.vocab_size,
-            .type_a = model_main_tensor(model_a)->type_name,
-            .type_b = model_main_tensor(model_b)->type_name};
-    model_config other = model_b->config;
-    other.initializer_range = model_a->config.initializer_range; // for training; GGUF has none
-    const char *difference = model_config_difference(a, &model_a->config, &other);
-    if (difference) {
-        out->problem = arena_printf(a, "they are different models: %s", difference);
-        return DRV_OK;
-    }
-    difference = left_out(model_a);
+    if (!compare_configs(a, model_a, model_b, out)) return DRV_OK;
+    const char *difference = left_out(model_a);
     if (difference) {
         out->problem = arena_printf(a, "the adapter changes %s, which is not a weight of the model",
                 difference);
@@ -296,10 +298,10 @@ json_t *comparison_json(const comparison *c, const char *a, const char *b) {
     } numbers[] = {{"max_abs_logit_difference", c->max_abs}, {"bound_max_abs", c->bound_max_abs},
             {"relative_rms_difference", c->rms}, {"bound_relative_rms", c->bound_rms},
             {"kl", c->kl}, {"kl_max", c->kl_max}};
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I}", "a", a, "b", b, "hash_a",
-            c->hash_a, "hash_b", c->hash_b, "dtype_a", c->type_a, "dtype_b", c->type_b,
-            "same_weights", same, "tokens", (json_int_t)c->tokens, "vocab_size",
-            (json_int_t)c->vocab);
+    json_t *o = json_pack("{s:o, s:o, s:s, s:s, s:s, s:s, s:b, s:I, s:I}", "a", json_of_text(a),
+            "b", json_of_text(b), "hash_a", c->hash_a, "hash_b", c->hash_b, "dtype_a", c->type_a,
+            "dtype_b", c->type_b, "same_weights", same, "tokens", (json_int_t)c->tokens,
+            "vocab_size", (json_int_t)c->vocab);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(o, numbers[i].name, json_of_f64(numbers[i].value));
     json_object_set_new(o, "same_argmax", json_integer(c->same_top));

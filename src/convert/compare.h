@@ -19,6 +19,10 @@ typedef struct comparison {
     const char *problem; // NULL: the two are the same model within the bounds
 } comparison;
 
+// Begins a comparison with the configs. Returns whether they are of one model; else `problem` says
+// why.
+bool compare_configs(arena *a, const model *model_a, const model *model_b, comparison *out);
+
 // Replays `model_a` and `model_b`; what the result holds lives in `a`. `exact_a`: B was made from
 // A, so only B's type rounds; otherwise the coarser of both types counts. A difference is not an
 // error: `problem` describes it. DRV_E_DATA: one cannot be read, or its values are not finite.

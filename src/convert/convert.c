@@ -106,14 +106,7 @@ static drv_status hash_both(const model *from, const model *made, comparison *c)
 
 // Compares the hashes of all weights, and replays both models only if they differ.
 static drv_status compare_bits(arena *a, const model *from, const model *made, comparison *c) {
-    *c = (comparison){.vocab = from->config.vocab_size,
-            .type_a = model_main_tensor(from)->type_name,
-            .type_b = model_main_tensor(made)->type_name};
-    model_config other = made->config;
-    other.initializer_range = from->config.initializer_range; // for training; GGUF has none
-    const char *difference = model_config_difference(a, &from->config, &other);
-    if (difference) c->problem = arena_printf(a, "they are different models: %s", difference);
-    if (difference) return DRV_OK;
+    if (!compare_configs(a, from, made, c)) return DRV_OK;
     DRV_TRY(hash_both(from, made, c));
     if (strcmp(c->hash_a, c->hash_b) == 0) return DRV_OK;
     return compare_models(a, from, made, true, c);
@@ -247,7 +240,9 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
     *result = (convert_result){0};
     DRV_TRY(model_write_check(path, out, opts->force));
     // Weights are rounded once: from the fp32 masters, if the checkpoint has them.
-    DRV_TRY((opts->has_type ? model_open_masters : model_open)(a, path, &m));
+    const drv_status opened =
+            (opts->has_type ? model_source_open_masters : model_source_open)(a, path, &m.source);
+    DRV_TRY(model_of_source(opened, a, path, &m));
     model_write_opts with_files = *opts;
     drv_status status = choose_carried(a, &m, path, &with_files);
     if (status == DRV_OK) status = copy(a, &m, path, out, &with_files, verify, result);
@@ -290,7 +285,7 @@ static drv_status join_adapter(arena *a, merged_model *m) {
     m->name = arena_printf(a, "%s + %s", m->base.path, m->adapter.path);
     adapter_warn_of_base(&m->adapter, m->base.source.path);
     DRV_TRY(adapter_check_base(&m->adapter, &m->base.source, m->base.tensors, m->base.n_tensors));
-    DRV_TRY(adapter_check_hashes(&m->adapter, &m->base.source));
+    DRV_TRY(adapter_check_hashes(m->adapter.path, m->base.path, NULL, &m->base.source));
     return choose_files(a, m);
 }
 

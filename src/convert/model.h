@@ -27,13 +27,8 @@ typedef struct model { // single owner
 // Checks everything except the values. DRV_E_DATA: config.json does not describe a Llama that
 // drover supports, or the tensors are not exactly those of the model.
 DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
-// The same with a config.json for a checkpoint that has none; NULL: not given.
-DRV_CHECKED drv_status model_open_with(arena *a, const char *path, const char *config_file,
-        model *out);
-// The same for a torch.save file, from the dict at `key` (model_source_open_torch).
-DRV_CHECKED drv_status model_open_key(arena *a, const char *path, const char *key, model *out);
-// The same with a checkpoint's fp32 masters instead of the model file's weights, if it has them.
-DRV_CHECKED drv_status model_open_masters(arena *a, const char *path, model *out);
+// The same for a source that was opened as m->source, with the status `opened`.
+DRV_CHECKED drv_status model_of_source(drv_status opened, arena *a, const char *path, model *m);
 void model_close(model *m); // allowed after model_open has failed
 
 // Returns the tensor whose type most bytes of the weights have.

@@ -40,7 +40,7 @@ typedef struct gguf_value { // one entry of the metadata
     const char *key;
     gguf_type type; // of the value, or of each element of an array
     bool is_array;
-    int64_t n;              // elements; 1 if it is no array
+    int64_t n;              // elements; 1 unless it is an array
     const unsigned char *p; // the first element, unaligned
 } gguf_value;
 

@@ -6,37 +6,24 @@
 #include <string.h>
 
 #include "base/str.h"
-
-#define TAIL       " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define TAIL_SLASH " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define WORD       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-#define UPPER      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define CASES(suffix)                                                                              \
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER  \
-    "*" suffix "|"
-
-static const char llama3[] = WORD "\\p{N}{1,3}|" TAIL;
-static const char qwen2[] = WORD "\\p{N}|" TAIL;
-static const char tekken[] = CASES("") "\\p{N}|" TAIL_SLASH;
-static const char gpt4o[] = CASES("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "\\p{N}{1,3}|" TAIL_SLASH;
+#include "tok/split.h"
 
 // The known types.
 static const pre_type types[] = {
-        {"gpt-2", NULL, false, false, false,
+        {"gpt-2", {NULL, false}, false, false,
                 {"default", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling",
                         "exaone4", "gigachat", "a.x-4.0", "mellum"}},
-        {"smollm", NULL, true, false, false,
+        {"smollm", {NULL, true}, false, false,
                 {"starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b",
                         "mellum2"}},
-        {"llama-bpe", llama3, false, true, true,
+        {"llama-bpe", {split_pattern_llama3, false}, true, true,
                 {"llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"}},
-        {"dbrx", llama3, false, false, false, {"smaug-bpe", "chatglm-bpe", "glm4"}},
-        {"qwen2", qwen2, false, false, false,
+        {"dbrx", {split_pattern_llama3, false}, false, false, {"smaug-bpe", "chatglm-bpe", "glm4"}},
+        {"qwen2", {split_pattern_qwen2, false}, false, false,
                 {"stablelm2", "deepseek-r1-qwen", "kormo", "megrez", "hunyuan", "solar-open",
                         "grok-2"}},
-        {"tekken", tekken, false, true, true, {NULL}},
-        {"gpt-4o", gpt4o, false, false, false, {"llama4", "kanana2", "talkie"}},
+        {"tekken", {split_pattern_tekken, false}, true, true, {NULL}},
+        {"gpt-4o", {split_pattern_o200k, false}, false, false, {"llama4", "kanana2", "talkie"}},
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
@@ -58,23 +45,7 @@ const char *pre_type_names(void) {
     return text;
 }
 
-static json_t *byte_level(bool use_regex) {
-    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-            "trim_offsets", 1, "use_regex", use_regex);
-}
-
-json_t *pre_type_json(const pre_type *type) {
-    json_t *first = NULL;
-    if (type->digits) first = json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1);
-    if (type->pattern)
-        first = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
-                type->pattern, "behavior", "Isolated", "invert", 0);
-    if (!first) return byte_level(true);
-    return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", first,
-            byte_level(!type->pattern));
-}
-
-// --- and back
+// --- of tokenizer.json
 typedef struct found {
     const char *pattern;
     bool digits, byte_level, other;
@@ -113,9 +84,10 @@ const pre_type *pre_type_of_json(const json_t *pre_tokenizer, bool ignore_merges
     if (f.other || !f.byte_level) return NULL;
     for (int i = 0; i < N_TYPES; i++) {
         const pre_type *t = &types[i];
-        const bool pattern =
-                f.pattern ? t->pattern && strcmp(f.pattern, t->pattern) == 0 : !t->pattern;
-        if (pattern && f.digits == t->digits && ignore_merges == t->ignore_merges) return t;
+        const bpe_words *words = &t->words;
+        const bool pattern = f.pattern ? words->pattern && strcmp(f.pattern, words->pattern) == 0
+                                       : !words->pattern;
+        if (pattern && f.digits == words->digits && ignore_merges == t->ignore_merges) return t;
     }
     return NULL;
 }

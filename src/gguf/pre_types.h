@@ -1,13 +1,12 @@
 // llama.cpp's names of pre-tokenizers (tokenizer.ggml.pre) and what they mean in tokenizer.json.
 #pragma once
-#include "base/json.h"
+#include "tok/bpe_files.h"
 
 enum { N_OTHERS = 11 };
 
 typedef struct pre_type {
-    const char *name;             // the one that is written
-    const char *pattern;          // of a Split; NULL: GPT-2's, built into ByteLevel
-    bool digits;                  // first, every digit becomes a word of its own
+    const char *name; // the one that is written
+    bpe_words words;
     bool ignore_merges;           // a word that is in the vocabulary is not merged
     bool add_bos;                 // if tokenizer.ggml.add_bos_token is absent
     const char *others[N_OTHERS]; // names with the same meaning
@@ -17,7 +16,5 @@ typedef struct pre_type {
 const pre_type *pre_type_of(const char *name);
 // Returns the known names, separated by ", ".
 const char *pre_type_names(void);
-// Makes "pre_tokenizer" of tokenizer.json; the caller owns the value.
-json_t *pre_type_json(const pre_type *type);
 // Returns the type that equals a tokenizer.json's; NULL: there is none.
 const pre_type *pre_type_of_json(const json_t *pre_tokenizer, bool ignore_merges);

@@ -1,6 +1,6 @@
 // Converts tokenizer.json and tokenizer_config.json to tokenizer.ggml.*, as llama.cpp's
 // convert_hf_to_gguf.py does. Sentencepiece vocabularies need scores for the order of merges.
-#include "gguf/vocabulary_out.h"
+#include "gguf/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "tok/score_merges.h"
-#include "gguf/vocabulary.h"
+#include "gguf/pre_types.h"
 #include "tok/tokenizer.h"
 
 #define SPACE_MARK "\xE2\x96\x81" // U+2581, which sentencepiece writes for a space
@@ -20,7 +20,8 @@ typedef struct writing {
     const tokenizer_texts *texts;
     const char *path; // of tokenizer.json, for messages
     json_t *root, *config, *map;
-    gguf_text *tokens; // by id; p NULL: none
+    const json_t *model, *merges; // of the root
+    gguf_text *tokens;            // by id; p NULL: none
     int32_t *types;
     int64_t n;
     bool sentencepiece, space_prefix, ignore_merges;
@@ -56,8 +57,7 @@ static const json_t *part_of_type(const json_t *o, const char *list, const char 
 }
 
 static drv_status find_kind(writing *out) {
-    const json_t *model = json_object_get(out->root, "model"),
-                 *normalizer = json_object_get(out->root, "normalizer"),
+    const json_t *model = out->model, *normalizer = json_object_get(out->root, "normalizer"),
                  *pre = json_object_get(out->root, "pre_tokenizer"),
                  *metaspace = part_of_type(pre, "pretokenizers", "Metaspace");
     const char *type = json_string_value(json_object_get(model, "type"));
@@ -102,7 +102,7 @@ static bool is_byte(const writing *w, const char *text, size_t n) {
 }
 
 static drv_status read_vocab(writing *w) {
-    const json_t *vocab = json_object_get(json_object_get(w->root, "model"), "vocab");
+    const json_t *vocab = json_object_get(w->model, "vocab");
     const char *text;
     json_t *id;
     if (!json_is_object(vocab))
@@ -110,14 +110,14 @@ static drv_status read_vocab(writing *w) {
     json_object_foreach((json_t *)(uintptr_t)vocab, text, id) {
         const size_t n = strlen(text);
         DRV_TRY(set_token(w, json_is_integer(id) ? json_integer_value(id) : -1, text, n,
-                is_byte(w, text, n) ? TOKEN_BYTE : TOKEN_NORMAL));
+                is_byte(w, text, n) ? PIECE_BYTE : PIECE_NORMAL));
     }
     return DRV_OK;
 }
 
 // --- added tokens
 static void take_json_token(writing *w, const json_t *token) {
-    const json_t *vocab = json_object_get(json_object_get(w->root, "model"), "vocab");
+    const json_t *vocab = json_object_get(w->model, "vocab");
     const char *text = json_string_value(json_object_get(token, "content"));
     if (!text || !*text) return;
     const json_t *known = json_object_get(vocab, text),
@@ -194,15 +194,14 @@ static void tell_flags(const writing *w) {
 }
 
 static drv_status put_added(writing *w) {
-    const char *unk =
-            json_string_value(json_object_get(json_object_get(w->root, "model"), "unk_token"));
+    const char *unk = json_string_value(json_object_get(w->model, "unk_token"));
     list_added(w);
     for (int i = 0; i < w->n_added; i++) {
         const tokenizer_added *t = &w->added[i];
         DRV_TRY(set_token(w, t->id, t->text, strlen(t->text),
-                unk && strcmp(unk, t->text) == 0 ? TOKEN_UNKNOWN
-                : t->special                     ? TOKEN_CONTROL
-                                                 : TOKEN_USER_DEFINED));
+                unk && strcmp(unk, t->text) == 0 ? PIECE_UNKNOWN
+                : t->special                     ? PIECE_CONTROL
+                                                 : PIECE_USER_DEFINED));
     }
     put_flags(w);
     tell_flags(w);
@@ -215,7 +214,7 @@ static void fill_up(writing *w) {
         if (w->tokens[id].p) continue;
         const char *text = arena_printf(w->a, "[PAD%lld]", (long long)id);
         w->tokens[id] = (gguf_text){text, strlen(text)};
-        w->types[id] = TOKEN_UNUSED;
+        w->types[id] = PIECE_UNUSED;
     }
 }
 
@@ -245,13 +244,13 @@ static drv_status merge_parts(const writing *w, size_t i, const json_t *merge, g
     return DRV_OK;
 }
 
-static drv_status put_merges(const writing *out, const json_t *merges) {
+static drv_status put_merges(const writing *out) {
     size_t i;
     json_t *merge;
     str line = {0};
     drv_status status = DRV_OK;
-    gguf_put_array(out->out, KEY("merges"), GGUF_TEXT, json_array_size(merges));
-    json_array_foreach(merges, i, merge) {
+    gguf_put_array(out->out, KEY("merges"), GGUF_TEXT, json_array_size(out->merges));
+    json_array_foreach(out->merges, i, merge) {
         gguf_text part[2];
         status = merge_parts(out, i, merge, part);
         if (status == DRV_OK &&
@@ -268,64 +267,57 @@ static drv_status put_merges(const writing *out, const json_t *merges) {
     return status;
 }
 
-// Makes scores from the order in which merges make tokens: 0 for the first, -1 for the second, ...;
-// tokens that no merge makes come after them.
-static drv_status scores_of_merges(const writing *out, const json_t *merges, float *scores) {
+// Finds the tokens that the merges make; -1: no token.
+static drv_status made_tokens(const writing *w, int32_t *made) {
     token_index index;
     size_t i;
     json_t *merge;
     str whole = {0};
-    int64_t n_made = 0;
     drv_status status = DRV_OK;
-    bool *made = ARENA_ARRAY(out->a, bool, out->n + 1);
-    token_index_build(out->a, out->tokens, out->n, &index);
-    json_array_foreach(merges, i, merge) {
+    token_index_build(w->a, w->tokens, w->n, &index);
+    json_array_foreach(w->merges, i, merge) {
         gguf_text part[2];
-        status = merge_parts(out, i, merge, part);
+        status = merge_parts(w, i, merge, part);
         if (status != DRV_OK) break;
         str_clear(&whole);
         str_add(&whole, part[0].p, part[0].n);
         str_add(&whole, part[1].p, part[1].n);
-        const int32_t id = token_index_find(&index, whole.p, whole.n);
-        if (id < 0 || made[id]) continue;
-        made[id] = true;
-        scores[id] = (float)-n_made++;
+        made[i] = token_index_find(&index, whole.p, whole.n);
     }
     str_free(&whole);
-    for (int64_t id = 0; id < out->n; id++)
-        if (!made[id] && out->types[id] == TOKEN_NORMAL) scores[id] = (float)-n_made++;
     return status;
 }
 
-// Returns whether the merges are those derived from the scores: then llama.cpp, which only has
-// scores, splits every text as tokenizer.json does. Merges that make the same token may have any
-// order: no two of them ever match at the same place of a text.
-static bool same_merges(const writing *w, const json_t *merges, const float *scores) {
-    score_merge *list;
-    token_index index;
-    int64_t n;
-    str whole = {0};
-    bool same = true;
-    score_merges(w->a, w->tokens, scores, w->n, &list, &n);
-    token_index_build(w->a, w->tokens, w->n, &index);
-    same = (size_t)n == json_array_size(merges);
-    for (int64_t i = 0; same && i < n; i++) {
-        gguf_text part[2];
-        same = merge_parts(w, (size_t)i, json_array_get(merges, (size_t)i), part) == DRV_OK;
-        if (!same) break;
-        str_clear(&whole);
-        str_add(&whole, part[0].p, part[0].n);
-        str_add(&whole, part[1].p, part[1].n);
-        same = token_index_find(&index, whole.p, whole.n) == list[i].whole;
+// Makes scores from the order in which merges make tokens: 0 for the first, -1 for the second, ...;
+// tokens that no merge makes come after them.
+static void scores_of(const writing *w, const int32_t *made, size_t n_made, float *scores) {
+    int64_t n = 0;
+    bool *scored = ARENA_ARRAY(w->a, bool, w->n);
+    for (size_t i = 0; i < n_made; i++) {
+        if (made[i] < 0 || scored[made[i]]) continue;
+        scored[made[i]] = true;
+        scores[made[i]] = (float)-n++;
     }
-    str_free(&whole);
-    return same;
+    for (int64_t id = 0; id < w->n; id++)
+        if (!scored[id] && w->types[id] == PIECE_NORMAL) scores[id] = (float)-n++;
 }
 
-static drv_status put_scores(const writing *w, const json_t *merges) {
-    float *scores = ARENA_ARRAY(w->a, float, w->n + 1);
-    DRV_TRY(scores_of_merges(w, merges, scores));
-    if (!same_merges(w, merges, scores))
+// Writes scores, which are all that llama.cpp has. It splits every text as tokenizer.json does if
+// the merges are those that follow from the scores. Merges that make the same token may have any
+// order: no two of them ever match at the same place of a text.
+static drv_status put_scores(const writing *w) {
+    const size_t n_made = json_array_size(w->merges);
+    int32_t *made = ARENA_ARRAY(w->a, int32_t, n_made + 1);
+    float *scores = ARENA_ARRAY(w->a, float, w->n);
+    score_merge *list;
+    int64_t n;
+    DRV_TRY(made_tokens(w, made));
+    scores_of(w, made, n_made, scores);
+    score_merges(w->a, w->tokens, scores, NULL, w->n, &list, &n);
+    bool same = (size_t)n == n_made;
+    for (int64_t i = 0; same && i < n; i++)
+        same = made[i] == list[i].whole;
+    if (!same)
         log_warn("%s: its merges do not follow from scores, which are all that GGUF has: llama.cpp "
                  "may cut a few texts in other tokens",
                 w->path);
@@ -416,9 +408,7 @@ static void put_specials(const writing *w) {
     put_ends(w, eos);
     put_id(w, KEY("unknown_token_id"),
             id_of_role(w, "unk_token",
-                    id_of_text(w,
-                            json_string_value(json_object_get(json_object_get(w->root, "model"),
-                                    "unk_token")))));
+                    id_of_text(w, json_string_value(json_object_get(w->model, "unk_token")))));
     put_id(w, KEY("padding_token_id"), id_of_role(w, "pad_token", t->pad));
     find_template(json_object_get(w->root, "post_processor"), &before, &after);
     gguf_put_bool(w->out, KEY("add_bos_token"), before);
@@ -456,7 +446,8 @@ static void put_chat(const writing *w) {
 
 // --- all of it
 static drv_status put_all(writing *w) {
-    const json_t *merges = json_object_get(json_object_get(w->root, "model"), "merges");
+    w->model = json_object_get(w->root, "model");
+    w->merges = json_object_get(w->model, "merges");
     DRV_TRY(find_kind(w));
     DRV_TRY(read_vocab(w));
     DRV_TRY(put_added(w));
@@ -464,7 +455,7 @@ static drv_status put_all(writing *w) {
     gguf_put_text(w->out, KEY("model"), w->sentencepiece ? "llama" : "gpt2");
     gguf_put_text(w->out, KEY("pre"), w->sentencepiece ? "default" : w->pre->name);
     put_tokens(w);
-    DRV_TRY(w->sentencepiece ? put_scores(w, merges) : put_merges(w, merges));
+    DRV_TRY(w->sentencepiece ? put_scores(w) : put_merges(w));
     put_specials(w);
     put_chat(w);
     return DRV_OK;

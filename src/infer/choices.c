@@ -71,7 +71,7 @@ static drv_status encode_context(scoring *self, const choice_record *record, tok
 // Like lm-evaluation-harness's _encode_pair: white space at the end of the context belongs to the
 // choice, and the ids of the choice are those of the whole text after as many as the context alone
 // has. So all choices have the same context, even if its end and a choice merge into one token.
-static drv_status encode_choice(scoring *self, const choice_record *record, text_span choice,
+static drv_status encode_choice(scoring *self, const choice_record *record, str_view choice,
         const token_run *context, int32_t prefix, request *out) {
     str text = {0};
     str_add(&text, record->context.p, record->context.n);
@@ -177,7 +177,7 @@ static drv_status encode_all(arena *a, scoring *s) {
 }
 
 // --- scores
-static int64_t n_characters(text_span text) {
+static int64_t n_characters(str_view text) {
     int64_t n = 0;
     for (size_t i = 0; i < text.n; i++)
         n += ((unsigned char)text.p[i] & 0xc0) != 0x80;

@@ -2,17 +2,13 @@
 // its context. A record counts as correct if its gold choice has the largest one (acc), or the
 // largest one per character (acc_norm).
 #pragma once
+#include "base/str.h"
 #include "infer/scorer.h"
 
-typedef struct text_span { // UTF-8, lives in the arena
-    const char *p;
-    size_t n;
-} text_span;
-
 typedef struct choice_record {
-    int64_t line; // in the file, from 1
-    text_span context, *choice;
-    size_t n_stripped; // length of the context without white space at its end
+    int64_t line;              // in the file, from 1
+    str_view context, *choice; // UTF-8, in the arena
+    size_t n_stripped;         // length of the context without white space at its end
     int n_choices, gold;
 } choice_record;
 

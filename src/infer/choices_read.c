@@ -43,14 +43,13 @@ static const char *first_key(const json_t *o, const char *const *keys, int n) {
     return NULL;
 }
 
-static text_span copy_span(arena *a, const char *p, size_t n) {
-    char *copy = arena_alloc(a, n + 1);
-    if (n) memcpy(copy, p, n);
-    return (text_span){copy, n};
+static str_view copy_text(arena *a, const str *text) {
+    return (str_view){arena_strndup(a, text->p, text->n), text->n};
 }
 
-static text_span copy_json(arena *a, const json_t *text) {
-    return copy_span(a, json_string_value(text), json_string_length(text));
+static str_view copy_json(arena *a, const json_t *text) {
+    const size_t n = json_string_length(text);
+    return (str_view){arena_strndup(a, json_string_value(text), n), n};
 }
 
 static bool same_text(const json_t *text, const json_t *other) {
@@ -93,7 +92,7 @@ static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
 
 // --- HellaSwag
 // WikiHow's marks: " [title]" becomes ". ", other brackets on a line go, two spaces become one.
-static text_span clean_hellaswag(arena *a, const char *line, size_t n_line) {
+static str_view clean_hellaswag(arena *a, const char *line, size_t n_line) {
     str titled = {0}, bare = {0}, out = {0};
     size_t begin, end;
     strip_bounds(line, n_line, &begin, &end);
@@ -112,7 +111,7 @@ static text_span clean_hellaswag(arena *a, const char *line, size_t n_line) {
         str_add(&bare, titled.p + i, 1);
     }
     if (bare.n) str_replace(&out, bare.p, bare.n, "  ", " ");
-    const text_span kept = copy_span(a, out.p, out.n);
+    const str_view kept = copy_text(a, &out);
     str_free(&titled);
     str_free(&bare);
     str_free(&out);
@@ -146,7 +145,7 @@ static drv_status read_hellaswag(arena *a, const json_t *record, choice_record *
     out->context = clean_hellaswag(a, context.p, context.n);
     str_free(&context);
     out->n_choices = (int)json_array_size(endings);
-    out->choice = ARENA_ARRAY(a, text_span, out->n_choices);
+    out->choice = ARENA_ARRAY(a, str_view, out->n_choices);
     for (int i = 0; i < out->n_choices; i++) {
         const json_t *text = json_array_get(endings, (size_t)i);
         out->choice[i] = clean_hellaswag(a, json_string_value(text), json_string_length(text));
@@ -157,7 +156,7 @@ static drv_status read_hellaswag(arena *a, const json_t *record, choice_record *
 // --- the others
 static void keep_choices(arena *a, const json_t *texts, choice_record *out) {
     out->n_choices = (int)json_array_size(texts);
-    out->choice = ARENA_ARRAY(a, text_span, out->n_choices);
+    out->choice = ARENA_ARRAY(a, str_view, out->n_choices);
     for (int i = 0; i < out->n_choices; i++)
         out->choice[i] = copy_json(a, json_array_get(texts, (size_t)i));
 }
@@ -184,7 +183,7 @@ static drv_status read_arc(arena *a, const json_t *record, choice_record *out) {
     str_puts(&context, "Question: ");
     str_add(&context, json_string_value(question), json_string_length(question));
     str_puts(&context, "\nAnswer:");
-    out->context = copy_span(a, context.p, context.n);
+    out->context = copy_text(a, &context);
     str_free(&context);
     keep_choices(a, texts, out);
     return DRV_OK;

@@ -16,6 +16,7 @@
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
 #include "setup/process_bytes.h"
+#include "infer/prefix.h"
 #include "infer/resolve.h"
 #include "weights/state.h"
 
@@ -217,12 +218,7 @@ drv_status generator_encode(const generator *g, const char *text, size_t n, bool
     if (specials && tokenizer_begin_once(g->tokenizer, ids, begin, NULL))
         log_info("the prompt begins with %s already, which the tokenizer would add: it is added only once",
                 tokenizer_token_text(g->tokenizer, ids->p[begin]));
-    for (int64_t i = begin; i < ids->n; i++)
-        if (ids->p[i] >= g->config.model.vocab_size)
-            return drv_fail(DRV_E_DATA,
-                    "the tokenizer's id %d is beyond the model's vocabulary of %lld", ids->p[i],
-                    (long long)g->config.model.vocab_size);
-    return DRV_OK;
+    return prefix_check_ids(ids->p + begin, ids->n - begin, g->config.model.vocab_size);
 }
 
 // --- the sequence

@@ -100,8 +100,8 @@ drv_status daemon_command_check(const char *program) {
 }
 
 static drv_status not_one(const char *line) {
-    return drv_fail(DRV_E_DATA, "mpirun's launch agent was asked for no single command: \"%s\"",
-            line);
+    return drv_fail(DRV_E_DATA,
+            "mpirun's launch agent was asked to run more than one command: \"%s\"", line);
 }
 
 static drv_status parse_line(arena *a, const char *line, daemon_command *out) {
@@ -157,7 +157,7 @@ drv_status daemon_order_parse(const char *const *fields, int n_fields, daemon_or
         number[i] = number_of(fields[i]);
     const int n_args = n_fields - DAEMON_ORDER_NUMBERS - number[2];
     if (number[0] < 1 || number[1] <= number[0] || number[2] < 0 || n_args < 1)
-        return drv_fail(DRV_E_DATA, "node 0 sent no whole command");
+        return drv_fail(DRV_E_DATA, "node 0 sent an incomplete command");
     const char *const *rest = fields + DAEMON_ORDER_NUMBERS;
     for (int i = 0; i < number[2]; i++)
         DRV_TRY(daemon_variable_check(rest[i]));

@@ -15,7 +15,7 @@
 #define LATE_S           1.0  // for nodes of the last attempt, which spare nodes would replace
 #define READY_S          30.0 // for a node to end what is left of an attempt
 #define RECONNECT_S      3.0  // for a node that has lost its connection to come back
-#define BETWEEN_ATTEMPTS "stopped between restarts; the same command goes on"
+#define BETWEEN_ATTEMPTS "stopped between restarts; the same command continues the run"
 enum { LOOK_MS = 50 };
 
 // --- the end
@@ -151,7 +151,7 @@ static void say_absent(head *self, double until_s, double *next_log_s) {
                 self->job->wait_s);
     else
         head_end(self, EXIT_TRY_AGAIN,
-                arena_printf(self->a, "node%s %s of %d did not come within %.0f s",
+                arena_printf(self->a, "node%s %s of %d did not connect within %.0f s",
                         str_plural(n_absent), nodes, self->job->n_nodes, self->job->wait_s));
     str_free(&absent);
     *next_log_s = now + LOG_INTERVAL_S;
@@ -195,7 +195,7 @@ static void run_attempt(head *self, attempt_end *end, const char **why) {
     const bool supervised = self->job->rules.max_restarts > 0;
     if (self->attempt.number == 1 && self->job->n_nodes > 1 &&
             self->meeting.n_here == self->job->n_nodes)
-        log_info("all %d nodes are there", self->job->n_nodes);
+        log_info("all %d nodes are connected", self->job->n_nodes);
     if (!supervised) meeting_stop_listening(&self->meeting);
     if (attempt_start(&self->attempt) != DRV_OK) head_end(self, 1, drv_message());
     while (self->verdict.status < 0 && !attempt_watch(&self->attempt, end, why))
@@ -252,7 +252,7 @@ static void decide(head *self, const attempt_end *end, const char *why) {
     if (made.restarts && self->attempt.asked)
         made = (decision){.status = end->status,
                 .excluded = -1,
-                .why = "no restart: it was asked to stop"};
+                .why = "no restart: the job was asked to stop"};
     if (!made.restarts) {
         finish(self, end, &made, why);
         return;

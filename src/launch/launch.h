@@ -31,11 +31,9 @@ typedef struct launch_planner {
 typedef struct launch_job {
     node_placement placement;
     int node, n_nodes, ranks; // ranks: per node
-    int n_spares;             // nodes beyond those of the layout, which replace failed ones
-    supervisor_rules rules;   // max_restarts 0: only one attempt
-    double grow_after_s;      // new nodes wait for so long before they take part
-    double check_s;           // how long new nodes are measured before an attempt; 0: they are not
-    bool prefers;             // outliers are chosen last
+    supervisor_rules rules;
+    double check_s; // how long new nodes are measured before an attempt; 0: they are not
+    bool prefers;   // outliers are chosen last
     const launch_planner *planner;
     const char *run_dir;
     uint32_t address; // of node 0, network order; 0: not found yet
@@ -63,6 +61,12 @@ DRV_CHECKED drv_status launch_agent(const char *const *words, int n_words);
 // Runs as a rank of mpirun: takes its share of cores and devices, and becomes `drover train`; or it
 // measures its node, with the words LAUNCH_CHECK, the run directory and seconds.
 DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_words);
+// Returns whether the master's name says that all nodes are on this machine: "localhost" or 127.x.
+bool launch_is_local(const char *master);
+// Returns the IPv4 address of the master in network order; 0: the name has none, or not yet. Many
+// systems give their own name a loopback address in /etc/hosts (Debian: 127.0.1.1), which no other
+// host reaches; then it is the first address of this host that others may reach.
+uint32_t launch_resolve(const char *master);
 // Reads the secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: other users
 // may read the file, or it holds less than 16 bytes.
 DRV_CHECKED drv_status launch_read_secret(job_secret *out, bool *found);

@@ -203,15 +203,14 @@ outcome local_job_outcome(local_job *self, int first_rank) {
 // --- the end
 // Kills the children of this process, which include orphaned descendants.
 static void kill_children(void) {
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    const ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = 0;
-    for (char *rest = text, *word; (word = strsep(&rest, " "));)
+    arena *a = arena_new("children");
+    const char *path = arena_printf(a, "/proc/self/task/%d/children", (int)getpid());
+    char *rest = NULL;
+    size_t n;
+    if (file_read(a, path, &rest, &n) != DRV_OK) rest = NULL;
+    for (char *word; (word = strsep(&rest, " "));)
         if (*word) kill((pid_t)strtol(word, NULL, 10), SIGKILL);
+    arena_free(a);
 }
 
 static void kill_all(const local_job *self) {

@@ -21,10 +21,27 @@ enum { N_HELLO = 6 };
 #define SILENT_S 8.0  // four heartbeats
 #define FRESH_S  10.0 // heartbeats of a waiting node are more frequent
 
+// --- addresses
+bool launch_is_local(const char *master) {
+    return strcmp(master, "localhost") == 0 || str_starts(master, "127.");
+}
+
+uint32_t launch_resolve(const char *master) {
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    struct sockaddr_in in;
+    host_addresses here;
+    if (getaddrinfo(master, NULL, &hints, &list) != 0) return 0;
+    memcpy(&in, list->ai_addr, sizeof in);
+    freeaddrinfo(list);
+    const bool is_loopback = ntohl(in.sin_addr.s_addr) >> 24 == 127;
+    if (is_loopback && !launch_is_local(master) && host_addresses_find(&here) == DRV_OK &&
+            here.n > 0)
+        return here.address[0];
+    return in.sin_addr.s_addr;
+}
+
 // --- listening
-// Binds the address that the other nodes know: that of the master's name, if it belongs to this
-// host. A pod may be unable to look up its own name, and a name may lead to a proxy; then the first
-// address that other hosts may reach is used.
 static int bind_here(uint32_t address, int port) {
     const struct sockaddr_in own = {.sin_family = AF_INET,
             .sin_port = htons((uint16_t)port),
@@ -39,21 +56,20 @@ static int bind_here(uint32_t address, int port) {
     return -1;
 }
 
+// Finds the address at which the other nodes look for node 0: that of the master's name, if it
+// belongs to this host. A pod may be unable to look up its own name, and a name may lead to a
+// proxy; then the first address that other hosts may reach is used.
 static drv_status find_address(const meeting *self, uint32_t *out) {
-    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
     host_addresses here;
-    const char *only = getenv("DROVER_INTERFACE"), *name = self->job->placement.master.value;
+    const char *only = getenv("DROVER_INTERFACE");
+    const uint32_t named = launch_resolve(self->job->placement.master.value);
     DRV_TRY(host_addresses_find(&here));
     *out = here.n > 0 ? here.address[0] : htonl(INADDR_LOOPBACK);
-    if ((only && *only) || getaddrinfo(name, NULL, &hints, &list) != 0) return DRV_OK;
-    struct sockaddr_in in;
-    memcpy(&in, list->ai_addr, sizeof in);
-    freeaddrinfo(list);
-    const int fd = bind_here(in.sin_addr.s_addr, 0); // tests whether it is this host's
+    if ((only && *only) || !named) return DRV_OK;
+    const int fd = bind_here(named, 0); // tests whether it is this host's
     if (fd < 0) return DRV_OK;
     close(fd);
-    *out = in.sin_addr.s_addr;
+    *out = named;
     return DRV_OK;
 }
 
@@ -150,20 +166,20 @@ static bool may_replace(const meeting *self, int node, const char *process) {
 
 static const char *what_differs(meeting *self, const control_message *said, int node) {
     const launch_job *job = self->job;
-    if (said->n_fields != N_HELLO) return "it says hello in another way";
+    if (said->n_fields != N_HELLO) return "its first message has another form";
     if (strcmp(said->field[0], drover_version()) != 0)
         return arena_printf(self->a, "node %d has drover %s, node 0 has %s; expected the same",
                 node, said->field[0], drover_version());
     if (control_number(said->field[2]) != job->n_nodes ||
             control_number(said->field[3]) != job->ranks)
         return arena_printf(self->a,
-                "node %d knows of %s nodes x %s ranks, node 0 of %d x %d; expected the same", node,
+                "node %d expects %s nodes x %s ranks, node 0 %d x %d; expected the same", node,
                 said->field[2], said->field[3], job->n_nodes, job->ranks);
     if (node < 1 || node >= job->n_nodes)
-        return arena_printf(self->a, "a node calls itself node %d, expected 1 to %d", node,
+        return arena_printf(self->a, "a node has the number %d, expected 1 to %d", node,
                 job->n_nodes - 1);
     if (self->members[node].here && !may_replace(self, node, said->field[5]))
-        return arena_printf(self->a, "node %d came twice: from %s, and from %s", node,
+        return arena_printf(self->a, "two processes are node %d: on %s and on %s", node,
                 self->members[node].host, said->field[4]);
     return NULL;
 }
@@ -192,8 +208,8 @@ static bool meet(meeting *self, control *line) {
     const int node = said.kind == CONTROL_HELLO && said.n_fields == N_HELLO
                              ? control_number(said.field[1])
                              : 0;
-    const char *why =
-            said.kind == CONTROL_HELLO ? what_differs(self, &said, node) : "it does not say hello";
+    const char *why = said.kind == CONTROL_HELLO ? what_differs(self, &said, node)
+                                                 : "its first message is not a hello";
     if (why) {
         // A node that can come back, once the loss of the old one is noticed, must not give up.
         const bool later = self->has_begun && node > 0 && node < self->job->n_nodes;
@@ -218,7 +234,7 @@ static bool meet(meeting *self, control *line) {
     name_member(self, node, new->line.fd);
     control_send(&new->line, CONTROL_WELCOME, fields, 2);
     if (self->has_begun)
-        log_info("node %d (%s) has come%s", node, new->host,
+        log_info("node %d (%s) is connected%s", node, new->host,
                 new->excluded ? ", but is excluded" : "; it waits for the next attempt");
     return true;
 }

@@ -2,7 +2,6 @@
 // is told to, one for each attempt that it takes part in.
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -55,19 +54,6 @@ static void end(member *self, int status, const char *why) {
 }
 
 // --- finding node 0
-// Returns the address in network order; 0: the name is not known, or not yet.
-static uint32_t resolve(const char *host) {
-    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    uint32_t found = 0;
-    if (getaddrinfo(host, NULL, &hints, &list) != 0) return 0;
-    struct sockaddr_in in;
-    memcpy(&in, list->ai_addr, sizeof in);
-    found = in.sin_addr.s_addr;
-    freeaddrinfo(list);
-    return found;
-}
-
 // CLOSED: the host exists, and no process listens there.
 typedef enum try_result { CONNECTED, NOT_KNOWN, NOBODY, CLOSED, NOT_ACCEPTED } try_result;
 
@@ -104,7 +90,7 @@ static try_result try_once(member *self) {
     int error = 0;
     const int on = 1;
     socklen_t n_bytes = sizeof error;
-    address.sin_addr.s_addr = resolve(job->placement.master.value);
+    address.sin_addr.s_addr = launch_resolve(job->placement.master.value);
     if (!address.sin_addr.s_addr) return NOT_KNOWN;
     inet_ntop(AF_INET, &address.sin_addr, self->address, sizeof self->address);
     if (!job->has_secret && launch_find_secret(self->a, self->address, job->port, &self->found))
@@ -127,7 +113,7 @@ static try_result try_once(member *self) {
 }
 
 static const char *what_is_missing(try_result last) {
-    if (last == NOT_KNOWN) return "the name is not known";
+    if (last == NOT_KNOWN) return "its name has no IPv4 address";
     return last == NOT_ACCEPTED ? "it does not accept this node's secret" : "nobody answers there";
 }
 
@@ -230,7 +216,7 @@ static void send_result(member *self) {
     const local_job *l = &self->local;
     const bool over = l->child && (l->child_ended || l->ranks_ended_s > 0);
     if (self->told && !self->returns && clock_s() - self->end_sent_s > VERDICT_S)
-        end(self, EXIT_TRY_AGAIN, "node 0 does not say how the job has ended");
+        end(self, EXIT_TRY_AGAIN, "node 0 did not report how the job ended");
     if (self->told || !over || self->clears) return;
     const char *fields[] = {outcome_text(self->a, local_job_outcome(&self->local,
                                                           self->place * self->job->ranks)),

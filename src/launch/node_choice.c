@@ -4,7 +4,7 @@
 #include "base/clock.h"
 
 int choice_full(const launch_job *job) {
-    return job->n_nodes - job->n_spares;
+    return job->n_nodes - job->rules.n_spares;
 }
 
 int choice_count_usable(const meeting *met) {
@@ -21,7 +21,6 @@ int choice_count_not_excluded(const meeting *met) {
     return n;
 }
 
-// Returns whether a connected node still has to end what is left of the last attempt.
 bool choice_one_is_late(const meeting *met) {
     for (int i = 1; i < met->job->n_nodes; i++)
         if (met->members[i].here && !met->members[i].excluded && !meeting_is_usable(met, i))
@@ -29,7 +28,6 @@ bool choice_one_is_late(const meeting *met) {
     return false;
 }
 
-// Finds the best layout for at most n_usable nodes.
 drv_status choice_layout(const meeting *met, int n_usable, attempt_layout *out) {
     const int full = choice_full(met->job);
     *out = (attempt_layout){.n_nodes = full, .same_bits = true, .words = ""};
@@ -45,7 +43,7 @@ bool choice_could_grow(const meeting *met, int n_now, int *n_nodes) {
     for (int i = 1; i < met->job->n_nodes; i++) {
         const met_node *m = &met->members[i];
         n += m->place < 0 && meeting_is_usable(met, i) &&
-             clock_s() - m->came_s >= met->job->grow_after_s;
+             clock_s() - m->came_s >= met->job->rules.grow_after_s;
     }
     if (n == n_now || choice_layout(met, n, &layout) != DRV_OK) return false;
     *n_nodes = layout.n_nodes;
@@ -64,7 +62,6 @@ static bool is_left_out(const meeting *met, int node, int n_spare) {
     return n_worse < n_spare;
 }
 
-// Returns the nodes of the next attempt by place; NULL: one has been lost since they were counted.
 int *choice_pick(const meeting *met, int n_nodes) {
     int *nodes = ARENA_ARRAY(met->a, int, n_nodes), place = 0;
     const int n_spare = choice_count_usable(met) - n_nodes;

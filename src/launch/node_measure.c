@@ -24,15 +24,16 @@ static drv_status read_results(const head *self, node_result **results, int n_no
     size_t n;
     int n_read;
     if (!file_exists(path) || file_read(self->a, path, &text, &n) != DRV_OK || n == 0)
-        return drv_fail(DRV_E_PEER, "it has not come to an end");
+        return drv_fail(DRV_E_PEER, "the measurement did not finish");
     DRV_TRY(preflight_read(self->a, "what drover doctor printed", text, n, results, &n_read));
     if (n_read == n_nodes) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "it has results of %d nodes, expected %d", n_read, n_nodes);
+    return drv_fail(DRV_E_DATA, "the measurement has results of %d nodes, expected %d", n_read,
+            n_nodes);
 }
 
 static const char *what_follows(const head *self, int node) {
     if (!self->job->prefers) return "";
-    return node == 0 ? "; node 0 cannot be left out" : "; it is taken only where no other is left";
+    return node == 0 ? "; node 0 cannot be left out" : "; it is used only if no other node is left";
 }
 
 static void judge(head *self, const node_result *results) {
@@ -42,11 +43,11 @@ static void judge(head *self, const node_result *results) {
     for (int place = 0; place < under_way->n_nodes; place++) {
         const int node = under_way->nodes[place];
         if (!*judged.said[place]) continue;
-        log_warn("node %d (%s) stands out: %s%s", node, results[place].host, judged.said[place],
+        log_warn("node %d (%s) is an outlier: %s%s", node, results[place].host, judged.said[place],
                 what_follows(self, node));
         if (self->job->prefers) self->meeting.members[node].share = judged.worst[place];
     }
-    if (judged.n_named == 0) log_info("%d nodes measured: none stands out", under_way->n_nodes);
+    if (judged.n_named == 0) log_info("measured %d nodes: no outlier", under_way->n_nodes);
 }
 
 static void run_measurement(head *self) {
@@ -85,5 +86,6 @@ void measure_nodes(head *self) {
     head_close_attempt(self);
     self->attempt = before;
     if (asked)
-        head_end(self, EXIT_STOPPED, "stopped while nodes were measured; the same command goes on");
+        head_end(self, EXIT_STOPPED,
+                "stopped while nodes were measured; the same command continues the run");
 }

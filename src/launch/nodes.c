@@ -201,19 +201,26 @@ static drv_status read_index(const reading *self) {
 
 // --- Slurm
 const char *nodes_first_host(arena *a, const char *list) {
-    const size_t before = strcspn(list, "[,"), n = strlen(list);
-    if (n == 0 || n > (1 << 20) || strspn(list, "-") > 0) return NULL;
-    for (const char *p = list; *p; p++)
-        if (!strchr("[],-._", *p) && !((*p | 32) >= 'a' && (*p | 32) <= 'z') &&
-                !(*p >= '0' && *p <= '9'))
+    const size_t n = strlen(list);
+    size_t n_out = 0;
+    if (n > (1 << 20) || *list == '-') return NULL;
+    char *first = arena_alloc(a, n + 1);
+    for (const char *p = list; *p && *p != ','; p++) {
+        const size_t digits = strspn(p + 1, "0123456789");
+        const bool is_letter = (*p | 32) >= 'a' && (*p | 32) <= 'z';
+        if (is_letter || strchr("-._0123456789", *p)) {
+            first[n_out++] = *p;
+            continue;
+        }
+        // "[03-10,12]" stands for 03 first; a name may have several.
+        if (*p != '[' || digits == 0 || !strchr(",-]", p[1 + digits]) || !strchr(p, ']'))
             return NULL;
-    if (list[before] != '[') return before > 0 ? arena_strndup(a, list, before) : NULL;
-    const char *first = list + before + 1, *end = strchr(first, ']');
-    const size_t digits = strspn(first, "0123456789");
-    if (!end || digits == 0 || !strchr(",-]", first[digits])) return NULL;
-    const size_t after = strcspn(end + 1, "[],");
-    return arena_printf(a, "%.*s%.*s%.*s", (int)before, list, (int)digits, first, (int)after,
-            end + 1);
+        memcpy(first + n_out, p + 1, digits);
+        n_out += digits;
+        p = strchr(p, ']');
+    }
+    first[n_out] = 0;
+    return n_out > 0 ? first : NULL;
 }
 
 // Returns whether the user has set it. Then it wins over any launcher.
@@ -225,7 +232,7 @@ static bool is_own(const char *by) {
 // SLURM_NTASKS does in the shell of an interactive step.
 static drv_status read_slurm(const reading *self) {
     node_placement *found = self->found;
-    int rank, tasks, nodes, job = 0;
+    int rank, tasks, nodes;
     const bool inner = found->node_rank.by || found->nodes.by;
     if (is_own(found->node_rank.by) || is_own(found->nodes.by) || !has(self, "SLURM_STEP_ID") ||
             !has(self, "SLURM_PROCID") ||
@@ -248,9 +255,14 @@ static drv_status read_slurm(const reading *self) {
         return drv_fail(DRV_E_USAGE, "SLURM_STEP_NODELIST is \"%s\", expected a list of hosts",
                 list);
     take_text(&found->master, first, "SLURM_STEP_NODELIST");
-    if (has(self, "SLURM_JOB_ID")) DRV_TRY(get_number(self, "SLURM_JOB_ID", 0, INT32_MAX, &job));
     // The port lies below those that Linux gives to clients, and differs between jobs on one node.
-    if (!found->port.by && job) found->port = (given_number){15000 + job % 10000, "SLURM_JOB_ID"};
+    // The number of a job in a federation of clusters does not fit an int.
+    const char *job = get(self, "SLURM_JOB_ID");
+    int64_t number;
+    if (found->port.by || !job) return DRV_OK;
+    if (!str_to_i64(job, &number) || number < 0)
+        return drv_fail(DRV_E_USAGE, "SLURM_JOB_ID is \"%s\", expected a number", job);
+    found->port = (given_number){15000 + (int)(number % 10000), "SLURM_JOB_ID"};
     return DRV_OK;
 }
 

@@ -6,9 +6,29 @@
 
 enum { SAME_STEP = 3, SAME_HOST = 2 };
 
-// first_s: wait before the first restart; repeated_s: before the second in a row for one cause,
-// doubled each time up to most_s. With first_s 0 a finished step in between makes a restart the
-// first.
+supervisor_rules supervisor_rules_of(int n_nodes, int n_spares) {
+    return (supervisor_rules){.window_s = 3600,
+            .min_nodes = n_nodes - n_spares,
+            .n_spares = n_spares,
+            .grow_after_s = 300};
+}
+
+drv_status supervisor_rules_check(const supervisor_rules *self, int n_nodes) {
+    const int full = n_nodes - self->n_spares;
+    if (self->n_spares >= n_nodes)
+        return drv_fail(DRV_E_USAGE, "--spare-nodes %d, expected fewer than the %d node%s",
+                self->n_spares, n_nodes, str_plural(n_nodes));
+    if (self->min_nodes > full)
+        return drv_fail(DRV_E_USAGE, "--min-nodes %d, expected at most the %d node%s%s",
+                self->min_nodes, full, str_plural(full),
+                self->n_spares ? " that are not spare" : "");
+    return DRV_OK;
+}
+
+// --- causes
+
+// first_s: wait before the first restart; repeated_s: before the second in a row for the same cause,
+// doubled each time up to most_s. If first_s is 0, the count starts again after each finished step.
 typedef struct rule {
     const char *name, *cause, *happens;
     bool restarts, blames; // blames: a host is excluded after two such ends
@@ -20,43 +40,48 @@ typedef struct rule {
 static const rule rules_of[N_END_CAUSES] = {
         [END_DONE] = {.name = "done", .cause = "all steps are done (0)", .happens = "the job ends"},
         [END_STOPPED] = {.name = "stopped",
-                .cause = "stop on request (3)",
-                .happens = "no restart: the step is saved"},
+                .cause = "the job was asked to stop (3)",
+                .happens = "no restart: the last finished step is saved"},
         [END_GROWS] = {.name = "grows",
-                .cause = "nodes have come (back)",
-                .happens = "after the next save an attempt with them, which counts as no restart",
+                .cause = "new nodes, or lost ones that came back, are waiting",
+                .happens =
+                        "after the next save an attempt that includes them; not counted as a restart",
                 .restarts = true},
         [END_LOST] = {.name = "lost",
-                .cause = "lost host or rank",
+                .cause = "a host or a rank is lost",
                 .happens = "restart at once",
                 AT_ONCE},
-        [END_HANG] = {.name = "hang", .cause = "hang", .happens = "restart at once", AT_ONCE},
+        [END_HANG] = {.name = "hang",
+                .cause = "a rank hangs",
+                .happens = "restart at once",
+                AT_ONCE},
         [END_DEVICE] = {.name = "device",
-                .cause = "device error",
+                .cause = "a device fails",
                 .happens = "restart at once",
                 AT_ONCE},
         [END_FULL] = {.name = "full",
-                .cause = "disk full",
-                .happens = "wait, then restart: 30 s, doubled up to 10 min",
+                .cause = "the disk is full",
+                .happens =
+                        "restart after 30 s; if it is still full, after 1 min, doubled up to 10 min",
                 .restarts = true,
                 .first_s = 30,
                 .repeated_s = 60,
                 .most_s = 600},
         [END_MEMORY] = {.name = "memory",
-                .cause = "out of memory (cgroup events, 137)",
-                .happens = "no restart: the plan beside the peak is printed"},
+                .cause = "the system kills a rank for lack of memory",
+                .happens = "no restart: drover prints the planned memory and what ranks held"},
         [END_FAILED] = {.name = "failed",
-                .cause = "not finite loss, bad data, refused checkpoint (1)",
-                .happens = "no restart: another try gives the same bits"},
+                .cause = "loss not finite, bad data, refused checkpoint (1)",
+                .happens = "no restart: another try would fail in the same way"},
         [END_USAGE] = {.name = "usage",
-                .cause = "configuration (2)",
-                .happens = "no restart: another try gives the same"},
+                .cause = "wrong configuration (2)",
+                .happens = "no restart: another try would fail in the same way"},
         [END_HELD] = {.name = "held",
-                .cause = "another attempt has the run directory (75)",
-                .happens = "no restart: the scheduler's turn"},
+                .cause = "another job has the run directory (75)",
+                .happens = "no restart: the scheduler may start this job again"},
         [END_NO_RANKS] = {.name = "no_ranks",
                 .cause = "mpirun cannot start the ranks (1)",
-                .happens = "no restart: another try gives the same"},
+                .happens = "no restart: another try would fail in the same way"},
 };
 
 const char *end_cause_name(end_cause cause) {
@@ -108,6 +133,7 @@ static double wait_of(const attempt_end *ends, int n) {
     return fmin(r->most_s, r->repeated_s * exp2(fmin(repeated - 1, 30)));
 }
 
+// --- decisions
 static decision end_with(int status, const char *why) {
     return (decision){.status = status, .excluded = -1, .why = why};
 }
@@ -142,17 +168,17 @@ decision supervisor_decide(arena *a, const supervisor_rules *rules, const attemp
 }
 
 void supervisor_explain(const supervisor_rules *rules, str *out) {
-    str_printf(out, "%-50s  %s\n", "cause", "what happens");
+    str_printf(out, "%-51s  %s\n", "how an attempt ends (exit status)", "what follows");
     for (int i = 0; i < N_END_CAUSES; i++)
-        str_printf(out, "%-50s  %s%s\n", rules_of[i].cause, rules_of[i].happens,
-                rules_of[i].blames ? "; the same host twice in the window: excluded" : "");
-    str_printf(out, "%-50s  %s\n", "the same step on three hosts",
-            "no restart (1): the rows of that step are named");
-    str_printf(out, "%-50s  %s\n", "node 0 is gone",
-            "all others end with 75: the scheduler's turn");
+        str_printf(out, "%-51s  %s%s\n", rules_of[i].cause, rules_of[i].happens,
+                rules_of[i].blames ? "; a host that fails twice in the window is excluded" : "");
+    str_printf(out, "%-51s  %s\n", "the same step fails on three hosts",
+            "no restart (1): drover prints which rows that step reads");
+    str_printf(out, "%-51s  %s\n", "node 0 is lost",
+            "all other nodes end with 75: the scheduler may start the job again");
     str_printf(out,
-            "at most %d restart%s within %s, attempts of at least %d node%s; alike again without a step "
-            "between: 1 s, doubled up to 1 min\n",
+            "At most %d restart%s within %s, on at least %d node%s. If the same failure occurs again before\n"
+            "a step is finished, drover waits for 1 s before the restart, doubled each time up to 1 min.\n",
             rules->max_restarts, str_plural(rules->max_restarts),
             str_long_duration(rules->window_s), rules->min_nodes, str_plural(rules->min_nodes));
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/status.h"
 #include "base/str.h"
 
 typedef enum end_cause {
@@ -33,11 +34,18 @@ typedef struct attempt_end {
     char host[64]; // of that node; "": not known
 } attempt_end;
 
+// The rules by which a job recovers from failures.
 typedef struct supervisor_rules {
-    int max_restarts; // within window_s
+    int max_restarts; // within window_s; 0: there is one attempt
     double window_s;
-    int min_nodes; // of an attempt
+    int min_nodes;       // of an attempt
+    int n_spares;        // of the nodes: they replace one that fails
+    double grow_after_s; // new nodes wait for so long before they take part
 } supervisor_rules;
+// Returns the defaults for n_nodes nodes: no restart, all nodes but the spare ones needed.
+supervisor_rules supervisor_rules_of(int n_nodes, int n_spares);
+// DRV_E_USAGE: all nodes are spare, or more are needed than take part.
+DRV_CHECKED drv_status supervisor_rules_check(const supervisor_rules *self, int n_nodes);
 
 typedef struct decision {
     bool restarts;

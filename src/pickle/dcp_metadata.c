@@ -10,7 +10,7 @@
 #define MCORE      "megatron.core.dist_checkpointing.strategies.torch"
 
 // Classes that a .metadata names: those of torch, in the modules that they had in its versions, and
-// what Megatron-Core adds (plans of ranks, which nobody reads).
+// those that Megatron-Core adds (plans of ranks, which are not used).
 static const pickle_name names[] = {{CHECKPOINT "metadata", "Metadata"},
         {CHECKPOINT "metadata", "TensorStorageMetadata"},
         {CHECKPOINT "metadata", "BytesStorageMetadata"},
@@ -44,13 +44,13 @@ static bool is_class(const pickle_value *v, const char *name) {
     return v && v->kind == PICKLE_CALL && strcmp(v->call->name->name, name) == 0;
 }
 
-// Copies a text without a NUL in it; NULL: it is none.
+// Copies a text; NULL: it is not a text, or has a NUL in it.
 static const char *text_of(arena *a, const pickle_value *v) {
     if (!v || v->kind != PICKLE_TEXT || memchr(v->text.p, 0, v->text.n)) return NULL;
     return arena_strndup(a, v->text.p, v->text.n);
 }
 
-// Takes torch.Size or a tuple of sizes; -1: it is none.
+// Takes torch.Size or a tuple of sizes, and returns their number; -1: it is neither.
 static int sizes_of(const pickle_value *v, int64_t *out) {
     if (pickle_is_call(v, "torch", "Size") && v->call->arguments->list.n == 1)
         v = v->call->arguments->list.items[0];

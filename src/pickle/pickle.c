@@ -364,7 +364,7 @@ static drv_status op_stack_global(machine *m, int arg DRV_UNUSED) {
     DRV_TRY(pop(m, &name));
     DRV_TRY(pop(m, &module));
     if (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT)
-        return bad(m, "has a name that is no text");
+        return bad(m, "has a name that is not a text");
     return push_name(m, module->text.p, module->text.n, name->text.p, name->text.n);
 }
 
@@ -395,7 +395,7 @@ static drv_status op_build(machine *m, int arg DRV_UNUSED) {
     pickle_value *state;
     DRV_TRY(pop(m, &state));
     if (!top(m) || top(m)->kind != PICKLE_CALL)
-        return bad(m, "sets the state of what is no object");
+        return bad(m, "sets the state of a value that is not an object");
     if (top(m)->call->state) return bad(m, "sets the state of an object that has one");
     top(m)->call->state = state;
     return DRV_OK;
@@ -411,14 +411,14 @@ static drv_status op_persistent(machine *m, int arg DRV_UNUSED) {
     return DRV_OK;
 }
 
-// --- the machine's own
+// --- the machine itself
 static drv_status op_proto(machine *m, int arg DRV_UNUSED) {
     uint64_t version;
     DRV_TRY(take_number(m, 1, &version));
     return version <= 5 ? DRV_OK : bad(m, "has a protocol above 5");
 }
 
-// A frame says how many bytes follow. They are here anyway, so it only has to be true.
+// A frame announces how many bytes follow. All are in memory, so it is only checked.
 static drv_status op_frame(machine *m, int arg DRV_UNUSED) {
     uint64_t n;
     const unsigned char *p;
@@ -430,7 +430,7 @@ static drv_status op_frame(machine *m, int arg DRV_UNUSED) {
 }
 
 static drv_status op_stop(machine *m, int arg DRV_UNUSED) {
-    if (m->n_stack != 1 || !top(m)) return bad(m, "ends a pickle that has not one value");
+    if (m->n_stack != 1 || !top(m)) return bad(m, "ends a pickle that is not one value");
     m->stopped = true;
     return DRV_OK;
 }

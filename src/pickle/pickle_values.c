@@ -51,7 +51,7 @@ const pickle_value *pickle_get(const pickle_value *v, const char *key) {
     return NULL;
 }
 
-// Returns what of `path` follows a key and its dot, "" at the end; NULL: it begins otherwise.
+// Returns the rest of `path` after a key and its dot, "" at the end; NULL: it does not begin with it.
 static const char *after(const char *path, const char *key, size_t n) {
     if (strlen(path) < n || memcmp(path, key, n) != 0) return NULL;
     return path[n] == '.' ? path + n + 1 : path[n] ? NULL : path + n;

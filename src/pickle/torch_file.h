@@ -76,5 +76,7 @@ DRV_CHECKED drv_status torch_tensor_of(const torch_file *f, const pickle_value *
 // been truncated.
 DRV_CHECKED drv_status torch_read(const torch_file *f, const torch_tensor *t, int64_t first,
         int64_t n, void *out);
+// Returns a stored element as a number; NaN: its type is another than float32, float64, int32, int64.
+double torch_number(const torch_type *type, const void *element);
 // Returns the type that torch calls `name` ("float32"); NULL: none that is read.
 const torch_type *torch_type_of(const char *name);

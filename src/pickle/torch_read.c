@@ -1,5 +1,6 @@
 // Reads tensors of a torch file: those whose elements lie in order from their place, others through
 // a map of the file.
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -85,4 +86,20 @@ drv_status torch_read(const torch_file *f, const torch_tensor *t, int64_t first,
     const drv_status status = bus_error_guard(gather, &g, f->part.path);
     if (!f->map) munmap(map, (size_t)(f->part.base + f->part.size));
     return status;
+}
+
+double torch_number(const torch_type *type, const void *element) {
+    union {
+        float f32;
+        double f64;
+        int32_t i32;
+        int64_t i64;
+    } value;
+    if (type->bytes > (int)sizeof value) return (double)NAN;
+    memcpy(&value, element, (size_t)type->bytes);
+    if (strcmp(type->name, "float32") == 0) return (double)value.f32;
+    if (strcmp(type->name, "float64") == 0) return value.f64;
+    if (strcmp(type->name, "int32") == 0) return (double)value.i32;
+    if (strcmp(type->name, "int64") == 0) return (double)value.i64;
+    return (double)NAN;
 }

@@ -60,6 +60,7 @@ int pipeline_depth(const pipeline_shape *shape);
 // of the middle, where the table repeats itself, and keeps `depths` times pipeline_depth of them
 // and less than a group more.
 pipeline_shape pipeline_shortened(const pipeline_shape *shape, int depths);
+enum { PIPELINE_SHORT = 2 }; // depths of a table that ends if the whole one does
 
 // Returns the work after which a rank no longer needs the kept values of a micro-batch.
 pipeline_work pipeline_last_work(const pipeline_shape *shape);
@@ -129,6 +130,10 @@ typedef struct pipeline_result {
 // gradients) and posts the receive of a task before it begins the preceding task. DRV_E_DATA names
 // a rank and its task if the table cannot end: a task is missing, or ranks wait for each other.
 DRV_CHECKED drv_status pipeline_check(const pipeline_schedule *schedule);
+
+// Sets shape->group to the smallest number of micro-batches with which the table ends. DRV_E_USAGE:
+// there is none; the message, that of pipeline_check_shape, is about groups of as many as ranks.
+DRV_CHECKED drv_status pipeline_find_group(pipeline_shape *shape);
 
 // Computes the time of the table of a shape, and what its ranks hold; `peak` lives in `a`. A long
 // table is simulated until it repeats itself. DRV_E_USAGE as pipeline_check_shape.

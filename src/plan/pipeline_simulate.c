@@ -281,6 +281,37 @@ drv_status pipeline_check(const pipeline_schedule *schedule) {
     return status;
 }
 
+// Checks the group of a shape. Tables whose groups have as many micro-batches as there are ranks
+// end; in many with larger groups the ranks wait for each other.
+static drv_status check_ends(const pipeline_shape *shape) {
+    DRV_TRY(pipeline_check_shape(shape));
+    if (shape->group <= shape->ranks) return DRV_OK;
+    const pipeline_shape tried = pipeline_shortened(shape, PIPELINE_SHORT);
+    arena *a = arena_new("a table");
+    pipeline_schedule table;
+    drv_status status = pipeline_build(a, &tried, &table);
+    if (status == DRV_OK) status = pipeline_check(&table);
+    arena_free(a);
+    return status;
+}
+
+// Larger groups than these never end, as test_pipeline shows for all small shapes: while the first
+// rank sends on a whole group, the others can hold no more of it than this.
+static int largest_group(const pipeline_shape *shape) {
+    if (shape->kind != PIPELINE_INTERLEAVED) return shape->ranks;
+    const int most = 2 * shape->ranks - 1;
+    return most < shape->micro_batches ? most : shape->micro_batches;
+}
+
+drv_status pipeline_find_group(pipeline_shape *shape) {
+    drv_saved why;
+    shape->group = shape->ranks;
+    drv_save(check_ends(shape), &why);
+    for (drv_status status = why.status; status != DRV_OK; status = check_ends(shape))
+        if (++shape->group > largest_group(shape)) return drv_restore(&why);
+    return DRV_OK;
+}
+
 drv_status pipeline_time(arena *a, const pipeline_shape *shape, const pipeline_cost *cost,
         pipeline_result *out) {
     bool done = false;

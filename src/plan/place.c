@@ -1,14 +1,14 @@
 // Greedy by size (arXiv:2001.03288, section 5.2): the largest item first, each in the lowest gap
 // between those placed before it whose lifetimes overlap its own.
 //
-// The gap is found without examining those items. A segment tree over time keeps two sets of bytes
-// in each node, as sorted intervals that neither overlap nor touch:
-//   whole  bytes of items that live through all the node's time and do not do so in its parent
-//   some   bytes of items that live at any of its time
-// The memory that is taken in first .. last is then the union of `some` of the O(log n) nodes that
-// make up first .. last and `whole` of the nodes above them. Items fill the arena from below, so
-// the intervals merge and the sets stay short: n items take about n log n steps, whereas comparing
-// with all live items takes n^2 when activations wait for the backward pass.
+// A segment tree over time finds the gap without a look at each of those items. Each node stands
+// for a period, and has two sets of memory as sorted intervals that neither overlap nor touch:
+//   whole  of items that live during the whole period, but not during that of its parent
+//   some   of items that live during any part of the period
+// The memory in use in first .. last is the union of `some` of the O(log n) nodes whose periods
+// make up first .. last, and of `whole` of the nodes above them. Items fill the arena from below,
+// so intervals merge and the sets stay short: n items take about n log n steps. Comparing each item
+// with all live ones would take n^2 steps, since activations live until the backward pass.
 #include "plan/place.h"
 
 #include <stdbool.h>
@@ -31,11 +31,11 @@ typedef struct time_node {
     byte_set whole, some;
 } time_node;
 
-// A node that is part of an item's lifetime, or above such a node and lives on beside it.
+// A node whose period is part of an item's lifetime, or a node above such a node.
 typedef struct touched_node {
     time_node *node;
     bool is_part;
-    int next; // interval that may be in the way
+    int next; // the first interval that may overlap with the gap
 } touched_node;
 
 enum { MAX_TOUCHED = 128 }; // at most four in a level
@@ -43,7 +43,7 @@ enum { MAX_TOUCHED = 128 }; // at most four in a level
 typedef struct placer {
     time_node *nodes;                  // a heap: the children of i are 2 i and 2 i + 1
     int n_blocks;                      // power of two
-    touched_node touched[MAX_TOUCHED]; // by the item at hand, the longest first
+    touched_node touched[MAX_TOUCHED]; // of the item that is being placed, the longest period first
     int n_touched;
     int64_t probes;
 } placer;
@@ -104,9 +104,9 @@ static void insert(placer *p, const place_item *item) {
     }
 }
 
-// Finds the lowest offset at which `bytes` bytes are free in the nodes that were touched. Those of
-// the longest times have the longest intervals, so they are asked first again each time that the
-// offset rises.
+// Finds the lowest offset at which `bytes` bytes are free in all touched nodes. Each time that the
+// offset rises, the search begins again with the nodes of the longest periods, because these have
+// the longest intervals.
 static int64_t lowest_gap(placer *p, int64_t bytes) {
     int64_t offset = 0;
     for (int i = 0; i < p->n_touched;) {

@@ -78,43 +78,26 @@ void stages_shard_weights(const programs *p, graph *g) {
 }
 
 // --- the schedule
-enum { CHECKED_DEPTHS = 2 }; // how much of a long table is checked, in pipeline_depth
-
-pipeline_shape stages_shape(const run_config *cfg) {
+pipeline_kind stages_kind(stage_schedule schedule) {
     static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
             [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
             [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
             [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
-    return (pipeline_shape){.kind = kinds[config_pipeline_schedule(cfg)],
+    return kinds[schedule];
+}
+
+pipeline_shape stages_shape(const run_config *cfg) {
+    return (pipeline_shape){.kind = stages_kind(config_pipeline_schedule(cfg)),
             .ranks = (int)cfg->pipeline_parallel,
             .chunks = (int)cfg->virtual_stages,
             .micro_batches = (int)run_layout_of(cfg).micro_batches};
 }
 
-// Checks that a table ends. Tables whose groups have as many micro-batches as there are ranks
-// always do; in many tables with larger groups the ranks wait for each other forever.
-static drv_status check_shape(const pipeline_shape *shape) {
-    DRV_TRY(pipeline_check_shape(shape));
-    if (shape->group <= shape->ranks) return DRV_OK;
-    const pipeline_shape tried = pipeline_shortened(shape, CHECKED_DEPTHS);
-    arena *a = arena_new("a table");
-    pipeline_schedule table;
-    drv_status status = pipeline_build(a, &tried, &table);
-    if (status == DRV_OK) status = pipeline_check(&table);
-    arena_free(a);
-    return status;
-}
-
 drv_status stages_find_shape(const run_config *cfg, pipeline_shape *out) {
-    drv_status status = DRV_E_USAGE;
     *out = stages_shape(cfg);
-    out->group = out->ranks;
-    do { // at least once, so that there is a message about the first group, or the last
-        status = check_shape(out);
-    } while (status != DRV_OK && out->kind == PIPELINE_INTERLEAVED &&
-             ++out->group <= out->micro_batches);
-    if (status == DRV_OK) return DRV_OK;
-    return drv_context(status, "%s: parallel.schedule", config_where(cfg, "parallel.schedule"));
+    DRV_TRY_CTX(pipeline_find_group(out), "%s: parallel.schedule",
+            config_where(cfg, "parallel.schedule"));
+    return DRV_OK;
 }
 
 drv_status stages_time(arena *a, const run_config *cfg, pipeline_result *out) {
@@ -139,7 +122,7 @@ static drv_status build_schedule(arena *a, const run_config *cfg, programs *p) {
     pipeline_shape shape;
     DRV_TRY(stages_find_shape(cfg, &shape));
     if (p->is_outline) {
-        shape = pipeline_shortened(&shape, CHECKED_DEPTHS);
+        shape = pipeline_shortened(&shape, PIPELINE_SHORT);
         DRV_TRY(pipeline_build_rank(a, &shape, place, &p->schedule));
     } else {
         DRV_TRY(pipeline_build(a, &shape, &p->schedule));
@@ -213,7 +196,7 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
     stage->n_slots = p->slots.n[chunk];
     DRV_TRY(build_whole(a, p, chunk, &whole));
     whole->name = arena_printf(a, "%sstep", prefix);
-    // Whether weight gradients are a program of their own, which reads the received gradient again.
+    // split: weight gradients are a program of their own, which reads the received gradient again.
     const bool last = programs_is_last(p, chunk), split = p->schedule.shape.kind == PIPELINE_ZB_H1;
     if (!last && split && stage_trains(stage))
         graph_find(whole, input_name_of(INPUT_STREAM_GRAD, chunk).text)->n_slots = stage->n_slots;

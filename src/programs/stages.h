@@ -21,6 +21,8 @@ DRV_CHECKED drv_status stages_differentiate(const programs *p, graph *g, const c
 // Shards the weights of a complete program, if the run's data ranks share them.
 void stages_shard_weights(const programs *p, graph *g);
 
+// Returns the kind of tables that a schedule, which is not auto, has.
+pipeline_kind stages_kind(stage_schedule schedule);
 // Returns the shape of the run's schedule, whose group is not chosen yet.
 pipeline_shape stages_shape(const run_config *cfg);
 // Finds the shape with the smallest groups of micro-batches that work. DRV_E_USAGE: there is no

@@ -9,10 +9,10 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "data/get/http_try.h"
 
-// Limits of a question to the hub and of a commit, so that it ends in time: files, and bytes of
-// those that are part of it. MAX_OTHERS: how often it is made again since another one came first.
+// Limits of a question to the hub and of a commit, so that it ends in time: the number of files,
+// and the bytes of those whose content is in it. MAX_OTHERS: how often a commit is repeated because
+// another one came first.
 enum { ASK_FILES = 256, SAMPLE_BYTES = 512, COMMIT_FILES = 256, MAX_OTHERS = 5 };
 #define COMMIT_BYTES ((int64_t)32 << 20)
 
@@ -38,24 +38,10 @@ static drv_status post(push *self, const char *url, json_t *value, hub_call *cal
     char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
     json_decref(value);
     if (!text) return drv_fail(DRV_E_USAGE, "%s: a name or the message is not UTF-8", url);
-    *call = (hub_call){.method = "POST",
-            .url = url,
-            .content_type = "application/json",
-            .bytes = text,
-            .n_bytes = (int64_t)strlen(text),
-            .fd = -1};
+    *call = hub_call_post(url, "application/json", text, strlen(text));
     const drv_status status = hub_call_run(&self->o->link, call);
     call->bytes = NULL;
     free(text);
-    return status;
-}
-
-// Ends a call: its answer as JSON, which the caller owns, or why it was refused.
-static drv_status answer(hub_call *call, drv_status status, json_t **out) {
-    if (status == DRV_OK && !hub_call_succeeded(call)) status = hub_call_refused(call);
-    if (status == DRV_OK)
-        status = json_read_bytes(call->url, call->body.p ? call->body.p : "", call->body.n, out);
-    hub_call_free(call);
     return status;
 }
 
@@ -65,8 +51,8 @@ static const char *api(push *self, const char *what) {
 }
 
 // --- repository and branch
-// Makes the repository. *refusal: the hub did not; it may be there (409), also where the token may
-// make none (401, 403).
+// Creates the repository. *refusal: the hub refused; the repository may exist (409), also if the
+// token may not create one (401, 403).
 static drv_status create_repo(push *self, drv_saved *refusal) {
     const char *slash = strchr(self->o->repo, '/');
     const char *url = arena_printf(self->a, "%s/api/repos/create", self->o->link.endpoint);
@@ -92,7 +78,8 @@ static bool is_hex(const char *text, size_t n) {
     return text && strlen(text) == n && strspn(text, "0123456789abcdef") == n;
 }
 
-// Reads where the branch is. *missing: "repository" or "branch"; NULL: neither.
+// Reads the commit at the head of the branch. *missing: "repository" or "branch" if that does not
+// exist, else NULL.
 static drv_status read_head(push *self, const char **missing) {
     hub_call call;
     json_t *info = NULL;
@@ -108,7 +95,7 @@ static drv_status read_head(push *self, const char **missing) {
         hub_call_free(&call);
         return status;
     }
-    DRV_TRY(answer(&call, DRV_OK, &info));
+    DRV_TRY(hub_call_answer(&call, DRV_OK, &info));
     const char *sha = json_string_value(json_object_get(info, "sha"));
     if (!is_hex(sha, 40))
         status = drv_fail(DRV_E_DATA, "%s: sha is \"%.80s\", expected a commit of 40 digits",
@@ -128,8 +115,7 @@ static drv_status create_branch(push *self) {
     hub_call call = {.fd = -1};
     drv_status status = post(self, api(self, arena_printf(self->a, "branch/%s", self->branch)),
             json_object(), &call);
-    if (status == DRV_OK && !hub_call_succeeded(&call)) status = hub_call_refused(&call);
-    hub_call_free(&call);
+    status = hub_call_answer(&call, status, NULL);
     if (status == DRV_OK) log_info("created the branch \"%s\"", self->o->branch);
     return status;
 }
@@ -245,7 +231,7 @@ static drv_status ask_modes(push *self) {
         json_t *body = json_pack("{s:o}", "files", list);
         hub_call call = {.fd = -1};
         if (status == DRV_OK)
-            status = answer(&call, post(self, url, body, &call), &said);
+            status = hub_call_answer(&call, post(self, url, body, &call), &said);
         else
             json_decref(body);
         for (int k = 0; k < n && status == DRV_OK; k++)
@@ -325,7 +311,7 @@ static void add_header(push *self, const char *summary, str *out) {
     str_printf(out, ",\"description\":\"\",\"parentCommit\":\"%s\"}}\n", self->head);
 }
 
-// Takes over what the hub says of a commit: the next one follows it.
+// Reads the answer to a commit, which becomes the parent of the next one.
 static drv_status take_commit(push *self, const char *url, const json_t *said) {
     const char *oid = json_string_value(json_object_get(said, "commitOid")),
                *where = json_string_value(json_object_get(said, "commitUrl")),
@@ -342,7 +328,7 @@ static drv_status take_commit(push *self, const char *url, const json_t *said) {
     return DRV_OK;
 }
 
-// The branch of a pull request, whose address ends with its number.
+// Finds the branch of a pull request from its URL, which ends with its number.
 static drv_status branch_of_request(push *self, const char **out) {
     const char *slash = strrchr(self->out->url, '/'), *number = slash ? slash + 1 : "";
     if (!*number || strspn(number, "0123456789") != strlen(number) || strlen(number) > 10)
@@ -359,22 +345,17 @@ static drv_status send_commit(push *self, const str *body, int n_before) {
     json_t *said = NULL;
     if (self->o->pull_request && !opens) DRV_TRY(branch_of_request(self, &branch));
     // With its parent a commit whose answer was lost is found out by its second try.
-    hub_call call = {.method = "POST",
-            .url = api(self,
-                    arena_printf(self->a, "commit/%s%s", branch, opens ? "?create_pr=1" : "")),
-            .content_type = "application/x-ndjson",
-            .bytes = body->p,
-            .n_bytes = (int64_t)body->n,
-            .fd = -1,
-            .once = opens};
+    const char *url =
+            api(self, arena_printf(self->a, "commit/%s%s", branch, opens ? "?create_pr=1" : ""));
+    hub_call call = hub_call_post(url, "application/x-ndjson", body->p, body->n);
+    call.once = opens;
     const drv_status sent = hub_call_run(&self->o->link, &call);
     if (sent == DRV_OK && (call.code == 409 || call.code == 412) && !self->o->pull_request) {
         self->stale = true;
         hub_call_free(&call);
         return DRV_OK;
     }
-    const char *url = call.url;
-    DRV_TRY(answer(&call, sent, &said));
+    DRV_TRY(hub_call_answer(&call, sent, &said));
     const drv_status status = take_commit(self, url, said);
     json_decref(said);
     return status;
@@ -409,8 +390,8 @@ static drv_status commit_some(push *self, int *next, int n_new, int n_before) {
     return status;
 }
 
-// Commits all that is new. `stale` afterwards: the branch has moved, and the rest is to be asked
-// for again.
+// Commits all new files. If the branch has moved, `stale` is set, and the hub must be asked again
+// about the rest.
 static drv_status commit_all(push *self) {
     int n_new = 0, next = 0;
     for (int i = 0; i < self->n; i++)

@@ -14,7 +14,7 @@ typedef struct push_file {
 } push_file;
 
 typedef struct push_opts {
-    hub_link link;
+    http_link link;
     const char *repo, *branch; // ORG/NAME; main
     const char *message;       // of the commit
     bool create, is_private, pull_request;

@@ -33,7 +33,7 @@ typedef struct upload {
 
 typedef struct crowd {
     arena *a;
-    const hub_link *link;
+    const http_link *link;
     const char *repo, *branch;
     CURLM *multi;
     hub_call **queue; // in the order in which they begin
@@ -49,7 +49,7 @@ static drv_status malformed(const lfs_object *object, const char *what) {
     return drv_fail(DRV_E_DATA, "%s: the hub's answer to the LFS batch: %s", object->name, what);
 }
 
-// The address of an action; a hub behind another address names itself by its own.
+// Reads the URL of an action. A mirror of the hub may name the hub itself: its own address is used.
 static drv_status take_url(crowd *all, const upload *job, const json_t *action, const char **out) {
     static const char own[] = "https://huggingface.co/";
     const char *url = json_string_value(json_object_get(action, "href"));
@@ -117,7 +117,7 @@ static drv_status take_action(crowd *all, upload *job, const json_t *action) {
     return DRV_OK;
 }
 
-// Goes on with the parts of an earlier run where there are some; else notes where they go.
+// Resumes the upload of an earlier run if its journal has one, else begins a journal.
 static drv_status take_journal(crowd *all, upload *job, const json_t *action) {
     json_t *kept, *etags;
     part_journal_read(all->a, all->link, all->repo, job->object, &job->journal, &kept, &etags);
@@ -153,13 +153,9 @@ static void enqueue(crowd *all, hub_call *call) {
 static void enqueue_last(crowd *all, upload *job, const char *url, json_t *body) {
     const char *text = json_print_in(all->a, body, JSON_COMPACT);
     hub_call_free(&job->last);
-    job->last = (hub_call){.method = "POST",
-            .url = url,
-            .content_type = LFS_TYPE,
-            .bytes = text,
-            .n_bytes = (int64_t)strlen(text),
-            .owner = job,
-            .number = -1};
+    job->last = hub_call_post(url, LFS_TYPE, text, strlen(text));
+    job->last.owner = job;
+    job->last.number = -1;
     enqueue(all, &job->last);
 }
 
@@ -170,7 +166,7 @@ static void done(crowd *all, upload *job) {
     all->n_done++;
 }
 
-// Does what follows when all parts have arrived, or when the request after them has.
+// Sends the request that follows the last part, or the request after that.
 static drv_status go_on(crowd *all, upload *job) {
     if (job->complete_url) {
         json_t *parts = json_array();
@@ -231,7 +227,7 @@ static void start_some(crowd *all) {
     for (int i = all->first; i < all->n && all->running < all->link->parallel; i++) {
         hub_call *call = all->queue[i];
         const upload *job = call->owner;
-        if (call->state != CALL_WAITS || clock_s() < call->not_before) continue;
+        if (call->state != CALL_WAITS || clock_s() < call->tries.not_before) continue;
         if (job->lost) {
             call->state = CALL_DONE;
             continue;
@@ -293,21 +289,13 @@ static drv_status ask(crowd *all, const upload *jobs, int n_jobs, json_t **out) 
             "basic", "multipart", "objects", objects, "hash_algo", "sha256");
     if (all->branch) json_object_set_new(body, "ref", json_pack("{s:s}", "name", all->branch));
     const char *text = json_print_in(all->a, body, JSON_COMPACT);
-    hub_call call = {.method = "POST",
-            .url = arena_printf(all->a, "%s/%s.git/info/lfs/objects/batch", all->link->endpoint,
-                    all->repo),
-            .content_type = LFS_TYPE,
-            .bytes = text,
-            .n_bytes = (int64_t)strlen(text)};
-    drv_status status = hub_call_run(all->link, &call);
-    if (status == DRV_OK && !hub_call_succeeded(&call)) status = hub_call_refused(&call);
-    if (status == DRV_OK)
-        status = json_read_bytes(call.url, call.body.p ? call.body.p : "", call.body.n, out);
-    hub_call_free(&call);
-    return status;
+    hub_call call = hub_call_post(arena_printf(all->a, "%s/%s.git/info/lfs/objects/batch",
+                                          all->link->endpoint, all->repo),
+            LFS_TYPE, text, strlen(text));
+    return hub_call_answer(&call, hub_call_run(all->link, &call), out);
 }
 
-// Takes over what the answer says of one object. *there: the hub has it.
+// Reads what the answer says about one object. *there: the hub has it.
 static drv_status take_object(crowd *all, upload *job, const json_t *answer, bool *there) {
     const json_t *objects = json_object_get(answer, "objects"), *mine = NULL;
     for (size_t i = 0; i < json_array_size(objects) && !mine; i++) {
@@ -350,7 +338,7 @@ static drv_status begin_job(crowd *all, upload *job) {
     return job->n_done == job->n_parts ? go_on(all, job) : DRV_OK;
 }
 
-// Sends a batch; *n_lost: of them so many have to be asked for again, which are moved to the front.
+// Sends a batch. *n_lost: the number of objects that need new URLs; they are moved to the front.
 static drv_status send_batch(crowd *all, upload *jobs, int n_jobs, int *n_lost, lfs_stats *stats) {
     json_t *answer = NULL;
     drv_status status = ask(all, jobs, n_jobs, &answer);
@@ -400,7 +388,7 @@ static drv_status send_all(crowd *all, const lfs_object *list, int n, lfs_stats 
     return DRV_OK;
 }
 
-drv_status lfs_upload(arena *a, const hub_link *link, const char *repo, const char *branch,
+drv_status lfs_upload(arena *a, const http_link *link, const char *repo, const char *branch,
         const lfs_object *list, int n, lfs_stats *out) {
     crowd all = {.a = a, .link = link, .repo = repo, .branch = branch, .n_files = n};
     *out = (lfs_stats){0};

@@ -3,7 +3,7 @@
 #pragma once
 #include "base/arena.h"
 #include "data/get/file_hash.h"
-#include "push/hub_call.h"
+#include "data/get/hub_call.h"
 
 typedef struct lfs_object {
     const char *name, *path; // in the repository, for messages; on disk
@@ -20,5 +20,5 @@ typedef struct lfs_stats {
 // Sends the objects that the hub does not have. `branch`: the hub checks the permission to write to
 // it; NULL: none. DRV_E_DATA: a response violates the protocol; DRV_E_IO: the hub refused, or all
 // attempts failed.
-DRV_CHECKED drv_status lfs_upload(arena *a, const hub_link *link, const char *repo,
+DRV_CHECKED drv_status lfs_upload(arena *a, const http_link *link, const char *repo,
         const char *branch, const lfs_object *list, int n, lfs_stats *out);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/get/hub.h"
 #include "watch/files/run_events.h"
 
 typedef struct card {
@@ -26,18 +27,12 @@ static json_t *read_json(arena *a, const char *folder, const char *name) {
     return value;
 }
 
-// A name of the hub: ORG/NAME, and no folder here.
-static bool is_hub_name(const char *name) {
-    static const char allowed[] =
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    const size_t org = strspn(name, allowed);
-    if (!org || name[0] == '.' || name[org] != '/') return false;
-    const size_t rest = strspn(name + org + 1, allowed);
-    return rest && !name[org + 1 + rest] && !file_is_dir(name);
+// Returns whether the base is a name on the hub, and not a folder of this machine.
+static bool is_on_hub(const char *base) {
+    return hub_is_name(base) && !file_is_dir(base);
 }
 
-// The last part of a path: what leads to it on this machine is nobody's business.
-// A text in a table or a sentence, in which no character has a meaning of Markdown's.
+// Escapes the characters that have a meaning in Markdown.
 static const char *plain(arena *a, const char *text) {
     str out = {0};
     for (const char *p = text; *p; p++) {
@@ -64,7 +59,7 @@ static void add_header(card *self) {
     const card_facts *facts = self->facts;
     const char *objective = setting(self, "training.objective");
     str_puts(self->out, "---\n");
-    if (is_hub_name(facts->base)) yaml_text(self->out, "base_model: ", facts->base);
+    if (is_on_hub(facts->base)) yaml_text(self->out, "base_model: ", facts->base);
     if (facts->n_datasets) str_puts(self->out, "datasets:\n");
     for (int i = 0; i < facts->n_datasets; i++)
         yaml_text(self->out, "- ", facts->datasets[i]);
@@ -100,7 +95,7 @@ static void row_setting(card *self, const char *name, const char *key) {
 
 static void add_base(card *self) {
     const char *base = self->facts->base;
-    if (is_hub_name(base))
+    if (is_on_hub(base))
         row(self, "base", arena_printf(self->a, "[%s](https://huggingface.co/%s)", base, base));
     else if (*base)
         row(self, "base", plain(self->a, path_folder_name(self->a, base)));

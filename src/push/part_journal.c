@@ -12,23 +12,19 @@
 
 enum { MAX_BYTES = 256 << 20 };
 
-// The name tells the hub, the repository and the object apart.
-static const char *path_of(arena *a, const hub_link *link, const char *repo,
+// The name depends on the hub, the repository and the object.
+static const char *path_of(arena *a, const http_link *link, const char *repo,
         const lfs_object *object) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *folder = path_user_cache(a, "drover/push");
     char sum[HASH_TEXT_BYTES];
-    if (!cache || *cache != '/') {
-        if (!home || *home != '/') return NULL;
-        cache = path_join(a, home, ".cache");
-    }
-    const char *folder = path_join(a, cache, "drover/push");
     const char *what = arena_printf(a, "%s %s %s", link->endpoint, repo, object->sha256);
-    if (dir_make(folder) != DRV_OK || bytes_hash(what, strlen(what), HASH_SHA256, sum) != DRV_OK)
+    if (!folder || dir_make(folder) != DRV_OK ||
+            bytes_hash(what, strlen(what), HASH_SHA256, sum) != DRV_OK)
         return NULL;
     return arena_printf(a, "%s/%.32s.jsonl", folder, sum);
 }
 
-void part_journal_read(arena *a, const hub_link *link, const char *repo, const lfs_object *object,
+void part_journal_read(arena *a, const http_link *link, const char *repo, const lfs_object *object,
         part_journal *out, json_t **action, json_t **parts) {
     char *text = NULL;
     size_t left = 0;

@@ -13,7 +13,7 @@ typedef struct part_journal {
 
 // Reads the journal of an earlier run: *action, which the caller owns, as the hub sent it (NULL: no
 // usable journal), and *parts, an object that maps part numbers to etags.
-void part_journal_read(arena *a, const hub_link *link, const char *repo, const lfs_object *object,
+void part_journal_read(arena *a, const http_link *link, const char *repo, const lfs_object *object,
         part_journal *out, json_t **action, json_t **parts);
 // Begins a new journal, or continues the one that was read (action NULL).
 void part_journal_begin(part_journal *self, const json_t *action);

@@ -53,7 +53,7 @@ static drv_status add(arena *a, const char *folder, const char *name, push_list 
     return DRV_OK;
 }
 
-// Opens the model, so that no folder without a part of it is published.
+// Opens the model, so that no incomplete folder is published.
 static drv_status check(arena *a, const char *folder, bool is_adapter) {
     if (is_adapter) {
         adapter opened;
@@ -86,7 +86,7 @@ drv_status push_files_list(arena *a, const char *folder, bool optimizer, push_li
     for (int weights = 1; weights >= 0; weights--) {
         if (!weights && !out->n)
             return drv_fail(DRV_E_DATA,
-                    "\"%s\" has no weights that people look for on the hub (*.safetensors); make a "
+                    "\"%s\" has no weights in a format of the hub (*.safetensors); make a "
                     "folder of it first: drover ckpt import %s --out DIR",
                     folder, path_for_shell(a, folder));
         for (int i = 0; i < n_names; i++) {

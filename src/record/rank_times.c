@@ -17,11 +17,7 @@ rank_times rank_times_new(arena *a, comm *c) {
 }
 
 void rank_times_add(rank_times *t, const rank_time *step) {
-    t->sum.compute += step->compute;
-    t->sum.data += step->data;
-    t->sum.save += step->save;
-    t->sum.wait += step->wait;
-    t->sum.sent += step->sent;
+    rank_time_add(&t->sum, step, 1);
     t->steps++;
     float *recent = t->recent[t->n_recent++ % RECENT_STEPS];
     recent[0] = (float)step->compute;
@@ -39,41 +35,39 @@ double rank_time_own(const rank_time *t) {
     return t->compute + t->data + t->save;
 }
 
-static rank_time mean_of_others(const rank_time *of, int n, int but) {
-    rank_time mean = {0};
-    for (int i = 0; i < n; i++) {
-        if (i == but) continue;
-        mean.compute += of[i].compute / (n - 1);
-        mean.data += of[i].data / (n - 1);
-        mean.save += of[i].save / (n - 1);
-        mean.wait += of[i].wait / (n - 1);
-    }
-    return mean;
+void rank_time_add(rank_time *to, const rank_time *of, double by) {
+    to->compute += of->compute / by;
+    to->data += of->data / by;
+    to->save += of->save / by;
+    to->wait += of->wait / by;
+    to->sent += of->sent / by;
+}
+
+const char *rank_time_excess(const rank_time *mine, const rank_time *others) {
+    const double compute = mine->compute - others->compute, data = mine->data - others->data,
+                 save = mine->save - others->save;
+    return save > compute && save > data ? "save" : data > compute ? "data" : "compute";
 }
 
 int rank_times_slowest(const rank_time *of, int n, const char **reason) {
     int slowest = 0;
     for (int i = 1; i < n; i++)
         if (rank_time_own(&of[i]) > rank_time_own(&of[slowest])) slowest = i;
-    const rank_time *most = &of[slowest], others = mean_of_others(of, n, slowest);
-    const double compute = most->compute - others.compute, data = most->data - others.data,
-                 save = most->save - others.save, own = rank_time_own(most);
+    const rank_time *most = &of[slowest];
+    rank_time others = {0};
+    for (int i = 0; i < n; i++)
+        if (i != slowest) rank_time_add(&others, &of[i], n - 1);
+    const double own = rank_time_own(most);
     const bool stands_out = own - rank_time_own(&others) > STANDS_OUT * (own + most->wait);
-    *reason = save > compute && save > data ? "save" : data > compute ? "data" : "compute";
+    *reason = rank_time_excess(most, &others);
     if (!stands_out) *reason = most->wait > own ? "wait" : "compute";
     return slowest;
 }
 
 drv_status rank_times_share(rank_times *t) {
-    const double steps = (double)t->steps;
     if (t->steps == 0) return DRV_OK;
-    const rank_time mine = {.compute = t->sum.compute / steps,
-            .data = t->sum.data / steps,
-            .save = t->sum.save / steps,
-            .wait = t->sum.wait / steps,
-            .sent = t->sum.sent / steps,
-            .joules = t->sum.joules,
-            .energy_steps = t->sum.energy_steps};
+    rank_time mine = {.joules = t->sum.joules, .energy_steps = t->sum.energy_steps};
+    rank_time_add(&mine, &t->sum, (double)t->steps);
     t->of[0] = mine;
     t->sum.energy_steps = 0;
     if (comm_size(t->comm) == 1) return DRV_OK;

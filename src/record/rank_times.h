@@ -42,5 +42,9 @@ DRV_CHECKED drv_status rank_times_share_recent(rank_times *t, bool *there);
 const rank_time *rank_times_recent(rank_times *t, int i);
 // Returns a rank's own seconds, without waiting for messages.
 double rank_time_own(const rank_time *t);
+// Adds the seconds and bytes of `of`, divided by `by`.
+void rank_time_add(rank_time *to, const rank_time *of, double by);
+// Names what a rank spends more time on than others do: "compute", "data" or "save".
+const char *rank_time_excess(const rank_time *mine, const rank_time *others);
 // Returns the rank with the most own seconds among n, and what it has more of (`reason` above).
 int rank_times_slowest(const rank_time *of, int n, const char **reason);

@@ -141,30 +141,24 @@ static double ratio_of(const stragglers *self, const rank_window *rank) {
 
 static rank_time sum_of(const rank_window *rank) {
     rank_time sum = {0};
-    for (int i = 0; i < WINDOW; i++) {
-        sum.compute += rank->steps[i].compute;
-        sum.data += rank->steps[i].data;
-        sum.save += rank->steps[i].save;
-    }
+    for (int i = 0; i < WINDOW; i++)
+        rank_time_add(&sum, &rank->steps[i], 1);
     return sum;
 }
 
 // Names the part on which a rank spends more time than the average of the others of its stage.
 static const char *reason_of(const stragglers *self, int rank) {
-    rank_time mean = {0};
+    rank_time sums = {0}, mean = {0};
     int count = 0;
     for (int i = 0; i < self->n; i++) {
         if (i == rank || self->stages[i] != self->stages[rank]) continue;
         const rank_time sum = sum_of(&self->ranks[i]);
-        mean.compute += sum.compute;
-        mean.data += sum.data;
-        mean.save += sum.save;
+        rank_time_add(&sums, &sum, 1);
         count++;
     }
+    rank_time_add(&mean, &sums, count);
     const rank_time mine = sum_of(&self->ranks[rank]);
-    const double compute = mine.compute - mean.compute / count,
-                 data = mine.data - mean.data / count, save = mine.save - mean.save / count;
-    return save > compute && save > data ? "save" : data > compute ? "data" : "compute";
+    return rank_time_excess(&mine, &mean);
 }
 
 static void describe(const stragglers *self, int rank, bool over, straggler *out) {

@@ -1,6 +1,6 @@
-// Searches with the order of sums fixed to that of the whole job: bits depend on accumulation
-// groups, reduction blocks and partial sums alone (docs/layouts.md). If that finds nothing,
-// searches without it.
+// First searches for layouts that add in the order of the whole job, which accumulation groups,
+// reduction blocks and partial sums determine (docs/layouts.md), so that the bits are the same. If
+// there is none, searches for any layout.
 #include "search/elastic_layouts.h"
 
 #include <string.h>

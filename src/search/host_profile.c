@@ -31,7 +31,7 @@ static drv_status measure(arena *a, const run_config *cfg, backend *host, device
     return DRV_OK;
 }
 
-// Whoever says the peak wants plans that depend on it alone.
+// With DROVER_PEAK_FLOPS, plans depend on that peak alone.
 static drv_status by_peak(backend *host, device_profile *out) {
     const link_speeds links = {UNKNOWN_LINK, UNKNOWN_LINK, 0};
     double peak;

@@ -48,8 +48,8 @@ static drv_status set_ranks(arena *a, run_config *cfg, const job_spec *spec) {
             near_nodes(a, cfg, spec));
 }
 
-// Makes the profile of a rank: that of its device in hosts of the job's ranks. Of a machine without
-// one only the memory is known.
+// Makes the profile of a rank from that of its device, with as many ranks per host as the job has.
+// If no profile has the device, only its memory is known.
 static drv_status read_device(arena *a, const job_spec *spec, device_profile *out) {
     const instance_type *t = spec->instance;
     const link_speeds links = {1e9, 1e9, 0};
@@ -71,8 +71,8 @@ static drv_status check_backend(const run_config *cfg, const instance_type *t) {
             config_where(cfg, "backend"), cfg->backend, t->devices, t->name);
 }
 
-// Checks that a job which may go on with fewer nodes has a layout for the fewest; otherwise this
-// would be found out at the first failure.
+// Checks that a job which may continue with fewer nodes has a layout for the smallest number of
+// them. Without this check the job would end at its first failure.
 static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec,
         const device_profile *device) {
     const int nodes = spec->nodes - spec->spares;

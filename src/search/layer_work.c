@@ -1,5 +1,6 @@
-// Differences of small graphs. All amounts grow evenly with the layers, and with the micro-batch:
-// one of two rows is enough to know larger ones.
+// Derives the work of a layer from the difference of two small graphs. All amounts are linear in
+// the number of layers and in the rows of a micro-batch, so micro-batches of one and of two rows
+// suffice.
 #include "search/layer_work.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct layer_works {
     const run_config *cfg;
     entry **list;
     int n, cap;
-    const entry *last; // that was asked for: candidates with the same layer follow each other
+    const entry *last; // the last one returned, since consecutive candidates often share a layer
 };
 
 layer_works *layer_works_new(const run_config *cfg) {
@@ -40,13 +41,9 @@ static bool is_same(const layer_key *x, const layer_key *y) {
            x->recompute == y->recompute && x->sequence == y->sequence;
 }
 
-// A whole model on tensor x context ranks.
-typedef struct built_model {
-    work forward, backward;
-} built_model;
-
+// Sets the forward and backward work of a whole model on tensor x context ranks.
 static drv_status build(arena *a, const run_config *cfg, const layer_key *key, int layers,
-        built_model *out) {
+        layer_work *out) {
     run_config one = *cfg;
     programs built;
     config_one_rank(&one);
@@ -65,7 +62,7 @@ static drv_status build(arena *a, const run_config *cfg, const layer_key *key, i
 
 static drv_status sample(const run_config *cfg, const layer_key *key, layer_work *out) {
     arena *a = arena_new("a layer");
-    built_model one = {.forward = {.bytes = 0}}, two = one;
+    layer_work one = {.forward = {.bytes = 0}}, two = one;
     drv_status status = build(a, cfg, key, 1, &one);
     if (status == DRV_OK) status = build(a, cfg, key, 2, &two);
     arena_free(a);
@@ -81,7 +78,7 @@ static drv_status sample(const run_config *cfg, const layer_key *key, layer_work
     return DRV_OK;
 }
 
-// x + (y - x) times, of the parts that grow with the rows.
+// Sets *out to one + times (two - one).
 static void extend(const layer_work *one, const layer_work *two, double times, layer_work *out) {
     const struct {
         const work *x, *y;

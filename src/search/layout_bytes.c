@@ -1,7 +1,8 @@
-// The memory of a rank is a sum: what each layer has, what the ends of the model have besides, and
-// the largest of its arenas. A model alone is known from two and from three layers, a pipeline from
-// three ranks of a few layers: the first, the last, and one between them. What depends on the
-// tokens of a micro-batch follows from three sizes of it, on one context rank and on two.
+// The memory of a rank is the sum of the memory of its layers, of the embedding and the output
+// layer if it has them, and of its largest arena. These amounts are interpolated between plans of
+// small models: without a pipeline, models of two and of three layers; with one, the first, the
+// last and a middle rank of a pipeline of three. Each is planned with micro-batches of three sizes,
+// on one context rank and on two.
 #include "search/layout_bytes.h"
 
 #include <math.h>
@@ -16,7 +17,6 @@
 #include "search/step_work.h"
 
 enum { ALONE_FEW = 2, ALONE_MORE = 3, STAGE_LAYERS = 2 }; // layers of the small models
-enum { SETTLED = 4 }; // micro-batches for each rank after which no more are in flight
 enum { N_ROWS = 3, N_CONTEXTS = 2, N_MODES = RECOMPUTE_FULL + 1 };
 static const int sampled_rows[N_ROWS] = {1, 2, 8};
 typedef enum sample_kind { ALONE, STAGES, SPLIT_STAGES, N_KINDS } sample_kind; // split: ZB-H1
@@ -43,14 +43,14 @@ typedef struct tensor_samples {
     sample of[N_CONTEXTS][N_ROWS][N_MODES][2][N_KINDS]; // [2]: sequence
 } tensor_samples;
 
-// The micro-batches that the chunks of a rank hold when it holds most of something.
+// The number of micro-batches that the chunks of a rank hold at the moment when a certain kind of
+// value takes most memory.
 typedef struct rank_peak {
     double chunks[N_PIPELINE_PLACES][PIPELINE_SPANS], layers[PIPELINE_SPANS];
 } rank_peak;
 typedef enum peak_of { PEAK_LAYERS, PEAK_CHUNKS, PEAK_WEIGHTS, N_PEAKS } peak_of; // last: ZB-H1
 
 typedef struct rank_chunks {
-    bool possible;
     int n[N_PIPELINE_PLACES], layers; // chunks by place
     rank_peak peak[N_PEAKS];
 } rank_chunks;
@@ -60,7 +60,7 @@ struct layout_bytes {
     const run_config *cfg;
     tensor_samples **list;
     int n, cap;
-    layout_candidate last; // of which ranks are
+    layout_candidate last; // the one to which `ranks` belong
     int64_t last_micro_batches;
     rank_chunks ranks[2 * ENDS];
     int n_ranks;
@@ -185,7 +185,7 @@ static void extend(const place_bytes *x, const place_bytes *y, double times, pla
     memcpy(out, a, sizeof a);
 }
 
-// Finds the bytes of a micro-batch of any size between those of two that are planned.
+// Interpolates the bytes of a micro-batch of any size between those of two that are planned.
 static bool interpolate(layout_bytes *all, const layout_candidate *layout, sample_key key,
         sample *out) {
     const double like = (double)layout->micro_batch * (1 + key.context) / (double)layout->context;
@@ -205,26 +205,6 @@ static bool interpolate(layout_bytes *all, const layout_candidate *layout, sampl
 }
 
 // --- the chunks of a pipeline
-// Builds the table of one rank, with no more micro-batches than fill the pipeline. (GPipe has all
-// in flight: find_peak counts them.)
-static bool table_of(arena *a, const layout_candidate *layout, int64_t micro_batches, int rank,
-        pipeline_schedule *out) {
-    static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
-            [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
-            [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
-            [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
-    const int64_t settled = SETTLED * layout->pipeline + micro_batches % layout->pipeline;
-    const bool all = micro_batches < settled;
-    pipeline_shape shape = {.kind = kinds[layout->schedule],
-            .ranks = (int)layout->pipeline,
-            .chunks = (int)layout->virtual_stages,
-            .micro_batches = (int)(all ? micro_batches : settled),
-            .group = (int)layout->pipeline};
-    while (pipeline_build_rank(a, &shape, rank, out) != DRV_OK)
-        if (shape.kind != PIPELINE_INTERLEAVED || ++shape.group > shape.micro_batches) return false;
-    return true;
-}
-
 static void find_peak(const pipeline_schedule *table, int rank, int64_t micro_batches,
         const int *layers, peak_of most, rank_peak *out) {
     const int p = table->shape.ranks, v = table->shape.chunks;
@@ -246,44 +226,54 @@ static void find_peak(const pipeline_schedule *table, int rank, int64_t micro_ba
     arena_free(a);
 }
 
+// Builds the table of one rank, shortened as searches do. (GPipe has all in flight: find_peak
+// counts them.)
 static rank_chunks chunks_of(const run_config *cfg, const layout_candidate *layout,
-        int64_t micro_batches, int rank) {
-    const int n = (int)(layout->virtual_stages * layout->pipeline);
+        const pipeline_shape *whole, int rank) {
+    const int n_stages = (int)(layout->virtual_stages * layout->pipeline),
+              micro_batches = whole->micro_batches;
     arena *a = arena_new("a table");
-    int *layers = ARENA_ARRAY(a, int, n);
+    int *layers = ARENA_ARRAY(a, int, n_stages);
+    pipeline_shape shape = pipeline_shortened(whole, PIPELINE_SHORT);
+    if (shape.kind == PIPELINE_GPIPE && shape.micro_batches > shape.ranks)
+        shape.micro_batches = shape.ranks;
     pipeline_schedule table;
-    rank_chunks out = {.possible = table_of(a, layout, micro_batches, rank, &table)};
-    layout_share_layers(&cfg->model, n, layers);
-    for (int stage = rank; stage < n; stage += (int)layout->pipeline) {
-        out.n[stage_place_of(stage, n)]++;
+    rank_chunks out = {.layers = 0};
+    const drv_status built = pipeline_build_rank(a, &shape, rank, &table);
+    DRV_ASSERT(built == DRV_OK, "a group that was found is refused: %s", drv_message());
+    layout_share_layers(&cfg->model, n_stages, layers);
+    for (int stage = rank; stage < n_stages; stage += (int)layout->pipeline) {
+        out.n[stage_place_of(stage, n_stages)]++;
         out.layers += layers[stage];
     }
     const int n_peaks = layout->schedule == SCHEDULE_ZB_H1 ? N_PEAKS : PEAK_WEIGHTS;
-    for (int i = 0; i < n_peaks && out.possible; i++)
+    for (int i = 0; i < n_peaks; i++)
         find_peak(&table, rank, micro_batches, layers, (peak_of)i, &out.peak[i]);
     arena_free(a);
     return out;
 }
 
-// Variants of one schedule follow each other.
+// Finds what the ranks at the ends of a pipeline hold. Consecutive candidates often have the same
+// schedule, for which it is known.
 static void find_ranks(layout_bytes *all, const run_config *with, const layout_candidate *layout) {
     const int64_t micro_batches = with->global_batch_size / layout->data / layout->micro_batch;
-    if (all->n_ranks && all->last.schedule == layout->schedule &&
-            all->last.pipeline == layout->pipeline &&
+    if (all->last.schedule == layout->schedule && all->last.pipeline == layout->pipeline &&
             all->last.virtual_stages == layout->virtual_stages &&
             all->last_micro_batches == micro_batches)
         return;
     all->last = *layout;
     all->last_micro_batches = micro_batches;
     all->n_ranks = 0;
+    pipeline_shape shape;
+    if (layout_shape(layout, micro_batches, &shape) != DRV_OK) return;
     for (int rank = 0; rank < layout->pipeline; rank++)
         if (rank < ENDS || rank >= layout->pipeline - ENDS)
-            all->ranks[all->n_ranks++] = chunks_of(with, layout, micro_batches, rank);
+            all->ranks[all->n_ranks++] = chunks_of(with, layout, &shape, rank);
 }
 
 // --- layouts
-// Returns the bytes of weights: with ZeRO-3 a share of them, and two units that are gathered, of
-// which one may be a table.
+// Returns the bytes of weights. With ZeRO-3 these are a share of all weights, and two gathered
+// units, each a layer or a table.
 static double weight_bytes(const run_config *with, const layout_candidate *layout,
         const place_bytes *whole) {
     const model_config *m = &with->model;
@@ -298,8 +288,8 @@ static double weight_bytes(const run_config *with, const layout_candidate *layou
            each * (layer + fmax(layer, table));
 }
 
-// Adds up what a rank has, with so many bytes of micro-batches in flight, in whose place the update
-// has its temporaries: beside its other ones, with ZeRO, its shards of all gradients.
+// Adds up the memory of a rank. Micro-batches in flight take `in_flight` bytes, which the update
+// uses for its temporaries; with ZeRO these include the shards of all gradients.
 static double sum_of(const run_config *with, const layout_candidate *layout,
         const place_bytes *whole, double in_flight) {
     const int64_t all = with->global_batch_size / layout->micro_batch,
@@ -334,13 +324,12 @@ static double bytes_at(const sample *s, const rank_peak *peak) {
     return bytes;
 }
 
-// Adds up what the chunks of a rank have. A stage between the ends of the model has layers alone.
+// Adds up the memory of the chunks of a rank. A stage in the middle of the model has only layers.
 static double rank_bytes(const sample *small, const run_config *with,
         const layout_candidate *layout, const rank_chunks *rank) {
     const place_bytes *like = &small->of[STAGE_MIDDLE];
     place_bytes sum = {.weights = 0};
     double more = rank->layers, in_flight = 0; // layers beyond those of the small models
-    if (!rank->possible) return 0;
     for (int i = 0; i < N_PEAKS; i++)
         in_flight = fmax(in_flight, bytes_at(small, &rank->peak[i]));
     for (int place = 0; place < N_PIPELINE_PLACES; place++) {

@@ -1,7 +1,8 @@
-// Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens
-// and of the optimizer. Time is estimated from the work of one layer (layer_work.h) by the same
-// model of time as plans (step_cost.h), memory from small models (layout_bytes.h). Threads share
-// the degrees of tensor parallelism, each of which has layers and small models of its own.
+// Enumerates meshes, and for each mesh schedules, micro-batch sizes, recomputation, sequence
+// parallelism and levels of ZeRO. The time of a candidate is estimated from the work of one layer
+// (layer_work.h) by the model of time that plans use (step_cost.h), its memory from small models
+// (layout_bytes.h). Each thread takes one degree of tensor parallelism at a time, with its own
+// layers and small models.
 #include "search/layout_candidates.h"
 
 #include <math.h>
@@ -14,13 +15,14 @@
 #include "base/parallel.h"
 #include "base/round.h"
 #include "model/layout.h"
+#include "programs/stages.h"
 #include "search/layer_work.h"
 #include "search/layout_bytes.h"
 #include "search/step_cost.h"
 #include "setup/run_layout.h"
 
-enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // tasks: simulated even for an estimate
-// Estimates may be so much too high before a layout is left out unplanned.
+enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // longer tables are not simulated for an estimate
+// A layout is left out without a plan if its estimated memory exceeds the device's by this factor.
 #define SLACK 1.15
 
 // The inputs, which all threads read.
@@ -93,10 +95,12 @@ static const layer_work *layer_of(const search *s, const layout_candidate *c) {
     return layer_works_get(s->layers, &key);
 }
 
-// Bytes that an update reads and writes of a parameter: those that ranks share, and others.
+// Bytes per parameter that an update reads and writes: for all parameters of a rank, and in
+// addition for those of its shard.
 enum { OWN_BYTES = 6, SHARED_BYTES = 38 };
 
-// Sets what data ranks send, and the update: of gradients 4 bytes a parameter, of weights 2 or 4.
+// Sets the traffic of data ranks and the work of the update. A gradient takes 4 bytes, a weight 2
+// or 4.
 static void compose_shared(const search *s, const layout_candidate *c, step_work *to) {
     const double shared = (double)(c->data * c->context), groups = (double)layout_groups(c),
                  mine = s->in->parameters / (double)(c->tensor * c->pipeline),
@@ -113,7 +117,8 @@ static void compose_shared(const search *s, const layout_candidate *c, step_work
     to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
 }
 
-// The work of a step by stage, or, where `to` has as many as ranks, the stages of each rank as one.
+// Sets the work of a step by stage. If `to` has one stage for each rank, the stages of a rank are
+// added up.
 static void compose(const search *s, const layout_candidate *c, const layer_work *layer,
         step_work *to) {
     const int n_stages = (int)(c->pipeline * c->virtual_stages);
@@ -129,14 +134,14 @@ static void compose(const search *s, const layout_candidate *c, const layer_work
     compose_shared(s, c, to);
 }
 
-// Bytes of what a stage hands to the next one.
+// Returns the bytes that a stage sends to the next one.
 static double boundary_of(const search *s, const layout_candidate *c) {
     const double tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context);
     return tokens * (double)s->cfg->model.hidden_size *
            (s->cfg->precision != PRECISION_F32 ? 2 : 4) / (double)(c->sequence ? c->tensor : 1);
 }
 
-// The others wait while the pipeline fills and drains: a part of a micro-batch's whole way.
+// Estimates the seconds in which a rank waits while the pipeline fills and drains.
 static double bubble_of(const layout_candidate *c, const step_cost *cost, double micro_batches) {
     const double busy = cost->seconds - cost->term[TERM_DATA] - cost->term[TERM_UPDATE],
                  fill = (double)(c->pipeline - 1) / (double)c->virtual_stages;
@@ -145,25 +150,22 @@ static double bubble_of(const layout_candidate *c, const step_cost *cost, double
 }
 
 // --- enumeration
-// Sets the shape of a pipeline that can be simulated quickly; false: this one cannot.
-static bool shape_of(const layout_candidate *c, double micro_batches, pipeline_shape *out) {
-    static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
-            [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
-            [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
-            [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
-    *out = (pipeline_shape){.kind = kinds[c->schedule],
+drv_status layout_shape(const layout_candidate *c, int64_t micro_batches, pipeline_shape *out) {
+    *out = (pipeline_shape){.kind = stages_kind(c->schedule),
             .ranks = (int)c->pipeline,
             .chunks = (int)c->virtual_stages,
             .micro_batches = (int)micro_batches};
-    return micro_batches * (double)(c->pipeline * c->virtual_stages) <= MOST_TASKS &&
-           pipeline_check_shape(out) == DRV_OK;
+    return pipeline_find_group(out);
 }
 
 static double seconds_of(search *s, const layout_candidate *c, const layer_work *layer) {
     const double micro_batches = micro_batches_of(s, c);
     arena *a = arena_new("an estimate");
     pipeline_shape shape;
-    const bool simulates = c->pipeline > 1 && shape_of(c, micro_batches, &shape);
+    const bool simulates =
+            c->pipeline > 1 &&
+            micro_batches * (double)(c->pipeline * c->virtual_stages) <= MOST_TASKS &&
+            layout_shape(c, (int64_t)micro_batches, &shape) == DRV_OK;
     const int n = (int)(simulates ? c->pipeline * c->virtual_stages : c->pipeline);
     step_work all = {.n_stages = n,
             .forward = ARENA_ARRAY(a, work, n),

@@ -2,6 +2,7 @@
 // plans the best of them.
 #pragma once
 #include "config/config.h"
+#include "plan/pipeline.h"
 #include "search/device_profile.h"
 
 typedef struct layout_candidate {
@@ -47,6 +48,9 @@ void layout_candidates_free(layout_candidates *c);
 // ..."
 void layout_refusals_add(const layout_candidates *c, str *out);
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
+// Finds the shape of a pipeline's schedule. Not DRV_OK: there is no such schedule.
+DRV_CHECKED drv_status layout_shape(const layout_candidate *c, int64_t micro_batches,
+        pipeline_shape *out);
 // Writes a candidate into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
 DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks,
         run_config *out);

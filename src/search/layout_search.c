@@ -17,12 +17,13 @@
 
 enum { MAX_TRIES = 24 };    // variants of one mesh that are planned
 enum { MOST_AT_ONCE = 64 }; // meshes that the threads share at a time: enough to keep all busy
-// Times may be so much shorter than their estimates.
+// The time of a variant is at least this share of its estimate.
 #define FASTER 0.97
-// Seconds that differ by less are the same.
+// Times whose ratio is closer to 1 are the same.
 #define SAME   (1 - 1e-10)
-// Plans need so much of their estimates at least. Where an alike variant was planned, they need
-// what that one did, less a part of what its estimate was off and a little.
+// The memory of a variant is at least this share of its estimate. If a similar variant was planned,
+// the ratio of plan and estimate is at least that variant's ratio, reduced by the share UNLIKE of
+// its distance from 1 and by LITTLE.
 #define LEAST  0.97
 #define UNLIKE 0.5
 #define LITTLE 0.001
@@ -44,7 +45,7 @@ drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     return status;
 }
 
-// Variants whose memory is estimated alike.
+// Returns whether the memory estimates of two variants are off by similar ratios.
 static bool is_alike(const layout_candidate *x, const layout_candidate *y) {
     return x->recompute == y->recompute && x->schedule == y->schedule &&
            x->sequence == y->sequence && x->zero == y->zero && x->zero_group == y->zero_group;
@@ -66,10 +67,10 @@ typedef struct mesh_search {
     layout_candidate tried[MAX_TRIES];
     double excess[MAX_TRIES];
     int tries;
-    double faster; // plans took so much of the seconds that they were timed at, at least
+    double faster; // the lowest ratio of a variant's planned time and its computed time
 } mesh_search;
 
-// Returns whether a variant may need no more than there is, as far as alike ones tell.
+// Returns whether a variant may fit, given the plans of similar ones.
 static bool may_fit(const mesh_search *s, const layout_candidate *c) {
     double least = LEAST; // of its estimate
     for (int i = 0; i < s->tries; i++)
@@ -113,9 +114,9 @@ static layout_candidate *fastest_of(const mesh_search *s) {
     return out;
 }
 
-// Finds the fastest variant of a mesh that fits. Variants are timed in the order of their
-// estimates, and planned in the order of their times, until none is left that may be faster; those
-// are passed over of which an alike one needed so much more than its estimate that they cannot fit.
+// Finds the fastest variant of a mesh that fits. It computes the times of variants in the order of
+// their estimates, and plans variants in the order of their times, until none is left that may be
+// faster. It skips variants that cannot fit because the plan of a similar one exceeded its estimate.
 static void find_variant(const layout_search *made, mesh_variants *of) {
     mesh_search s = {.made = made,
             .times = layout_times_new(),

@@ -1,6 +1,6 @@
-// The work of a stage is a sum: what each layer has, and what the stage has besides at its place in
-// the pipeline. Both follow from stages of a few layers, which variants share that differ only in
-// their schedule.
+// The work of a stage is the work of its layers, and what its place in the pipeline adds, such as
+// the loss. Both follow from stages of one and of two layers. Variants that differ only in their
+// schedule share these.
 #include "search/layout_time.h"
 
 #include "model/layout.h"
@@ -13,7 +13,7 @@ typedef struct stage_work {
     work forward, backward, update;
 } stage_work;
 
-// Tells stages of one mesh apart that differ in their work.
+// The settings on which the work of a stage depends, within one mesh.
 typedef struct sample_key {
     int64_t micro_batch, zero, zero_group;
     recompute_mode recompute;
@@ -122,8 +122,8 @@ static const sample *sample_of(layout_times *known, const run_config *cfg) {
     return known->samples[known->n_samples++] = made;
 }
 
-// Adds up the stages. The update of a rank has what its stages have more than one in the middle
-// without layers, and that of the rank that touches most counts.
+// Adds up the work of all stages. The update is that of the rank whose update touches most memory:
+// the update of a middle stage without layers, and what each of the rank's stages adds to that.
 static step_work compose(arena *a, const sample *like, const run_config *cfg) {
     step_work whole = step_work_new(a, cfg);
     const int n_stages = whole.n_stages, n_ranks = (int)cfg->pipeline_parallel;

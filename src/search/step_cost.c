@@ -15,7 +15,7 @@ static double sum_of(const times *t) {
     return sum;
 }
 
-// The peaks of a device times what is reached of them.
+// The rates that a run reaches on a device: its peaks times the shares that are reached.
 typedef struct rates {
     const device_profile *device;
     double products, head, attention, bytes;
@@ -43,7 +43,8 @@ static double product_seconds(const rates *r, const product_work *w, double rate
     return (w->flops + r->device->small_product * w->small) / rate;
 }
 
-// A context rank computes with the keys that it has while the next ones are on their way.
+// Attention overlaps with the messages of context ranks: a rank computes with the keys that it has
+// while it receives the next ones.
 static times stage_seconds(const rates *r, const work *w) {
     const device_profile *d = r->device;
     times t = {{0}};
@@ -64,8 +65,8 @@ static times stage_seconds(const rates *r, const work *w) {
     return t;
 }
 
-// Sums of gradients and gathered weights overlap with part of a micro-batch; what a micro-batch
-// sends itself (ZeRO-2) overlaps with that micro-batch.
+// Messages of data ranks overlap with a part of the micro-batch in which they are sent: those of
+// the update with the last one, and those of ZeRO-2 and ZeRO-3 with each.
 static double data_seconds(const rates *r, const step_work *w, const work *stages,
         double micro_batches, double micro_batch_s) {
     const double beside = r->overlaps ? r->device->overlap_data * micro_batch_s : 0,
@@ -149,28 +150,16 @@ drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whol
     return DRV_OK;
 }
 
-static const struct {
-    const char *name, *advice;
-} terms[N_STEP_TERMS] = {
-        [TERM_PRODUCTS] = {"products",
-                "more ranks, training.precision fp8 where the device has it, or "
-                "less recomputation"},
-        [TERM_HEAD] = {"head", NULL},
-        [TERM_ATTENTION] = {"attention", "shorter rows or a sliding window"},
-        [TERM_MEMORY] = {"memory", NULL},
-        [TERM_LAUNCHES] = {"launches", "a larger training.micro_batch_size"},
-        [TERM_TENSOR] = {"tensor", "fewer tensor ranks, or all of them in one host"},
-        [TERM_CONTEXT] = {"context", "fewer context ranks"},
-        [TERM_BUBBLE] = {"bubble", "more micro-batches a step, parallel.virtual_stages, or fewer "
-                                   "pipeline ranks"},
-        [TERM_DATA] = {"data", "a larger training.global_batch_size, or fewer data ranks"},
-        [TERM_UPDATE] = {"update", "parallel.zero 1, which shares the optimizer"},
-};
-
 const char *step_term_name(step_term term) {
-    return terms[term].name;
-}
-
-const char *step_term_advice(step_term term) {
-    return terms[term].advice;
+    static const char *const names[N_STEP_TERMS] = {[TERM_PRODUCTS] = "products",
+            [TERM_HEAD] = "head",
+            [TERM_ATTENTION] = "attention",
+            [TERM_MEMORY] = "memory",
+            [TERM_LAUNCHES] = "launches",
+            [TERM_TENSOR] = "tensor",
+            [TERM_CONTEXT] = "context",
+            [TERM_BUBBLE] = "bubble",
+            [TERM_DATA] = "data",
+            [TERM_UPDATE] = "update"};
+    return names[term];
 }

@@ -30,5 +30,4 @@ typedef struct step_cost {
 DRV_CHECKED drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whole,
         const pipeline_shape *shape, const device_profile *device, step_cost *out);
 
-const char *step_term_name(step_term term);   // "products", for tables and JSON
-const char *step_term_advice(step_term term); // "larger micro-batches ..."; NULL: there is none
+const char *step_term_name(step_term term); // "products", for tables and JSON

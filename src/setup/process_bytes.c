@@ -4,25 +4,22 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/round.h"
-#include "ckpt/block_hash.h"
+#include "ckpt/shared_writer.h"
 #include "setup/carry.h"
 #include "setup/run_layout.h"
 
-// Measured on Zen 5 with 1 to 64 layers and 1 to 8 ranks (bench/results/2026-11-22-layouts.md).
-#define ALONE_BYTES  ((int64_t)20 << 20)  // code, libraries, reading data
-#define MPI_BYTES    ((int64_t)12 << 20)  // code and buffers of the MPI library
+// Measured on Zen 5 with Open MPI 4.1.4 (bench/results/2026-11-29-memory.md): 7 MiB for one
+// process, and 22 MiB for each of eight ranks.
+#define ALONE_BYTES  ((int64_t)12 << 20)  // code, libraries, reading data
+#define MPI_BYTES    ((int64_t)14 << 20)  // code and buffers of the MPI library
 #define LAYER_BYTES  ((int64_t)100 << 10) // graphs, for each layer
 #define THREAD_BYTES ((int64_t)128 << 10)
 
-// Counts the block of a file that a rank writes; if ranks hold different tensors, also the parts of
-// blocks that it sends to other writers and receives from them (ckpt/shared_writer.c).
 static int64_t save_bytes(const run_config *cfg, const mesh *m) {
-    const int alike = cfg->zero ? 1 : m->size[AXIS_DATA] * m->size[AXIS_CONTEXT],
-              ranks = mesh_ranks(m) / alike;
-    const int64_t state = 12 *
-                          model_parameters(&cfg->model), // masters and moments, the largest file
-            block = state < CKPT_BLOCK_BYTES ? state : CKPT_BLOCK_BYTES;
-    return block + 2 * block * (ranks - 1) / ranks;
+    const int alike = cfg->zero ? 1 : m->size[AXIS_DATA] * m->size[AXIS_CONTEXT];
+    const int64_t state =
+            12 * model_parameters(&cfg->model); // masters and moments, the largest file
+    return shared_write_bytes(state, mesh_ranks(m) / alike);
 }
 
 // Counts the preference pairs of data sets by the sizes of their .idx files (docs/formats.md): a

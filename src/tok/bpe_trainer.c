@@ -1,10 +1,12 @@
-// Training from texts to files: train_words.c counts, train_merges.c merges, and
-// bpe_trainer_files.c writes the result.
+// Training from texts to files: train_words.c counts, train_merges.c merges, and bpe_files.c writes
+// the result.
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "tok/bpe_trainer_files.h"
+#include "tok/bpe_files.h"
+#include "tok/bpe_trainer.h"
 #include "tok/train_merges.h"
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
@@ -96,6 +98,53 @@ static void first_symbols(const bpe_trainer *t, bpe_merges *m, int32_t byte_symb
     }
 }
 
+// --- the files
+// Returns the symbols' texts in the alphabet of byte-level vocabularies.
+static str_view *symbol_names(arena *a, const bpe_trainer_opts *o, const bpe_merges *m) {
+    str_view *names = ARENA_ARRAY(a, str_view, m->n_symbols);
+    for (int i = 0; i < o->n_specials; i++)
+        names[i] = (str_view){o->specials[i], strlen(o->specials[i])};
+    for (int64_t i = o->n_specials; i < m->n_symbols; i++)
+        names[i] = byte_names(a, m->text.p + m->symbols[i].at, m->symbols[i].n);
+    return names;
+}
+
+// Writes special_tokens_map.json, which older versions of transformers read.
+static drv_status write_roles(arena *a, const bpe_trainer_opts *o, const char *dir) {
+    json_t *map = json_object();
+    for (token_role role = 0; role < N_TOKEN_ROLES; role++)
+        if (o->role[role])
+            json_object_set_new(map, token_role_key(role), json_string(o->role[role]));
+    return json_write_file(path_join(a, dir, "special_tokens_map.json"), map);
+}
+
+static drv_status write_files(const bpe_trainer *trainer, const bpe_merges *merges,
+        const char *dir) {
+    const bpe_trainer_opts *opts = &trainer->o;
+    arena *a = arena_new("tokenizer files");
+    int64_t role[N_TOKEN_ROLES];
+    for (token_role i = 0; i < N_TOKEN_ROLES; i++)
+        role[i] = opts->role[i] ? str_index(opts->role[i], opts->specials, opts->n_specials) : -1;
+    bpe_lists lists = {.words = {.pattern =
+                                         trainer->rule.kind == SPLIT_GPT2 ? NULL : opts->pattern},
+            .tokens = symbol_names(a, opts, merges),
+            .types = ARENA_ARRAY(a, uint8_t, merges->n_symbols),
+            .n = merges->n_symbols,
+            .merges = merges->merges,
+            .n_merges = merges->n_merges,
+            .bos = role[ROLE_BOS],
+            .eos = role[ROLE_EOS],
+            .unk = role[ROLE_UNK],
+            .pad = role[ROLE_PAD],
+            .add_bos = opts->begin_with_bos};
+    for (int64_t i = 0; i < merges->n_symbols; i++)
+        lists.types[i] = i < opts->n_specials ? PIECE_CONTROL : PIECE_NORMAL;
+    drv_status status = bpe_files_write(&lists, dir);
+    if (status == DRV_OK) status = write_roles(a, opts, dir);
+    arena_free(a);
+    return status;
+}
+
 drv_status bpe_trainer_finish(bpe_trainer *trainer, const char *dir, int64_t *n_vocab) {
     const int64_t first = trainer->o.n_specials + 256;
     if (trainer->o.vocab_size < first)
@@ -119,8 +168,7 @@ drv_status bpe_trainer_finish(bpe_trainer *trainer, const char *dir, int64_t *n_
     first_symbols(trainer, &m, byte_symbol);
     bpe_merge(&counts, byte_symbol, trainer->o.vocab_size, trainer->o.min_frequency, &m);
     *n_vocab = m.n_symbols;
-    status = dir_make(dir);
-    if (status == DRV_OK) status = bpe_trainer_write(&trainer->o, trainer->rule.kind, &m, dir);
+    status = write_files(trainer, &m, dir);
     bpe_merges_free(&m);
     return status;
 }

@@ -1,14 +1,12 @@
 // Trains a byte-level BPE tokenizer (arXiv:1508.07909, on bytes as in GPT-2): counts the words of
 // texts on all threads, then merges. Writes the files that Hugging Face loads.
 #pragma once
+#include "tok/split.h"
 #include "tok/token_role.h"
 #include "tok/tokenizer.h"
 
 #define BPE_TRAINER_MEMORY     (4ll << 30)
 #define BPE_TRAINER_MIN_MEMORY (96ll << 20)
-
-// Patterns that split text into words, for bpe_trainer_opts.
-extern const char split_pattern_gpt2[], split_pattern_llama3[];
 
 typedef struct bpe_trainer_opts { // texts belong to the caller and outlive the trainer
     int64_t vocab_size;

@@ -33,6 +33,17 @@ int char_byte(uint32_t cp) {
     return cp < N_CHARS ? to_byte[cp] : -1;
 }
 
+str_view byte_names(arena *a, const char *p, size_t n) {
+    str text = {0};
+    for (size_t i = 0; i < n; i++) {
+        unsigned char bytes[4];
+        str_add(&text, bytes, (size_t)utf8_put(byte_char((unsigned char)p[i]), bytes));
+    }
+    const str_view out = {arena_strndup(a, text.p, text.n), text.n};
+    str_free(&text);
+    return out;
+}
+
 int64_t utf8_sanitize(const void *text, size_t n_bytes, str *out) {
     const unsigned char *rest = text;
     int64_t bad = 0;

@@ -137,6 +137,7 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
         size_t begin = i, end = i + (size_t)d->n;
         i = end;
         if (!match_added(e, x, d, s, from, n, &begin, &end)) continue;
+        if (d->lstrip && end <= from) continue; // the token before took all of it as white space
         if (begin > from) part(e, s + from, begin - from);
         id_list_add(&e->out, d->id);
         if (e->trace) trace_id(e->trace, s + begin);

@@ -36,27 +36,22 @@ void loader_write_vocabulary(const str_view *tokens, const int32_t *ids, int64_t
     str_puts(out, "}");
 }
 
-// Writes the merges that make tokens; with `types`, only those that make normal pieces. Tokens with
-// the same score have the same rank, so that the leftmost of them is merged first.
+// Writes the merges of a vocabulary. Tokens with the same score have the same rank, so that the
+// leftmost of them is merged first.
 static void put_merges(loader *load, const str_view *tokens, const float *scores,
         const uint8_t *types, int64_t n_tokens, str *out) {
     score_merge *list;
-    int64_t n, n_kept = 0;
-    float score = 0;
-    score_merges(load->a, tokens, scores, n_tokens, &list, &n);
-    int32_t *ranks = ARENA_ARRAY(load->a, int32_t, n + 1), rank = 0;
+    int64_t n;
+    score_merges(load->a, tokens, scores, types, n_tokens, &list, &n);
+    int32_t *ranks = ARENA_ARRAY(load->a, int32_t, n + 1);
     str_puts(out, "[");
     for (int64_t i = 0; i < n; i++) {
-        const score_merge *merge = &list[i];
-        if (types && types[merge->whole] != PIECE_NORMAL) continue;
-        rank += n_kept > 0 && scores[merge->whole] != score;
-        score = scores[merge->whole];
-        str_puts(out, n_kept ? ",[" : "[");
-        str_add_json(out, tokens[merge->left].p, tokens[merge->left].n);
+        if (i) ranks[i] = ranks[i - 1] + (scores[list[i].whole] != scores[list[i - 1].whole]);
+        str_puts(out, i ? ",[" : "[");
+        str_add_json(out, tokens[list[i].left].p, tokens[list[i].left].n);
         str_puts(out, ",");
-        str_add_json(out, tokens[merge->right].p, tokens[merge->right].n);
+        str_add_json(out, tokens[list[i].right].p, tokens[list[i].right].n);
         str_puts(out, "]");
-        ranks[n_kept++] = rank;
     }
     str_puts(out, "]");
     load->ranks = ranks;

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/status.h"
 
 // Writes tokenizer.json and tokenizer_config.json, which give the same ids, into a folder. `path`:
@@ -20,8 +19,3 @@ const char *model_file_in(arena *a, const char *folder);
 // Returns the file that tokenizer_open reads: tokenizer.json of a folder, else its model file.
 // NULL: the folder has neither.
 const char *tokenizer_file_of(arena *a, const char *path);
-
-// Return the normalizer and the decoder of tokenizer.json for sentencepiece's BPE, which has U+2581
-// for a space. `prefixed`: a space is put in front of a text.
-json_t *model_file_normalizer(bool prefixed);
-json_t *model_file_decoder(bool prefixed);

@@ -18,10 +18,12 @@ static int add_up(int x, int y) {
 }
 
 drv_status onig_refuse(const onig *tr, const char *from, const char *what) {
-    const char *line = strpbrk(tr->pattern, "\r\n"); // messages have one line
-    const int shown = line && line - tr->pattern < 60 ? (int)(line - tr->pattern) : 60;
+    size_t shown = strcspn(tr->pattern, "\r\n"); // messages have one line
+    if (shown > 60) shown = 60;
+    while (shown > 0 && ((unsigned char)tr->pattern[shown] & 0xC0) == 0x80) // and whole characters
+        shown--;
     return drv_fail(DRV_E_DATA, "%s: split pattern \"%.*s\", byte %zu: %s is not supported",
-            tr->where, shown, tr->pattern, (size_t)(from - tr->pattern), what);
+            tr->where, (int)shown, tr->pattern, (size_t)(from - tr->pattern), what);
 }
 
 drv_status onig_enter(onig *tr) {
@@ -189,7 +191,7 @@ static bool is_quantifier(char c) {
 static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length *of) {
     const char *from = tr->p;
     if (!is_quantifier(*from)) return DRV_OK;
-    if (assertion) return onig_refuse(tr, from, "a quantifier behind an assertion");
+    if (assertion) return onig_refuse(tr, from, "a quantifier after an assertion");
     const bool interval = *from == '{';
     const size_t end = tr->out->n;
     const length once = *of;
@@ -221,7 +223,7 @@ static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length
     } else if (*tr->p == '?' || *tr->p == '+') {
         str_add(tr->out, tr->p++, 1);
     }
-    if (is_quantifier(*tr->p)) return onig_refuse(tr, tr->p, "a quantifier behind a quantifier");
+    if (is_quantifier(*tr->p)) return onig_refuse(tr, tr->p, "a quantifier after a quantifier");
     return DRV_OK;
 }
 
@@ -235,7 +237,7 @@ static drv_status check_fold(const onig *tr, const char *from) {
     const bool pair =
             letter == 's' ? low == 's' || low == 't' : low == 'f' || low == 'i' || low == 'l';
     if (ends || (low >= 'a' && low <= 'z' && !pair)) return DRV_OK;
-    return onig_refuse(tr, from, "without regard to case, what stands behind this letter");
+    return onig_refuse(tr, from, "without regard to case, what follows this letter");
 }
 
 // Translates one part and its quantifier.

@@ -253,7 +253,7 @@ static drv_status add_range(onig *tr, onig_set *cls) {
             return onig_refuse(tr, from, "this range");
         DRV_TRY(read_char(tr, &last));
         if (last < first) return onig_refuse(tr, from, "a range that ends before it begins");
-        if (*tr->p == '-' && tr->p[1] != ']') return onig_refuse(tr, from, "a '-' behind a range");
+        if (*tr->p == '-' && tr->p[1] != ']') return onig_refuse(tr, from, "a '-' after a range");
     }
     if (tr->fold)
         for (uint32_t cp = first; cp <= last; cp++)

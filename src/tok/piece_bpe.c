@@ -56,7 +56,7 @@ static size_t first_bytes(str_view piece) { // of its first character
     return (size_t)(p - begin);
 }
 
-// Returns whether some character of a piece is no piece itself, so that merges cannot make it.
+// Returns whether a piece has a character that is not a piece, so that no merges make the piece.
 static bool has_hidden_characters(const piece_model *m, const token_index *index) {
     for (int32_t id = 0; id < m->n; id++) {
         const unsigned char *p = (const unsigned char *)m->pieces[id].p, *end = p + m->pieces[id].n;

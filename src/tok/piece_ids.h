@@ -14,9 +14,7 @@ typedef struct piece_ids {
 
 static inline void piece_ids_add(piece_ids *to, int32_t id, int64_t begin) {
     id_list_add(to->out, id);
-    if (!to->begins) return;
-    MEM_GROW(to->begins->p, to->begins->n, to->begins->cap);
-    to->begins->p[to->begins->n++] = begin;
+    if (to->begins) offset_list_add(to->begins, begin);
 }
 
 static inline void piece_ids_add_bytes(piece_ids *to, const unsigned char *text, int64_t begin,

@@ -5,16 +5,8 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "tok/bpe_files.h"
 #include "tok/unigram.h"
-
-typedef enum piece_type { // numbers of the format
-    PIECE_NORMAL = 1,
-    PIECE_UNKNOWN = 2,
-    PIECE_CONTROL = 3,      // <s>: matches no text
-    PIECE_USER_DEFINED = 4, // found whole in a text
-    PIECE_UNUSED = 5,
-    PIECE_BYTE = 6, // <0x0A>
-} piece_type;
 
 typedef struct piece_model {
     str_view *pieces; // by id

@@ -99,9 +99,7 @@ static void put(output *o, const char *p, size_t n, size_t origin) {
                           memcmp(p + i, SPACE_MARK, sizeof SPACE_MARK - 1) == 0;
         str_add(o->text, mark ? " " : p + i, 1);
         if (mark) i += sizeof SPACE_MARK - 2;
-        if (!o->origins) continue;
-        MEM_GROW(o->origins->p, o->origins->n, o->origins->cap);
-        o->origins->p[o->origins->n++] = (int64_t)origin;
+        if (o->origins) offset_list_add(o->origins, (int64_t)origin);
     }
 }
 
@@ -155,10 +153,8 @@ static size_t cluster_bytes(const unsigned char *s, size_t n) {
 
 static void put_plain(str *out, offset_list *origins, str_view text, size_t origin) {
     str_add(out, text.p, text.n);
-    for (size_t i = 0; origins && i < text.n; i++) {
-        MEM_GROW(origins->p, origins->n, origins->cap);
-        origins->p[origins->n++] = (int64_t)origin;
-    }
+    for (size_t i = 0; origins && i < text.n; i++)
+        offset_list_add(origins, (int64_t)origin);
 }
 
 void piece_rules_apply_map(const piece_rules *rules, const void *text, size_t n_bytes, str *out,

@@ -13,37 +13,28 @@
 
 enum { MAX_RANKS = 1 << 24 };
 
-#define WORD   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-#define MARKS  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-#define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPER  "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define ENDING "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-
 static const rank_family families[] = {
         {.name = "Llama 3",
                 .in_name = "llama3",
                 .n_ranks = 128000,
-                .pattern = WORD "\\p{N}{1,3}|" MARKS SPACES,
+                .pattern = split_pattern_llama3,
                 .bos = "<|begin_of_text|>",
                 .eos = "<|end_of_text|>",
                 .pad = "<|finetune_right_pad_id|>"},
         {.name = "cl100k",
                 .in_name = "cl100k",
                 .n_ranks = 100256,
-                .pattern = WORD "\\p{N}{1,3}|" MARKS "\\s+(?![\\s\\S])|" SPACES,
+                .pattern = split_pattern_cl100k,
                 .eos = "<|endoftext|>"},
         {.name = "o200k",
                 .in_name = "o200k",
                 .n_ranks = 199998,
-                .pattern = "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ENDING
-                           "[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ENDING
-                           "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
+                .pattern = split_pattern_o200k,
                 .eos = "<|endoftext|>"},
         {.name = "Qwen",
                 .in_name = "qwen",
                 .n_ranks = 151643,
-                .pattern = WORD "\\p{N}|" MARKS SPACES,
+                .pattern = split_pattern_qwen2,
                 .nfc = true,
                 .eos = "<|endoftext|>"},
 };
@@ -161,18 +152,6 @@ static int by_id(const void *x, const void *y) {
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-// Spells a token as byte-level vocabularies do.
-static str_view stand_ins(arena *a, const str *token) {
-    str text = {0};
-    for (size_t i = 0; i < token->n; i++) {
-        unsigned char bytes[4];
-        str_add(&text, bytes, (size_t)utf8_put(byte_char((unsigned char)token->p[i]), bytes));
-    }
-    const str_view out = {arena_strndup(a, text.p, text.n), text.n};
-    str_free(&text);
-    return out;
-}
-
 static drv_status read_lines(const char *path, str_view rest, rank_line **lines, int64_t *n) {
     int64_t cap = 0;
     for (int64_t number = 1; rest.n; number++) {
@@ -204,7 +183,7 @@ static drv_status take_lines(arena *a, const char *path, const rank_line *lines,
         else if (i && lines[i].rank == lines[i - 1].rank)
             status = drv_fail(DRV_E_DATA, "%s: two tokens have rank %d", path, lines[i].rank);
         else
-            out->tokens[i] = stand_ins(a, &token);
+            out->tokens[i] = byte_names(a, token.p, token.n);
         out->ids[i] = lines[i].rank;
         out->scores[i] = -(float)lines[i].rank;
     }

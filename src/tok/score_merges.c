@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tok/bpe_files.h"
+
 // The hash of bytes c is the sum of (c + 1) * BASE^place.
 static const uint64_t BASE = 0x9E3779B97F4A7C15ull;
 
@@ -113,8 +115,8 @@ static int by_score(const void *x, const void *y) {
     return (a->order > b->order) - (a->order < b->order);
 }
 
-void score_merges(arena *a, const str_view *tokens, const float *scores, int64_t n_tokens,
-        score_merge **out, int64_t *n_out) {
+void score_merges(arena *a, const str_view *tokens, const float *scores, const uint8_t *types,
+        int64_t n_tokens, score_merge **out, int64_t *n_out) {
     token_index index;
     merge_list list = {0};
     size_t longest = 0;
@@ -124,7 +126,7 @@ void score_merges(arena *a, const str_view *tokens, const float *scores, int64_t
     uint64_t *left = mem_alloc(sizeof *left * (longest + 1)),
              *power = mem_alloc(sizeof *power * (longest + 1));
     for (int64_t i = 0; i < n_tokens; i++)
-        cut(&index, (int32_t)i, left, power, &list);
+        if (!types || types[i] == PIECE_NORMAL) cut(&index, (int32_t)i, left, power, &list);
     ranked *order = mem_alloc(sizeof *order * (size_t)(list.n + 1));
     for (int64_t i = 0; i < list.n; i++)
         order[i] = (ranked){list.p[i], scores[list.p[i].whole], i};

@@ -10,9 +10,10 @@ typedef struct score_merge {
     int32_t n_left, n_right;    // characters
 } score_merge;
 
-// Lists the merges, in `a`. All `tokens` must be distinct.
-void score_merges(arena *a, const str_view *tokens, const float *scores, int64_t n_tokens,
-        score_merge **out, int64_t *n_out);
+// Lists the merges, in `a`. All `tokens` must be distinct. With `types` (piece_type; NULL: none),
+// only those that make normal pieces.
+void score_merges(arena *a, const str_view *tokens, const float *scores, const uint8_t *types,
+        int64_t n_tokens, score_merge **out, int64_t *n_out);
 
 // An index from text to token, in an arena; of equal tokens it has the first.
 typedef struct token_index {

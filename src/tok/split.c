@@ -10,10 +10,26 @@
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
+// --- patterns of known models
+#define SHORTENED "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define WORD      SHORTENED "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define MARKS     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+#define SPACES    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define UPPER     "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER     "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+// Words that begin anew at a capital after small letters, and marks that may end with a slash.
+#define CASES(suffix)                                                                              \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER  \
+    "*" suffix "|"
+#define MARKS_SLASH " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
+
 const char split_pattern_gpt2[] =
         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-const char split_pattern_llama3[] =
-        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const char split_pattern_llama3[] = WORD "\\p{N}{1,3}|" MARKS SPACES;
+const char split_pattern_cl100k[] = WORD "\\p{N}{1,3}|" MARKS "\\s+(?![\\s\\S])|" SPACES;
+const char split_pattern_qwen2[] = WORD "\\p{N}|" MARKS SPACES;
+const char split_pattern_tekken[] = CASES("") "\\p{N}|" MARKS_SLASH SPACES;
+const char split_pattern_o200k[] = CASES(SHORTENED "?") "\\p{N}{1,3}|" MARKS_SLASH SPACES;
 
 static drv_status compile(const char *where, const char *pattern, const str *ours,
         split_rule *out) {

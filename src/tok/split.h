@@ -24,6 +24,11 @@ typedef struct byte_joins {
     uint64_t row[256][4];
 } byte_joins;
 
+// Patterns of known models, as tokenizer.json has them: GPT-2, Llama 3, GPT-4 (cl100k), Qwen 2,
+// Mistral's Tekken, GPT-4o (o200k).
+extern const char split_pattern_gpt2[], split_pattern_llama3[], split_pattern_cl100k[],
+        split_pattern_qwen2[], split_pattern_tekken[], split_pattern_o200k[];
+
 struct split_cursor;
 
 typedef struct split_rule {

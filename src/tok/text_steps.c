@@ -41,10 +41,8 @@ static void join_spaces(const unsigned char *s, size_t n, const char *content, m
             run++;
         const size_t n_put = run > 1 ? strlen(content) : 1;
         str_add(&to->text, run > 1 ? content : (const char *)s + i, n_put);
-        for (size_t k = 0; k < n_put; k++) {
-            MEM_GROW(to->origins.p, to->origins.n, to->origins.cap);
-            to->origins.p[to->origins.n++] = (int64_t)i;
-        }
+        for (size_t k = 0; k < n_put; k++)
+            offset_list_add(&to->origins, (int64_t)i);
     }
 }
 
@@ -61,10 +59,8 @@ static void take_step(const struct text_step *step, const unsigned char *s, size
     if (step->kind == STEP_STRIP_LEFT) begin = spaces_at_begin(s, n);
     if (step->kind == STEP_STRIP_RIGHT) end = n - spaces_at_end(s, n);
     str_add(&to->text, s + begin, end - begin);
-    for (size_t i = begin; i < end; i++) {
-        MEM_GROW(to->origins.p, to->origins.n, to->origins.cap);
-        to->origins.p[to->origins.n++] = (int64_t)i;
-    }
+    for (size_t i = begin; i < end; i++)
+        offset_list_add(&to->origins, (int64_t)i);
 }
 
 void text_steps_apply(const text_steps *steps, const void *text, size_t n_bytes, str *out,
@@ -84,10 +80,8 @@ void text_steps_apply(const text_steps *steps, const void *text, size_t n_bytes,
         n = now.text.n;
     }
     if (n) str_add(out, s, n);
-    for (int64_t k = 0; origins && k < now.origins.n; k++) {
-        MEM_GROW(origins->p, origins->n, origins->cap);
-        origins->p[origins->n++] = now.origins.p[k];
-    }
+    for (int64_t k = 0; origins && k < now.origins.n; k++)
+        offset_list_add(origins, now.origins.p[k]);
     str_free(&now.text);
     offset_list_free(&now.origins);
 }

@@ -75,6 +75,7 @@ typedef struct offset_list {
     int64_t *p;
     int64_t n, cap;
 } offset_list;
+void offset_list_add(offset_list *l, int64_t offset);
 void offset_list_free(offset_list *l);
 // The same, and appends to `begins` the byte of the piece at which each id begins: these never
 // decrease, and an id ends where the next begins. Slower: for short texts with parts to tell apart.

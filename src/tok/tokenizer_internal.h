@@ -8,7 +8,7 @@
 #include "tok/unigram.h"
 #include "tok/word_table.h"
 
-enum { MAX_RULES = 4, MAX_TEMPLATE = 8 };
+enum { MAX_RULES = 8, MAX_TEMPLATE = 8 };
 
 // U+2581, which sentencepiece writes for a space. In memory it is a plain space: in the bytes of
 // entries and in normalised text.
@@ -166,10 +166,12 @@ static inline bool tokenizer_normalizes(const tokenizer *t) {
 }
 // Appends a part of a text in normalised form: applies the steps and NFC, replaces U+2581 by a
 // space, and puts a space in front under PREFIX_ALWAYS.
-void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
+void tokenizer_normalize(const tokenizer *tok, const void *text, size_t n_bytes, str *out);
 // Appends the text in NFC if the tokenizer uses it, else as it is.
-void tokenizer_compose(const tokenizer *t, const void *text, size_t n, str *out);
+void tokenizer_compose(const tokenizer *tok, const void *text, size_t n_bytes, str *out);
 
 // Map a byte to its printable stand-in in byte-level vocabularies (GPT-2's table), and back.
 uint32_t byte_char(int byte);
 int char_byte(uint32_t cp); // -1: none
+// Spells n > 0 bytes as byte-level vocabularies do.
+str_view byte_names(arena *a, const char *p, size_t n);

@@ -5,14 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+void offset_list_add(offset_list *l, int64_t offset) {
+    MEM_GROW(l->p, l->n, l->cap);
+    l->p[l->n++] = offset;
+}
+
 void offset_list_free(offset_list *l) {
     free(l->p);
     *l = (offset_list){0};
 }
 
 void trace_free(trace *tr) {
-    free(tr->normal.origin);
-    free(tr->spaced.origin);
+    offset_list_free(&tr->normal.origins);
+    offset_list_free(&tr->spaced.origins);
 }
 
 // --- bytes of the buffers
@@ -20,23 +25,22 @@ static int64_t origin_of(const trace *tr, const unsigned char *s) {
     const trace_buffer *list[] = {&tr->spaced, &tr->normal};
     for (int i = 0; i < 2; i++)
         if (list[i]->p && s >= list[i]->p && s <= list[i]->p + list[i]->n)
-            return list[i]->origin[s - list[i]->p];
+            return list[i]->origins.p[s - list[i]->p];
     return s - tr->text;
 }
 
 static void begin_buffer(trace_buffer *b) {
     b->p = NULL;
-    b->filled = 0;
+    b->origins.n = 0;
 }
 
 static void put(trace_buffer *b, int64_t origin) {
-    MEM_GROW(b->origin, b->filled, b->cap);
-    b->origin[b->filled++] = origin;
+    offset_list_add(&b->origins, origin);
 }
 
 static void end_buffer(trace_buffer *b, const str *p, int64_t origin) {
     b->n = p->n;
-    while (b->filled <= b->n)
+    while ((size_t)b->origins.n <= b->n)
         put(b, origin);
     b->p = (const unsigned char *)p->p;
 }
@@ -131,14 +135,8 @@ void trace_spaced_end(trace *tr, const unsigned char *end, const str *p) {
 }
 
 // --- ids
-static void add(trace *tr, int64_t begin) {
-    offset_list *l = tr->begins;
-    MEM_GROW(l->p, l->n, l->cap);
-    l->p[l->n++] = begin;
-}
-
 void trace_id(trace *tr, const unsigned char *s) {
-    add(tr, origin_of(tr, s));
+    offset_list_add(tr->begins, origin_of(tr, s));
 }
 
 // Returns the number of bytes for which an id stands at s, or before s if `backward`; 0: unknown.
@@ -161,12 +159,12 @@ void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_
     int64_t i = 0;
     for (size_t k; i < n && (k = bytes_of(tr->t, ids[i], front, (size_t)(back - front), false));
             i++) {
-        add(tr, origin_of(tr, front));
+        offset_list_add(tr->begins, origin_of(tr, front));
         front += k;
     }
     const int64_t unknown = i;
     for (; i < n; i++)
-        add(tr, origin_of(tr, front));
+        offset_list_add(tr->begins, origin_of(tr, front));
     for (i = n - 1; i > unknown; i--) {
         back -= bytes_of(tr->t, ids[i], back, (size_t)(back - front), true);
         tr->begins->p[first + i] = origin_of(tr, back);

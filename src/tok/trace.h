@@ -6,8 +6,8 @@
 
 typedef struct trace_buffer { // bytes derived from a part of the text
     const unsigned char *p;   // NULL: unused, since the text itself is encoded
-    int64_t *origin;          // [n + 1] offset in the text from which each byte comes
-    size_t n, filled, cap;
+    offset_list origins;      // [n + 1] offset in the text from which each byte comes
+    size_t n;
 } trace_buffer;
 
 typedef struct trace { // single owner; begins as {t, text, begins}, ends with trace_free

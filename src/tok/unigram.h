@@ -10,7 +10,7 @@ typedef struct unigram_pieces {
     const double *scores;
     int32_t n;
     int32_t unknown;
-    double unknown_score;   // of a character that is no piece
+    double unknown_score;   // of a character that is not a piece
     const int32_t *byte_id; // id of each byte, -1: none; NULL: no byte fallback
     bool escapes_spaces;    // pieces write a space of the text as U+2581
     // True, as in tokenizers: sums are in double precision; adjacent unknown characters are one

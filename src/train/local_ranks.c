@@ -1,6 +1,5 @@
 // Runs a training on several devices of this process. Each rank is a thread and has everything that
 // a process of a run has, except log.txt and the terminal, which only rank 0 has.
-
 #include "base/parallel.h"
 #include "train/run.h"
 #include "setup/device.h"

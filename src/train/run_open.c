@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "ckpt/adapter.h"
 #include "programs/fit.h"
 #include "record/observers.h"
 #include "train/audit.h"
@@ -98,17 +99,17 @@ static drv_status open_base(run *r) {
 
 // Loads lora.adapter into the branches, which change nothing until then.
 static drv_status begin_adapter(run *r) {
-    const char *adapter = r->rank.cfg->lora.adapter;
-    if (!*adapter) return DRV_OK;
-    DRV_TRY(lora_check_base(adapter, r->rank.cfg->from, r->opened.base_hashes));
-    DRV_TRY(lora_load(&r->opened.programs.held, adapter, false));
-    log_info("adapter from %s", adapter);
+    const char *folder = r->rank.cfg->lora.adapter;
+    if (!*folder) return DRV_OK;
+    DRV_TRY(adapter_check_hashes(folder, r->rank.cfg->from, r->opened.base_hashes, NULL));
+    DRV_TRY(lora_load(&r->opened.programs.held, folder, false));
+    log_info("adapter from %s", folder);
     return DRV_OK;
 }
 
 static drv_status load_checkpoint(run *r, const char *folder) {
     if (!r->opened.base_hashes) return state_load(&r->opened.programs.held, folder);
-    DRV_TRY(lora_check_base(folder, r->rank.cfg->from, r->opened.base_hashes));
+    DRV_TRY(adapter_check_hashes(folder, r->rank.cfg->from, r->opened.base_hashes, NULL));
     DRV_TRY(lora_load(&r->opened.programs.held, folder, true));
     return state_load_moments(&r->opened.programs.held, folder);
 }

@@ -43,13 +43,13 @@ static drv_status add_names(arena *a, const run_config *cfg, rows *train, int64_
     enum { MOST = 16 };
     const int64_t all = cfg->global_batch_size, n = all < MOST ? all : MOST;
     int32_t *row = mem_alloc(sizeof *row * 3 * (size_t)cfg->sequence_length);
-    int64_t counted = 0, done;
+    int64_t counted = 0, done, width = cfg->sequence_length;
+    const row_out read = {row, row + width, row + 2 * width, .counted = &counted};
     drv_status status = DRV_OK;
     go_to_checkpoint(a, cfg, train, step, &done);
     rows_skip(train, (step - 1 - done) * all);
     for (int64_t i = 0; i < n && status == DRV_OK; i++) {
-        status = rows_next(train, row, row + cfg->sequence_length, row + 2 * cfg->sequence_length,
-                &counted);
+        status = rows_next(train, &read);
         if (status == DRV_OK) str_printf(out, "%s%s", i ? ", " : "", rows_last(train));
     }
     if (n < all) str_puts(out, ", ...");

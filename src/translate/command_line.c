@@ -182,6 +182,19 @@ static drv_status choose_command(translation *self, const shell_command *line,
     return DRV_OK;
 }
 
+// Returns what users of a trainer can do whose options are those of a file; "": it is none of these.
+static const char *other_way(const shell_command *line) {
+    static const char *const trainers[] = {"llamafactory", "torchtitan", "litgpt", "train_gpt2"};
+    for (int i = 0; i < line->n; i++) {
+        if (strstr(line->words[i].text, "axolotl"))
+            return "; drover config --from axolotl FILE translates its YAML";
+        for (size_t k = 0; k < sizeof trainers / sizeof *trainers; k++)
+            if (strstr(line->words[i].text, trainers[k]))
+                return "; docs/keys.md lists the names of its options here";
+    }
+    return "";
+}
+
 static drv_status read_line(translation *self, const shell_command *line, shell_script *script) {
     const shell_command *command = NULL;
     DRV_TRY(read_files(self, line, script));
@@ -193,8 +206,8 @@ static drv_status read_line(translation *self, const shell_command *line, shell_
         return drv_fail(DRV_E_USAGE, "script \"%s\" does not exist; expected its path",
                 line->words[missing].text);
     if (words)
-        return drv_fail(DRV_E_USAGE, "\"%s\": no command that trains, " PROGRAMS,
-                line->words[0].text);
+        return drv_fail(DRV_E_USAGE, "\"%s\": no command that trains, " PROGRAMS "%s",
+                line->words[0].text, other_way(line));
     if (self->opts->n_files > 0 && script_translate_variables(self, script, true) > 0)
         return DRV_OK;
     return drv_fail(DRV_E_USAGE,

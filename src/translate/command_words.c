@@ -17,7 +17,6 @@ static bool is_program(const char *word) {
     return str_ends(word, ".py") || strcmp(path_name(word), "trl") == 0;
 }
 
-// Returns "--a-b" as "a_b", as Python's argparse does.
 const char *flag_name(arena *a, const char *word, size_t n) {
     char *name = arena_strndup(a, word, n);
     for (char *p = name; *p; p++)
@@ -97,6 +96,13 @@ static void report_stray(translation *self, const shell_command *command, const 
     report_add(self, REFUSED, v, "is neither an option nor an option's value");
 }
 
+// Returns whether a switch says no to another one: transformers' HfArgumentParser makes
+// --no_packing beside --packing.
+static bool is_negation(const translation *self, const char *name) {
+    return str_starts(name, "no_") && !foreign_find(self->kinds, name) &&
+           foreign_find(self->kinds, name + strlen("no_"));
+}
+
 // Translates flags from words[first] to words[end]: --name value, --name=value, --switch. Several
 // values make a list, except for a launcher.
 drv_status flags_translate(translation *self, const shell_command *command, int first, int end) {
@@ -122,6 +128,9 @@ drv_status flags_translate(translation *self, const shell_command *command, int 
                     !is_program(command->words[i + 1].text))
                 i++;
             said = joined(self->a, &command->words[first_value], i - first_value + 1);
+        } else if (is_negation(self, plain)) {
+            plain += strlen("no_");
+            said.text = "false";
         }
         word_translate(self, plain, command, &said, said.text);
     }
@@ -134,8 +143,6 @@ static bool only_names(const char *verb) {
             "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch");
 }
 
-// Returns the index of the word that names the program; -1: there is none. `scripts`: a shell
-// script with options counts.
 int program_at(const shell_command *c, bool scripts) {
     if (c->n > 0 && only_names(c->words[0].text)) return -1;
     for (int i = 0; i < c->n; i++)

@@ -127,7 +127,7 @@ static void report_entry(translation *self, const value *entry, bool by_data) {
         const bool whole = v->kind == VALUE_NULL || says(v, "train") || says(v, "main") ||
                            (says(v, "1") && strcmp(v->name, "shards") == 0);
         if (is_part && whole)
-            report_add(self, NO_EFFECT, v, "it is what a set has");
+            report_add(self, NO_EFFECT, v, "a set has no other part");
         else if (is_part && by_data)
             report_add(self, NO_EFFECT, v, "--data gives the set: it holds what it was built of");
         else if (is_part)
@@ -198,10 +198,11 @@ static void derive_packing(translation *self, bool sft) {
                 *strategy = fact_take(self, "packing_strategy");
     const value *v = of_sft ? of_sft : packing;
     const bool wrapped = strategy && says(strategy, "wrapped");
-    if (strategy) report_add(self, NO_EFFECT, strategy, "packing says whether rows are shared");
+    if (strategy)
+        report_add(self, NO_EFFECT, strategy, "packing decides whether examples share rows");
     if (both) v = both;
     if (both && is_default(both) && fact_is_said(self, "pretraining_dataset")) return;
-    if (of_sft && packing) report_add(self, NO_EFFECT, packing, "sft.packing says it");
+    if (of_sft && packing) report_add(self, NO_EFFECT, packing, "sft.packing decides it");
     if (v && says_true(v))
         translation_set(self, "data.pack",
                 sft || both || (program_is_trl(self) && !wrapped) ? "examples" : "stream", v,
@@ -209,7 +210,7 @@ static void derive_packing(translation *self, bool sft) {
                     : NULL);
     else if (v)
         report_add(self, CHANGES, v,
-                "is off, which gives each example a row of its own; here rows hold as many as fit");
+                "is off, so that each example has a row of its own; here a row holds as many as fit");
     if (sft && v) translation_set(self, "data.loss", "responses", v, NULL);
     if (answers)
         translation_set(self, "data.loss", says_true(answers) ? "responses" : "all", answers, NULL);
@@ -278,8 +279,12 @@ static void derive_train(translation *self, const value *train, const value *ble
 static void derive_objective(translation *self) {
     const value *beta = fact_take(self, "dpo_beta"), *rl = fact_take(self, "rl");
     if (rl && !says(rl, "dpo")) {
-        report_add(self, says(rl, "null") || says(rl, "false") ? NO_EFFECT : REFUSED, rl,
-                "is not supported, expected dpo: other training on preferences and rewards (ORPO, KTO, GRPO, ...) is not here");
+        if (says(rl, "null") || says(rl, "false"))
+            report_add(self, NO_EFFECT, rl, "it is off");
+        else
+            report_printf(self, REFUSED, rl,
+                    "is %s, which is not supported; expected dpo: there is no other training on preferences or rewards",
+                    value_shown(self->a, rl));
         return;
     }
     const value *v = beta ? beta : rl;

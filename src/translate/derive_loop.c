@@ -71,7 +71,7 @@ static drv_status set_by_epochs(translation *self, const interval *of, const val
                 arena_printf(self->a, "an epoch has %g steps", one));
     else if (!translation_given(self, of->key))
         report_printf(self, CHANGES, v,
-                "is by epochs, whose steps the data say: give --data PREFIX, or --set %s=N",
+                "is in epochs, and their steps depend on the data: give --data PREFIX, or --set %s=N",
                 of->key);
     else
         report_printf(self, NO_EFFECT, v, "--set gives %s", of->key);
@@ -120,11 +120,11 @@ static drv_status derive_interval(translation *self, const interval *of, double 
     const bool by_steps =
             axolotl && (fact_has_value(self, of->every) || fact_has_value(self, of->of_epoch));
     if (by_steps || !strategy || says(strategy, "steps")) {
-        if (strategy) report_add(self, NO_EFFECT, strategy, "it is by steps");
+        if (strategy) report_add(self, NO_EFFECT, strategy, "the interval is given in steps");
         DRV_TRY(derive_steps_of(self, of));
         return derive_per_epoch(self, of, n_epochs);
     }
-    fact_drop(self, of->every, "it is not by steps");
+    fact_drop(self, of->every, "the interval is not given in steps");
     if (says(strategy, "no") || says(strategy, "false"))
         translation_set(self, of->key, "0", strategy, NULL);
     else if (says(strategy, "epoch"))
@@ -185,7 +185,7 @@ static drv_status derive_saves(translation *self, double n_epochs) {
     const char *minutes = translation_get(self, "checkpoint.every_minutes");
     const value *time = fact_last(self, "save_seconds");
     if (is_lightning(self) && time && minutes && !translation_get(self, "checkpoint.every"))
-        translation_set(self, "checkpoint.every", "0", time, "by the clock alone");
+        translation_set(self, "checkpoint.every", "0", time, "only after so much time");
     return DRV_OK;
 }
 

@@ -25,9 +25,7 @@ static drv_status add_config_json(translation *self, const value *path) {
         if (str_ends(k->path, "_token_id")) continue; // the tokenizer's
         const char *name = arena_printf(self->a, "model.%s", k->path);
         if (translation_get(self, name)) continue;
-        str text = {0};
-        k->type->print(k, &shape, &text);
-        translation_set(self, name, str_keep(self->a, &text), path, NULL);
+        translation_set(self, name, key_text(self->a, k, &shape), path, NULL);
     }
     return DRV_OK;
 }
@@ -49,7 +47,7 @@ static drv_status derive_shape(translation *self) {
         if (v && !says(v, "-1"))
             translation_set(self, keys[i], value_yaml(self->a, v, false), v, NULL);
         else if (v)
-            report_add(self, NO_EFFECT, v, "config.json says it");
+            report_add(self, NO_EFFECT, v, "config.json gives it");
     }
     if (from) {
         if (other)
@@ -144,7 +142,7 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         if (rest[i])
             report_add(self, manual ? TRANSLATED : NO_EFFECT, rest[i],
-                    manual ? "types of weights, moments and sums" : "precision.type says it");
+                    manual ? "types of weights, moments and sums" : "precision.type decides it");
 }
 
 // Axolotl's optimizers: all implementations of AdamW, and Muon, whose steps it scales as drover
@@ -200,14 +198,13 @@ static void derive_precision(translation *self) {
     const bool kept = (amp && says_true(amp)) || (masters && says_true(masters)) ||
                       (zero && says_true(zero)) || (downcast && says_true(downcast)) ||
                       fp32_moments;
-    if (zero)
-        report_add(self, TRANSLATED, zero, says_true(zero) ? "fp32 masters" : "no fp32 masters");
+    const value *const say[] = {zero, amp, masters};
+    for (size_t i = 0; i < sizeof say / sizeof *say; i++)
+        if (say[i])
+            report_add(self, TRANSLATED, say[i],
+                    says_true(say[i]) ? "fp32 masters" : "no fp32 masters");
     if (summed)
         report_add(self, TRANSLATED, summed, "sums of gradients are fp32 beside fp32 masters");
-    if (amp) report_add(self, TRANSLATED, amp, says_true(amp) ? "fp32 masters" : "no fp32 masters");
-    if (masters)
-        report_add(self, TRANSLATED, masters,
-                says_true(masters) ? "fp32 masters" : "no fp32 masters");
     const kept_types rounded = {"bf16", "bf16", "bf16", "bf16"}, fp32 = {"fp32", NULL, NULL, NULL},
                      mixed = fp32_kept();
     const value *from = use && says_true(use) ? use : downcast;
@@ -217,10 +214,13 @@ static void derive_precision(translation *self) {
     if (half)
         report_printf(self, CHANGES, bf16, "is %s; training.precision is bf16 or fp32",
                 value_shown(self->a, bf16));
+    else if (bf16 && (says_true(bf16) || says(bf16, "bf16") || says(bf16, "full")))
+        set_types(self, bf16, &mixed, says(bf16, "auto") ? "which the device has" : NULL);
+    else if (bf16 && (says(bf16, "false") || says(bf16, "no") || says(bf16, "0")))
+        set_types(self, bf16, &fp32, NULL);
     else if (bf16)
-        set_types(self, bf16,
-                says_true(bf16) || says(bf16, "bf16") || says(bf16, "full") ? &mixed : &fp32,
-                says(bf16, "auto") ? "which the device has" : NULL);
+        report_printf(self, REFUSED, bf16, "is %s, expected true or false",
+                value_shown(self->a, bf16));
 }
 
 // --- LoRA

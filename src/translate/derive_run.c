@@ -40,8 +40,12 @@ static drv_status derive_ranks(translation *self) {
     if (all && of_node) report_add(self, NO_EFFECT, of_node, "the number of ranks is given");
     if (of_nodes && given != of_nodes)
         report_printf(self, TRANSLATED, of_nodes, "%lld ranks in all", (long long)self->ranks);
-    if (!given || !self->ranks) return DRV_OK;
     const int64_t others = model_ranks(self);
+    if (self->opts->ranks && (others < 1 || self->ranks % others != 0))
+        return drv_fail(DRV_E_USAGE,
+                "--ranks is %lld, expected a multiple of tensor x pipeline x context = %lld",
+                (long long)self->ranks, (long long)others);
+    if (!given || !self->ranks) return DRV_OK;
     if (others < 1 || self->ranks % others != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: \"%s\" makes %lld ranks, expected a multiple of tensor x pipeline x context = %lld; or give --ranks N",
@@ -285,7 +289,8 @@ drv_status derive_run(translation *self) {
     const value *drops = fact_take(self, "drop_last");
     if (drops) {
         self->drops_last = says_true(drops);
-        report_add(self, NO_EFFECT, drops, "batches are whole; it says how many an epoch has");
+        report_add(self, NO_EFFECT, drops,
+                "batches are always whole; it only affects their number in an epoch");
     }
     DRV_TRY(derive_ranks(self));
     DRV_TRY(derive_batch(self));

@@ -37,8 +37,7 @@ static drv_status derive_min_lr(translation *self) {
     double peak = 0;
     if (lr && !str_to_f64(lr, &peak)) peak = 0;
     if (kwargs && kwargs->kind == VALUE_TEXT) {
-        DRV_TRY_CTX(yaml_read_value(self->a, kwargs->path, kwargs->where, kwargs->text, &map), "%s",
-                kwargs->where);
+        DRV_TRY(yaml_read_value(self->a, kwargs->path, kwargs->where, kwargs->text, &map));
         map.where = kwargs->where;
         kwargs = ARENA_NEW(self->a, value);
         *(value *)(uintptr_t)kwargs = map;
@@ -198,7 +197,7 @@ drv_status derive_schedule(translation *self) {
         if (none) translation_set(self, "schedule.warmup_steps", "0", name, NULL);
         if (strcmp(known->warmup, "nemo") == 0 && !fact_has_value(self, "warmup_steps"))
             translation_set(self, "schedule.warmup_steps", "0", name,
-                    "it has none unless it is said");
+                    "it has none unless one is given");
     } else if (name) {
         report_printf(self, CHANGES, name, "is %s; the rate would follow schedule.type's cosine",
                 value_shown(self->a, name));

@@ -165,8 +165,7 @@ drv_status hydra_override(arena *a, budget *left, value *root, const char *text,
         return drv_fail(DRV_E_USAGE, "%s: \"%.80s\" has more than 64 sections", where, text);
     value v;
     DRV_TRY(budget_words(left, where, 1));
-    const drv_status status = yaml_read_value(a, path, where, equal + 1, &v);
-    if (status != DRV_OK) return drv_context(status, "%s", where);
+    DRV_TRY(yaml_read_value(a, path, where, equal + 1, &v));
     put(a, root, path, &v);
     return DRV_OK;
 }

@@ -73,10 +73,15 @@ const char *value_yaml(arena *a, const value *v, bool text) {
 }
 
 // --- the lists
-const value *fact_look(const translation *self, const char *name) {
+static fact *find_fact(const translation *self, const char *name) {
     for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, name) == 0) return self->facts[i].value;
+        if (strcmp(self->facts[i].name, name) == 0) return &self->facts[i];
     return NULL;
+}
+
+static const value *fact_look(const translation *self, const char *name) {
+    const fact *found = find_fact(self, name);
+    return found ? found->value : NULL;
 }
 
 bool fact_is_true(const translation *self, const char *name) {
@@ -118,31 +123,28 @@ void report_printf(translation *self, outcome what, const value *v, const char *
 void report_unsaid(translation *self, const char *ours) {
     const char *where = arena_printf(self->a, "--from %s", self->opts->kind);
     const value v = {.kind = VALUE_TEXT, .path = ours, .where = where};
-    report_printf(self, REFUSED, &v, "is not said, and has no default there; give --set %s=N",
+    report_printf(self, REFUSED, &v, "is not given, and has no default there; give --set %s=N",
             ours);
 }
 
-bool translation_given(const translation *self, const char *path) {
-    const size_t n = strlen(path);
-    for (int i = 0; i < self->opts->n_sets; i++)
-        if (strncmp(self->opts->sets[i], path, n) == 0 && self->opts->sets[i][n] == '=')
-            return true;
-    return false;
-}
-
-static int find_setting(const translation *self, const char *path) {
-    for (int i = 0; i < self->n_settings; i++)
-        if (strcmp(self->settings[i].key, path) == 0) return i;
-    return -1;
-}
-
-const char *translation_get(const translation *self, const char *path) {
+const char *translation_given(const translation *self, const char *path) {
     const size_t n = strlen(path);
     for (int i = self->opts->n_sets - 1; i >= 0; i--)
         if (strncmp(self->opts->sets[i], path, n) == 0 && self->opts->sets[i][n] == '=')
             return self->opts->sets[i] + n + 1;
-    const int i = find_setting(self, path);
-    return i < 0 ? NULL : self->settings[i].value;
+    return NULL;
+}
+
+setting *translation_setting(const translation *self, const char *path) {
+    for (int i = 0; i < self->n_settings; i++)
+        if (strcmp(self->settings[i].key, path) == 0) return &self->settings[i];
+    return NULL;
+}
+
+const char *translation_get(const translation *self, const char *path) {
+    const char *given = translation_given(self, path);
+    const setting *found = given ? NULL : translation_setting(self, path);
+    return found ? found->value : given;
 }
 
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise) {
@@ -180,21 +182,19 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
     }
     report_printf(self, TRANSLATED, from, "%s: %s%s%s", path, yaml, remark ? "; " : "",
             remark ? remark : "");
-    int i = find_setting(self, path);
-    if (i < 0) {
+    setting *changed = translation_setting(self, path);
+    if (!changed) {
         MEM_GROW(self->settings, self->n_settings, self->cap_settings);
-        i = self->n_settings++;
+        changed = &self->settings[self->n_settings++];
     }
-    self->settings[i] = (setting){path, yaml, origin_of(self, from)};
+    *changed = (setting){path, yaml, origin_of(self, from)};
 }
 
 const value *fact_last(translation *self, const char *name) {
-    for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, name) == 0) {
-            self->facts[i].used = true;
-            return self->facts[i].value;
-        }
-    return NULL;
+    fact *found = find_fact(self, name);
+    if (!found) return NULL;
+    found->used = true;
+    return found->value;
 }
 
 const value *fact_take(translation *self, const char *name) {
@@ -222,9 +222,8 @@ void fact_drop(translation *self, const char *name, const char *why) {
 
 // --- the rules
 static bool is_text_key(const char *path) {
-    const key_table *table;
     arena *a = arena_new("key of a translation");
-    const key_type *type = key_of_index(a, key_find(path), &table, NULL)->type;
+    const key_type *type = key_of_index(a, key_find(path)).type;
     arena_free(a);
     return type == &type_text || type == &type_texts || type == &type_sources;
 }
@@ -285,7 +284,7 @@ static bool is_word_of(arena *a, const char *words, const value *v) {
 
 static const char *shown(const translation *self, const value *v, const char *why) {
     return arena_printf(self->a, "is %s; %s",
-            v->kind == VALUE_TEXT ? value_shown(self->a, v) : value_yaml(self->a, v, false), why);
+            v->kind == VALUE_LIST ? value_yaml(self->a, v, false) : value_shown(self->a, v), why);
 }
 
 static void rule_only(translation *self, const foreign_key *row, const value *v) {
@@ -305,7 +304,19 @@ static void rule_never(translation *self, const foreign_key *row, const value *v
     report_add(self, is_off(v) ? NO_EFFECT : REFUSED, v, is_off(v) ? "it is off" : row->remark);
 }
 
+// Returns whether a fact is true or false and nothing else.
+static bool is_switch(const char *name) {
+    return STR_ONE_OF(name, "amp_O2", "answers_only", "checkpoints", "decay_norms", "drop_last",
+            "fp32_grad_acc", "master_weights", "masters", "packing", "sample_packing",
+            "sft_packing", "target_linear", "train_on_inputs", "xla_downcast_bf16", "xla_use_bf16",
+            "zero_masters");
+}
+
 static void rule_fact(translation *self, const foreign_key *row, const value *v) {
+    if (is_switch(row->argument) && !says_true(v) && !is_off(v)) {
+        report_printf(self, REFUSED, v, "is %s, expected true or false", value_shown(self->a, v));
+        return;
+    }
     MEM_GROW(self->facts, self->n_facts, self->cap_facts);
     self->facts[self->n_facts++] = (fact){row->argument, v, false};
 }
@@ -317,13 +328,16 @@ static rule *const rules[] = {
 #undef RULE
 };
 
-// Refuses an unknown key, and suggests the nearest known one.
+// Returns what is said of an unknown key: the name of ours, if it is another trainer's, or the
+// nearest known one.
 static const char *not_in_list(const translation *self, const char *name) {
     enum { MOST_LINES = 500 }; // reports longer than this have no suggestions, which take time
-    const char *near =
-            self->n_lines < MOST_LINES ? foreign_nearest(self->a, self->kinds, name) : NULL;
-    return arena_printf(self->a, "is not a key of %s%s%s%s", self->opts->kind,
-            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    const bool helps = self->n_lines < MOST_LINES;
+    const char *hint = helps ? foreign_hint(self->a, name, false) : NULL,
+               *near = helps && !hint ? foreign_nearest(self->a, self->kinds, name) : NULL;
+    if (near) hint = arena_printf(self->a, "did you mean \"%s\"?", near);
+    return arena_printf(self->a, "is not a key of %s that drover knows%s%s", self->opts->kind,
+            hint ? "; " : "", hint ? hint : "");
 }
 
 void translate_key(translation *self, const value *v) {

@@ -19,8 +19,6 @@ static bool is_ambient(const translation *self, const char *name) {
     return str_index(name, ambient, sizeof ambient / sizeof *ambient) >= 0;
 }
 
-// Translates the variables of a script; returns how many of them are keys of the list, whether
-// their value is known or not.
 int script_translate_variables(translation *self, const shell_script *script, bool all) {
     const unsigned kinds = self->kinds;
     int n_known = 0;
@@ -35,7 +33,7 @@ int script_translate_variables(translation *self, const shell_script *script, bo
         const bool loops = v->value.unknown && !row;
         if (loops || v->unset || (outside && !row)) continue;
         const shell_command from = {outside ? NULL : v->file, v->value.line, NULL, 0};
-        n_known += row != NULL;
+        n_known += row && row->rule != FOREIGN_none;
         word_translate(self, v->name, &from, &v->value, v->value.text);
     }
     self->kinds = kinds;

@@ -16,5 +16,5 @@ int script_take_environment(translation *self, shell_script *script, const shell
         int n_words);
 DRV_CHECKED drv_status script_read(script_reader *reader, const char *path, shell_script *script);
 // Translates the variables of a script, or only those of its environment; returns how many of them
-// are keys of the list, whether their value is known or not.
+// have an effect, whether their value is known or not.
 int script_translate_variables(translation *self, const shell_script *script, bool all);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "config/config.h"
 #include "translate/hydra.h"
 #include "translate/scripts.h"
 #include "translate/command_words.h"
@@ -229,13 +230,14 @@ static void check_said(translation *self) {
         if (translation_get(self, keys[i])) continue;
         if (!strict && i == 2)
             report_add(self, DIFFERS, &silent,
-                    "is not said; data.sequence_length is 1024, or the model's context if that is shorter");
+                    "is not given; data.sequence_length is 1024, or the model's context if that is shorter");
         else
             report_unsaid(self, keys[i]);
     }
 }
 
 static drv_status run(translation *self, const kind *k) {
+    DRV_TRY(config_check_sets(self->a, self->opts->sets, self->opts->n_sets));
     DRV_TRY(k->read(self));
     DRV_TRY(add_defaults(self));
     DRV_TRY(derive_model(self));
@@ -250,8 +252,19 @@ static drv_status run(translation *self, const kind *k) {
     for (int i = 0; i < self->n_facts; i++)
         if (!self->facts[i].used)
             report_add(self, NO_EFFECT, self->facts[i].value,
-                    self->facts[i].value->kind == VALUE_NULL ? "null" : "another key says it");
+                    self->facts[i].value->kind == VALUE_NULL ? "null" : "another key decides it");
     return DRV_OK;
+}
+
+// Adds to a message how many keys are refused, which may be why something else is missing.
+static drv_status add_refused(const translation *self, drv_status status) {
+    int n = 0;
+    for (int i = 0; i < self->n_lines; i++)
+        n += self->lines[i].outcome == REFUSED;
+    if (status != DRV_E_USAGE || n == 0) return status;
+    const char *message = arena_strdup(self->a, drv_message());
+    return drv_fail(status, "%s; %d key%s refused, listed above", message, n,
+            n > 1 ? "s are" : " is");
 }
 
 drv_status translate(arena *a, const translate_opts *opts, str *config, str *report) {
@@ -265,7 +278,7 @@ drv_status translate(arena *a, const translate_opts *opts, str *config, str *rep
             .kinds = k->kinds,
             .program = "",
             .left = budget_begin()};
-    drv_status status = run(&self, k);
+    drv_status status = add_refused(&self, run(&self, k));
     translation_report(&self, report);
     if (status == DRV_OK) status = translation_judge(&self);
     if (status == DRV_OK) translation_print(&self, config);

@@ -78,17 +78,16 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
 // Returns the current value of a key; NULL: none.
 const char *translation_get(const translation *self, const char *path);
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise);
-// Returns whether --set gives the key.
-bool translation_given(const translation *self, const char *path);
+// Returns the value that --set gives the key, and what the translation gives it; NULL: none.
+const char *translation_given(const translation *self, const char *path);
+setting *translation_setting(const translation *self, const char *path);
 
 // Returns whether a value is a default and was not written in a file.
 bool is_default(const value *v);
 bool fact_is_said(const translation *self, const char *name);   // null counts
 bool fact_has_value(const translation *self, const char *name); // null does not
-// Returns the value of a fact, which may be null; NULL: it was not given.
-const value *fact_look(const translation *self, const char *name);
 bool fact_is_true(const translation *self, const char *name);
-// Does so, and marks it as used.
+// Returns the value of a fact, which may be null, and marks it as used; NULL: it was not given.
 const value *fact_last(translation *self, const char *name);
 // Returns the value of a fact and marks it as used; NULL: it was not given, or is null.
 const value *fact_take(translation *self, const char *name);

@@ -5,16 +5,6 @@
 #include "config/key.h"
 #include "translate/translation.h"
 
-static const setting *setting_of(const translation *self, const char *path) {
-    for (int i = 0; i < self->n_settings; i++)
-        if (strcmp(self->settings[i].key, path) == 0) return &self->settings[i];
-    return NULL;
-}
-
-static const char *set_value(const translation *self, const char *path) {
-    return translation_given(self, path) ? translation_get(self, path) : NULL;
-}
-
 void translation_print(const translation *self, str *out) {
     enum { COMMENT_COLUMN = 44 };
     const char *last = "";
@@ -25,12 +15,10 @@ void translation_print(const translation *self, str *out) {
         str_printf(out, "; for %lld rank%s", (long long)self->ranks, str_plural(self->ranks));
     str_puts(out, "\n");
     for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
         int depth;
-        key_of_index(self->a, i, &table, &path);
-        const setting *s = setting_of(self, path);
-        const char *given = set_value(self, path);
+        const char *path = key_of_index(self->a, i).path;
+        const setting *s = translation_setting(self, path);
+        const char *given = translation_given(self, path);
         if (!s && !given) continue;
         const char *name = key_open_sections(last, path, out, &depth);
         const size_t start = out->n;
@@ -39,7 +27,7 @@ void translation_print(const translation *self, str *out) {
         str_printf(out, "%*s# ", width < COMMENT_COLUMN ? COMMENT_COLUMN - width : 1, "");
         text_add_clean(out, given ? "--set" : s->origin, false); // it names the user's file
         str_puts(out, "\n");
-        last = arena_strdup(self->a, path);
+        last = path;
     }
 }
 

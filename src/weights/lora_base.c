@@ -4,9 +4,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/file.h"
 #include "base/stop.h"
 #include "ckpt/adapter.h"
+#include "ckpt/block_hash.h"
 #include "weights/base_blocks.h"
 #include "weights/state.h"
 
@@ -23,9 +23,7 @@ static drv_status hash_values(void *ctx, const ckpt_tensor *t, const ckpt_piece 
     XXH3_128bits_update(h->state, values, sizeof *values * (size_t)n);
     if (first + n == st_entry_elements(&t->entry)) {
         char hex[33];
-        const XXH128_hash_t hash = XXH3_128bits_digest(h->state);
-        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)hash.high64,
-                (unsigned long long)hash.low64);
+        hash_state_hex(h->state, hex);
         json_object_set_new(h->hashes, t->entry.name, json_string(hex));
     }
     return h->next->write(h->next->ctx, t, piece, first, n, values);
@@ -106,39 +104,5 @@ drv_status lora_load_base(held_model *model, const char *folder, json_t **hashes
     }
     const drv_status status = base_blocks_load(model, folder);
     if (status != DRV_OK) json_decref(*hashes);
-    return status;
-}
-
-static drv_status compare_hashes(const char *path, const char *base, const json_t *expected,
-        const json_t *hashes) {
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)expected, name, value) {
-        const char *want = json_string_value(value),
-                   *got = json_string_value(json_object_get(hashes, name));
-        if (want && got && strcmp(want, got) == 0) continue;
-        return drv_fail(DRV_E_DATA,
-                "%s: tensor \"%.120s\" of base \"%s\" has hash %s, expected %s: the adapter belongs to another base",
-                path, name, base, got ? got : "(it is missing)", want ? want : "text");
-    }
-    if (json_object_size(expected) == json_object_size(hashes)) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: %zu tensors, but base \"%s\" has %zu", path,
-            json_object_size(expected), base, json_object_size(hashes));
-}
-
-drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes) {
-    arena *a = arena_new("base.json");
-    const char *path = path_join(a, folder, "base.json");
-    json_t *o = NULL;
-    drv_status status = DRV_OK;
-    if (file_exists(path)) {
-        status = json_read_file(path, &o);
-        if (status == DRV_OK && !json_is_object(json_object_get(o, "tensors")))
-            status = drv_fail(DRV_E_DATA, "%s: no \"tensors\", expected the hash of each", path);
-        if (status == DRV_OK)
-            status = compare_hashes(path, base, json_object_get(o, "tensors"), hashes);
-        json_decref(o);
-    }
-    arena_free(a);
     return status;
 }

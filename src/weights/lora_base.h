@@ -14,7 +14,3 @@ DRV_CHECKED drv_status lora_load_base(held_model *model, const char *folder, jso
 // Does the same on this rank alone, to any sink.
 DRV_CHECKED drv_status lora_load_hashed(held_model *model, const char *folder,
         const ckpt_sink *next, json_t **hashes);
-// Checks that the base has the tensors that base.json of an adapter's folder lists, and no others.
-// DRV_E_DATA names the first that differs. A folder without base.json (PEFT's own) fits any base of
-// the right shapes.
-DRV_CHECKED drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes);

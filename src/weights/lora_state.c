@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "ckpt/adapter.h"
-#include "ckpt/pieces.h"
 #include "weights/base_blocks.h"
 #include "weights/lora_base.h"
 #include "weights/state.h"
@@ -98,41 +97,6 @@ drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *out) {
 }
 
 // --- values
-// Writes a rank's piece of a whole matrix.
-static drv_status write_piece(const ckpt_tensor *t, const ckpt_piece *piece, const float *whole,
-        const ckpt_sink *sink) {
-    const int64_t columns = tensor_columns(&t->entry), n = piece_elements(piece);
-    for (int64_t i = 0, run; i < n; i += run) {
-        const int64_t element = piece_index(piece, columns, i, &run);
-        if (run > n - i) run = n - i;
-        DRV_TRY(sink->write(sink->ctx, t, piece, i, run, whole + element));
-    }
-    return DRV_OK;
-}
-
-static drv_status read_tensor(const adapter *ad, const ckpt_tensor *part, const ckpt_sink *sink) {
-    const source_tensor *from = model_source_find(&ad->tensors, part->entry.name);
-    if (!from)
-        return drv_fail(DRV_E_DATA,
-                "%s: no tensor \"%s\", expected one as lora.target_modules says", ad->path,
-                part->entry.name);
-    if (from->rows != part->entry.dim[0] || from->cols != part->entry.dim[1])
-        return drv_fail(DRV_E_DATA, "%s: \"%s\" is [%lld, %lld], expected [%lld, %lld]", ad->path,
-                part->entry.name, (long long)from->rows, (long long)from->cols,
-                (long long)part->entry.dim[0], (long long)part->entry.dim[1]);
-    if (sink->exact && from->type != ST_F32)
-        return drv_fail(DRV_E_DATA, "%s: \"%s\" is %s, expected F32 to resume from", ad->path,
-                part->entry.name, from->type_name);
-    if (part->n_pieces == 0) return DRV_OK; // it belongs to another stage
-    const int64_t n = from->rows * from->cols;
-    float *values = mem_alloc(sizeof *values * (size_t)n);
-    drv_status status = source_read_f32(&ad->tensors, from, 0, from->rows, values);
-    for (int k = 0; k < part->n_pieces && status == DRV_OK; k++)
-        status = write_piece(part, &part->piece[k], values, sink);
-    free(values);
-    return status;
-}
-
 // Checks that rank and scale are those of the run, since the tensors mean other weights otherwise.
 static drv_status check_branches(arena *a, const held_model *model, const adapter *ad) {
     lora_set mine;
@@ -159,9 +123,7 @@ static drv_status load_opened(arena *a, held_model *model, const adapter *ad,
     int n;
     const ckpt_tensor *list = state_adapter(a, model, true, &n);
     DRV_TRY(check_branches(a, model, ad));
-    for (int i = 0; i < n; i++)
-        DRV_TRY(read_tensor(ad, &list[i], sink));
-    return DRV_OK;
+    return ckpt_fill_alone(&ad->tensors, list, n, sink);
 }
 
 static const adapter_module *head_module(const adapter *ad) {
@@ -243,7 +205,7 @@ static drv_status load_both(arena *a, held_model *model, const char *base, const
     DRV_TRY(check_shapes(a, model, ad, base));
     DRV_TRY(read_head(a, ad, &m));
     DRV_TRY(lora_load_hashed(model, base, &sink, &hashes));
-    drv_status status = lora_check_base(ad->path, base, hashes);
+    drv_status status = adapter_check_hashes(ad->path, base, hashes, NULL);
     json_decref(hashes);
     if (status == DRV_OK) status = base_blocks_load(model, base);
     return status == DRV_OK ? load_opened(a, model, ad, &compute) : status;

@@ -124,16 +124,27 @@ static int64_t max_parts(const held_model *model) {
     return (3 * 6 + 3 * 4 + 7) * model->config->model.num_hidden_layers + 3;
 }
 
-ckpt_tensor *state_model(arena *a, const held_model *model, bool to_load, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
+static ckpt_tensor *list_of(arena *a, const held_model *model, wanted_fn *wanted,
+        const char *source_prefix, bool to_load, int *n) {
     *n = 0;
-    return add_tensors(a, model, is_model, "", NULL, to_load, t, n);
+    return add_tensors(a, model, wanted, "", source_prefix, to_load,
+            ARENA_ARRAY(a, ckpt_tensor, max_parts(model)), n);
+}
+
+ckpt_tensor *state_model(arena *a, const held_model *model, bool to_load, int *n) {
+    return list_of(a, model, is_model, NULL, to_load, n);
 }
 
 ckpt_tensor *state_adapter(arena *a, const held_model *model, bool to_load, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
-    *n = 0;
-    return add_tensors(a, model, is_adapter, "", NULL, to_load, t, n);
+    return list_of(a, model, is_adapter, NULL, to_load, n);
+}
+
+ckpt_tensor *state_used(arena *a, const held_model *model, int *n) {
+    return list_of(a, model, is_trained, "", false, n);
+}
+
+ckpt_tensor *state_gradients(arena *a, const held_model *model, int *n) {
+    return list_of(a, model, is_trained, "gradient.", false, n);
 }
 
 // Describes NorMuon's mean squares of rows. The rank that orthogonalises the weight has them for
@@ -174,18 +185,6 @@ ckpt_tensor *state_optimizer(arena *a, const held_model *model, int *n) {
     add_tensors(a, model, is_of_adamw, "exp_avg_sq.", "adam_v.", false, t, n);
     add_tensors(a, model, held_by_muon, "momentum_buffer.", "momentum.", false, t, n);
     return model->config->optimizer == OPTIMIZER_NORMUON ? add_row_squares(a, model, t, n) : t;
-}
-
-ckpt_tensor *state_used(arena *a, const held_model *model, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
-    *n = 0;
-    return add_tensors(a, model, is_trained, "", "", false, t, n);
-}
-
-ckpt_tensor *state_gradients(arena *a, const held_model *model, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
-    *n = 0;
-    return add_tensors(a, model, is_trained, "", "gradient.", false, t, n);
 }
 
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,

@@ -129,7 +129,7 @@ is status ports 75
 start_host h4 && connect_host 4
 master=late major=4
 for i in 0 1 2 3; do node $i run.yaml --set run_dir=late; done
-wait_for grep -q "the name is not known" node-3.out
+wait_for grep -q "its name has no IPv4 address" node-3.out
 echo "10.77.0.1 late" >>"$host_folder"/hosts
 ended "a name that is known late" 0 0 1 2 3
 

@@ -13,8 +13,8 @@ enum { MAX_ROWS = 10000, MAX_BYTES = 1 << 24 };
 
 static void read_rows(const char *path, const reader_opts *opts) {
     record_source source;
-    const input_file file = {.kind = INPUT_ARROW};
-    if (record_source_open(&file, path, opts, &source) != DRV_OK) return;
+    const input_file file = {.kind = INPUT_ARROW, .path = path};
+    if (record_source_open(&file, opts, &source) != DRV_OK) return;
     str value = {0};
     bool done;
     int64_t bytes = 0;

@@ -43,17 +43,17 @@ static void read_tensors(const gguf_file *f) {
 // What an import makes of the metadata: it must be JSON.
 static void convert(arena *a, const gguf_file *f) {
     llama_meta meta;
-    vocabulary v;
+    bpe_lists v;
     json_t *json = NULL;
     bool found = false;
     str text = {0};
     if (llama_meta_read(a, f, &meta) == DRV_OK) json_decref(llama_config_json(&meta, "float32"));
     if (vocabulary_read(a, f, &v, &found) == DRV_OK && found) {
-        vocabulary_tokenizer_json(&v, &text);
+        bpe_tokenizer_json(&v, &text);
         if (json_read_bytes("tokenizer.json", text.p, text.n, &json) != DRV_OK) abort();
         json_decref(json);
         str_clear(&text);
-        vocabulary_config_json(&v, &text);
+        bpe_config_json(&v, &text);
         if (json_read_bytes("tokenizer_config.json", text.p, text.n, &json) != DRV_OK) abort();
         json_decref(json);
     }

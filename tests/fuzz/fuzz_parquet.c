@@ -12,9 +12,9 @@ enum { MAX_ROWS = 10000 };
 
 // Whatever the columns hold, a row is an object.
 static void read_rows(const char *path, const reader_opts *opts) {
-    const input_file file = {.kind = INPUT_PARQUET};
+    const input_file file = {.kind = INPUT_PARQUET, .path = path};
     record_source source;
-    if (record_source_open(&file, path, opts, &source) != DRV_OK) return;
+    if (record_source_open(&file, opts, &source) != DRV_OK) return;
     str value = {0};
     bool done;
     for (int i = 0; i < MAX_ROWS; i++) {

@@ -1,16 +1,15 @@
-// Downloads, several at a time: who begins when, how far all have come.
+// Decides which transfer begins when, and shows how far all of them are.
 #include "data/get/download.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "data/get/transfer.h"
 
-// --- files
 typedef struct crowd {
     transfer *jobs;
     int n, running, done;
@@ -18,10 +17,10 @@ typedef struct crowd {
     int64_t total, present; // bytes; -1: not all are known
 } crowd;
 
-static drv_status start_some(crowd *all, CURLM *multi, const download_opts *opts) {
-    for (int i = 0; i < all->n && all->running < opts->parallel; i++) {
+static drv_status start_some(crowd *all, CURLM *multi, const http_link *link) {
+    for (int i = 0; i < all->n && all->running < link->parallel; i++) {
         transfer *job = &all->jobs[i];
-        if (job->state != JOB_WAITS || clock_s() < job->not_before) continue;
+        if (job->state != JOB_WAITS || clock_s() < job->tries.not_before) continue;
         DRV_TRY(transfer_begin(job, multi));
         all->running++;
     }
@@ -45,9 +44,9 @@ static void show(const crowd *all) {
             all->total >= 0 && speed > 0 ? str_duration((double)(all->total - have) / speed) : "?");
 }
 
-static drv_status drive(crowd *all, CURLM *multi, const download_opts *opts) {
+static drv_status drive(crowd *all, CURLM *multi, const http_link *link) {
     while (all->done < all->n) {
-        DRV_TRY(start_some(all, multi, opts));
+        DRV_TRY(start_some(all, multi, link));
         int busy, left;
         curl->multi_perform(multi, &busy);
         for (CURLMsg *m; (m = curl->multi_info_read(multi, &left));) {
@@ -67,7 +66,7 @@ static drv_status drive(crowd *all, CURLM *multi, const download_opts *opts) {
     return DRV_OK;
 }
 
-drv_status download_files(const download *list, int n_files, const download_opts *opts,
+drv_status download_files(const download *list, int n_files, const http_link *link,
         download_stats *out) {
     crowd all = {.n = n_files, .begin = clock_s()};
     *out = (download_stats){.files = n_files};
@@ -75,7 +74,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
     all.jobs = mem_alloc(((size_t)n_files + 1) * sizeof *all.jobs);
     for (int i = 0; i < n_files; i++) {
         transfer *job = &all.jobs[i];
-        *job = (transfer){.file = &list[i], .opts = opts, .fd = -1, .total = -1};
+        *job = (transfer){.file = &list[i], .link = link, .fd = -1, .total = -1};
         const int64_t there = file_size(list[i].path); // it has its name: it was right
         if (there >= 0 && (list[i].size < 0 || there == list[i].size)) {
             job->state = JOB_DONE;
@@ -91,44 +90,13 @@ drv_status download_files(const download *list, int n_files, const download_opts
     }
     all.present = bytes_so_far(&all);
     CURLM *multi = curl->multi_init();
-    drv_status status = drive(&all, multi, opts);
+    drv_status status = drive(&all, multi, link);
     progress_end();
-    for (int i = 0; i < n_files; i++) {
+    for (int i = 0; i < n_files; i++)
         transfer_end(&all.jobs[i], multi);
-        free(all.jobs[i].next);
-    }
     out->bytes = bytes_so_far(&all) - all.present;
     out->seconds = clock_s() - all.begin;
     curl->multi_cleanup(multi);
     free(all.jobs);
-    return status;
-}
-
-// --- a text
-drv_status download_text(arena *a, const char *url, const download_opts *opts, char **text,
-        size_t *n_bytes, char **next) {
-    const download file = {.url = url, .path = url, .size = -1};
-    transfer job = {.file = &file, .opts = opts, .fd = -1, .total = -1, .is_text = true};
-    drv_status status = curl_open("downloads need");
-    for (job.state = JOB_WAITS; status == DRV_OK && job.state == JOB_WAITS;) {
-        if (job.not_before > clock_s()) {
-            usleep(20000);
-            continue;
-        }
-        str_clear(&job.body);
-        transfer_open(&job, url);
-        const CURLcode result = curl->easy_perform(job.handle);
-        curl->easy_getinfo(job.handle, CURLINFO_RESPONSE_CODE, &job.code);
-        curl->easy_cleanup(job.handle);
-        job.handle = NULL;
-        status = transfer_settle_text(&job, result);
-    }
-    if (status == DRV_OK) {
-        *text = arena_strndup(a, job.body.p ? job.body.p : "", job.body.n);
-        *n_bytes = job.body.n;
-        *next = arena_strdup(a, job.next ? job.next : "");
-    }
-    free(job.next);
-    str_free(&job.body);
     return status;
 }

@@ -7,11 +7,13 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 
 enum { FIRST_WAIT_S = 1, MAX_WAIT_S = 60, SILENT_S = 60, CONNECT_S = 30 };
 
-void http_prepare(CURL *handle, const char *url, const char *token, const char *host) {
+void http_prepare(CURL *handle, const char *url, const http_link *link) {
     curl->easy_setopt(handle, CURLOPT_URL, url);
     curl->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
     curl->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -21,10 +23,10 @@ void http_prepare(CURL *handle, const char *url, const char *token, const char *
     curl->easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
     curl->easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     // Only to the host that was asked, not to where it redirects.
-    const size_t n_host = token ? strlen(host) : 0;
-    if (n_host && strncmp(url, host, n_host) == 0 && url[n_host] == '/') {
+    const size_t n_host = link->token ? strlen(link->endpoint) : 0;
+    if (n_host && strncmp(url, link->endpoint, n_host) == 0 && url[n_host] == '/') {
         curl->easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl->easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, token);
+        curl->easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, link->token);
     }
 }
 
@@ -33,10 +35,58 @@ bool http_worth_a_try(long code) {
            code == 429 || code >= 500;
 }
 
-double http_wait_s(int failures, double retry_after) {
-    double wait = FIRST_WAIT_S * 0.25 * (1 << (failures < 9 ? failures : 9));
-    if (retry_after > 0) wait = retry_after;
-    return wait > MAX_WAIT_S ? MAX_WAIT_S : wait;
+// Bytes of the URL that are shown: its query may be a signature.
+static int shown(const char *url) {
+    return (int)strcspn(url, "?");
+}
+
+drv_status http_failed(const http_link *link, const char *url, const char *why, int said_from,
+        http_tries *tries) {
+    const int n = ++tries->failures;
+    if (n >= link->tries)
+        return drv_fail(DRV_E_IO, "%.*s: given up after %d tr%s: %s", shown(url), url, n,
+                n == 1 ? "y" : "ies", why);
+    double wait = FIRST_WAIT_S * 0.25 * (1 << (n < 9 ? n : 9));
+    if (tries->retry_after > 0) wait = tries->retry_after;
+    if (wait > MAX_WAIT_S) wait = MAX_WAIT_S;
+    // Later failures are shown: without a word the program would seem to hang.
+    tries->not_before = clock_s() + wait;
+    (n < said_from ? log_file_only : log_info)("%.*s: %s; try %d of %d in %.1f s", shown(url), url,
+            why, n + 1, link->tries, wait);
+    return DRV_OK;
+}
+
+static const char *advice(const char *method, long code, const char *error_code) {
+    if (strcmp(error_code, "GatedRepo") == 0)
+        return "gated: accept its terms on its page with the account of the token (HF_TOKEN)";
+    switch (code) {
+    case 400:
+        return "the hub refuses the request";
+    case 401:
+        return "not authorised: private, or not there; set HF_TOKEN to a valid token, or log in by `hf auth login`";
+    case 403:
+        return strcmp(method, "GET") == 0
+                       ? "forbidden: the token needs the permission to read it"
+                       : "forbidden: the token needs the permission to write there";
+    case 404:
+        return "not found";
+    case 409:
+        return "it conflicts with what is there";
+    case 412:
+        return "somebody has committed since";
+    case 413:
+        return "too large for the server";
+    default:
+        return code >= 300 && code < 400
+                       ? "it leads elsewhere: has the repository another name now?"
+                       : "an answer that was not expected";
+    }
+}
+
+drv_status http_refused(const char *method, const char *url, long code, const char *error_code,
+        const char *said) {
+    return drv_fail(DRV_E_IO, "%.*s: %s (%ld)%s", shown(url), url, advice(method, code, error_code),
+            code, said);
 }
 
 bool http_header(const char *line, size_t n, const char *name, char *to, size_t cap) {

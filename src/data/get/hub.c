@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/get/http_try.h"
+#include "data/get/hub_call.h"
 #include "data/read/data_split.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -18,7 +18,6 @@ typedef struct hub {
     arena *a;
     bool model; // else a data set
     const hub_opts *opts;
-    download_opts http;
     const char *repo, *config; // config NULL: all
     const char *revision;      // escaped: a branch may have slashes
     download *files;
@@ -34,12 +33,21 @@ typedef struct hub {
     const char *kept_page;                       // its address
 } hub;
 
+bool hub_is_name(const char *text) {
+    static const char allowed[] =
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    const size_t org = strspn(text, allowed),
+                 name = text[org] == '/' ? strspn(text + org + 1, allowed) : 0;
+    return org && name && !text[org + 1 + name] && text[0] != '.' && text[org + 1] != '.' &&
+           !strstr(text, "..");
+}
+
 static drv_status parse_spec(hub *request, const char *spec) {
     const char *colon = strchr(spec, ':'), *slash = strchr(spec, '/');
     request->repo = colon ? arena_strndup(request->a, spec, (size_t)(colon - spec)) : spec;
     request->config = colon ? colon + 1 : NULL;
     const bool parts = slash ? slash > spec && slash[1] && !strchr(slash + 1, '/')
-                             : request->model && *spec; // models of the first days have no ORG
+                             : request->model && *spec; // the oldest models have no ORG
     const bool ok = parts && (!colon || (!request->model && colon > slash + 1 && colon[1])) &&
                     !strpbrk(request->repo, "?#% ") && !strstr(request->repo, "..");
     return ok ? DRV_OK
@@ -173,7 +181,7 @@ static drv_status add_file(hub *request, const json_t *entry) {
     if (json_is_object(lfs)) size = json_object_get(lfs, "size");
     MEM_GROW(request->files, request->n, request->cap);
     request->files[request->n++] = (download){.path = local_path(request, path),
-            .url = arena_printf(request->a, "%s/%s%s/resolve/%s/%s", request->opts->endpoint,
+            .url = arena_printf(request->a, "%s/%s%s/resolve/%s/%s", request->opts->link.endpoint,
                     request->model ? "" : "datasets/", request->repo, request->revision,
                     http_escape(request->a, path, "/")),
             .size = json_is_integer(size) ? json_integer_value(size) : -1,
@@ -181,13 +189,6 @@ static drv_status add_file(hub *request, const json_t *entry) {
             .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(request->a, git)
                                                                     : NULL};
     return DRV_OK;
-}
-
-static drv_status get_json(hub *request, const char *url, json_t **out, char **next) {
-    char *text;
-    size_t n;
-    DRV_TRY(download_text(request->a, url, &request->http, &text, &n, next));
-    return json_read_bytes(url, text, n, out);
 }
 
 // A list ends: each page has entries, and the next one is new.
@@ -235,13 +236,13 @@ static drv_status check_paths(hub *request) {
 }
 
 static drv_status list_tree(hub *request) {
-    char *url =
-            arena_printf(request->a, "%s/api/%s/%s/tree/%s?recursive=true", request->opts->endpoint,
-                    request->model ? "models" : "datasets", request->repo, request->revision);
+    char *url = arena_printf(request->a, "%s/api/%s/%s/tree/%s?recursive=true",
+            request->opts->link.endpoint, request->model ? "models" : "datasets", request->repo,
+            request->revision);
     while (*url) {
         json_t *page;
         char *next;
-        DRV_TRY(get_json(request, url, &page, &next));
+        DRV_TRY(hub_call_list(request->a, &request->opts->link, url, &page, &next));
         drv_status status =
                 json_is_array(page) ? DRV_OK : drv_fail(DRV_E_DATA, "%s: expected a list", url);
         for (size_t i = 0; status == DRV_OK && i < json_array_size(page); i++)
@@ -275,8 +276,8 @@ static void read_card(hub *request, const json_t *info) {
 // Reads the card. That of all files only says their splits: they are known by their names without.
 static drv_status get_card(hub *request, json_t **info) {
     char *next;
-    const drv_status status = get_json(request,
-            arena_printf(request->a, "%s/api/datasets/%s/revision/%s", request->opts->endpoint,
+    const drv_status status = hub_call_list(request->a, &request->opts->link,
+            arena_printf(request->a, "%s/api/datasets/%s/revision/%s", request->opts->link.endpoint,
                     request->repo, request->revision),
             info, &next);
     if (status != DRV_OK && request->config) return status;
@@ -306,7 +307,7 @@ static drv_status check_model(const hub *request) {
                 request->repo);
     if (!request->has_safetensors && !request->has_torch)
         return drv_fail(DRV_E_DATA,
-                "hf:%s: no weights that are read (model.safetensors, model-*.safetensors, "
+                "hf:%s: no weights that drover reads (model.safetensors, model-*.safetensors, "
                 "pytorch_model.bin, pytorch_model-*.bin); it has %s",
                 request->repo,
                 request->other_weights.n ? request->other_weights.p : "no weights at all");
@@ -331,10 +332,6 @@ static drv_status list(hub *request, json_t **info) {
 static drv_status list_files(hub *request, const char *spec, const hub_opts *opts, download **files,
         int *n) {
     request->opts = opts;
-    request->http = (download_opts){.parallel = 1,
-            .tries = opts->tries,
-            .token = opts->token,
-            .host = opts->endpoint};
     json_t *info = NULL;
     request->revision = http_escape(request->a, opts->revision, "");
     DRV_TRY(parse_spec(request, spec));

@@ -4,13 +4,13 @@
 #include "data/get/download.h"
 
 typedef struct hub_opts {
-    const char *endpoint; // https://huggingface.co, or HF_ENDPOINT
-    const char *token;    // NULL: none
+    http_link link;
     const char *revision; // branch, tag or commit
     const char *out;      // folder to write files to
-    int tries;            // attempts to get the list of files
 } hub_opts;
 
+// Returns whether the text can be the name of a repository, ORG/NAME.
+bool hub_is_name(const char *text);
 // `spec`: ORG/NAME or ORG/NAME:CONFIG. Lists the files that drover reads (text, JSON lines,
 // Parquet, MDS, WebDataset, token ids). With a config: the files that the data set's card lists for
 // it, else those in a folder of its name.

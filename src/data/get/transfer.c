@@ -1,4 +1,4 @@
-// Downloads one file or text over HTTP: its tries, and their results.
+// Downloads one file over HTTP: its attempts, and their results.
 #include "data/get/transfer.h"
 
 #include <ctype.h>
@@ -10,43 +10,25 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "data/get/file_hash.h"
-#include "data/get/http_try.h"
 
 // --- a try
-// <URL>; rel="next"
-static void take_next(transfer *job, const char *value) {
-    const char *rel = strstr(value, "rel=\"next\""), *end = rel;
-    if (!rel) return;
-    while (end > value && *end != '>')
-        end--;
-    const char *begin = end;
-    while (begin > value && *begin != '<')
-        begin--;
-    if (*begin != '<' || end <= begin) return;
-    free(job->next);
-    job->next = strndup(begin + 1, (size_t)(end - begin - 1));
-}
-
 static size_t on_header(char *text, size_t size, size_t count, void *ctx) {
     transfer *job = ctx;
     const size_t n_bytes = size * count;
-    char value[2048];
+    char value[128];
     if (n_bytes > 5 && memcmp(text, "HTTP/", 5) == 0) { // the answer of a redirect has been passed
         job->total = -1;
-        job->retry_after = 0;
+        job->tries.retry_after = 0;
         job->error_code[0] = 0;
     }
     if (http_header(text, n_bytes, "Content-Range", value, sizeof value)) {
         const char *slash = strchr(value, '/');
         if (slash && isdigit((unsigned char)slash[1])) job->total = atoll(slash + 1);
     }
-    http_retry_after(text, n_bytes, &job->retry_after);
+    http_retry_after(text, n_bytes, &job->tries.retry_after);
     http_header(text, n_bytes, "X-Error-Code", job->error_code, sizeof job->error_code);
-    if (http_header(text, n_bytes, "Link", value, sizeof value)) take_next(job, value);
     return n_bytes;
 }
 
@@ -55,10 +37,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
     const size_t n_bytes = size * count;
     long code = 0;
     curl->easy_getinfo(job->handle, CURLINFO_RESPONSE_CODE, &code);
-    if (job->is_text) {
-        str_add(&job->body, bytes, n_bytes);
-        return job->body.n > (size_t)256 << 20 ? 0 : n_bytes;
-    }
     if (code != 200 && code != 206) return n_bytes;                       // the text of an error
     if (code == 200 && job->have == job->began_with && job->began_with) { // all of it again
         if (ftruncate(job->fd, 0) != 0 || lseek(job->fd, 0, SEEK_SET) != 0) return 0;
@@ -81,10 +59,10 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
     return n_bytes;
 }
 
-void transfer_open(transfer *job, const char *url) {
+static void open_handle(transfer *job) {
     job->handle = curl->easy_init();
     DRV_ASSERT(job->handle, "libcurl");
-    http_prepare(job->handle, url, job->opts->token, job->opts->host);
+    http_prepare(job->handle, job->file->url, job->link);
     curl->easy_setopt(job->handle, CURLOPT_FOLLOWLOCATION, 1L);
     curl->easy_setopt(job->handle, CURLOPT_MAXREDIRS, 10L);
     curl->easy_setopt(job->handle, CURLOPT_WRITEFUNCTION, on_body);
@@ -98,18 +76,16 @@ drv_status transfer_begin(transfer *job, CURLM *multi) {
     DRV_TRY(dir_make_parent(file->path));
     snprintf(job->part, sizeof job->part, "%s.part", file->path);
     job->fd = open(job->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (job->fd < 0)
-        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", job->part, strerror(errno));
+    if (job->fd < 0) return file_fail("create", job->part);
     job->have = file_size(job->part);
     const bool too_long = file->size >= 0 && job->have > file->size;
     if (too_long || job->no_range) {
-        if (ftruncate(job->fd, 0) != 0)
-            return drv_fail(DRV_E_IO, "could not write \"%s\": %s", job->part, strerror(errno));
+        if (ftruncate(job->fd, 0) != 0) return file_fail("write", job->part);
         job->have = 0;
     }
     lseek(job->fd, job->have, SEEK_SET);
     job->began_with = job->have;
-    transfer_open(job, file->url);
+    open_handle(job);
     curl->easy_setopt(job->handle, CURLOPT_PRIVATE, job);
     if (job->have) curl->easy_setopt(job->handle, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)job->have);
     job->too_long = false;
@@ -119,22 +95,6 @@ drv_status transfer_begin(transfer *job, CURLM *multi) {
 }
 
 // --- the result of a try
-static drv_status refused(const char *url, long code, const char *hub) {
-    if (strcmp(hub, "GatedRepo") == 0)
-        return drv_fail(DRV_E_IO,
-                "%s: gated: accept its terms on its page, and set HF_TOKEN to a token of that "
-                "account",
-                url);
-    if (code == 401)
-        return drv_fail(DRV_E_IO,
-                "%s: not authorised (401): private, or not there; set HF_TOKEN to a valid token, or log in by `hf auth login`",
-                url);
-    if (code == 403)
-        return drv_fail(DRV_E_IO, "%s: forbidden (403): the token may not read it", url);
-    if (code == 404) return drv_fail(DRV_E_IO, "%s: not found (404)", url);
-    return drv_fail(DRV_E_IO, "%s: the server answered %ld", url, code);
-}
-
 // Checks a complete file against its hash. *why: the difference.
 static drv_status check(const transfer *job, char *why, size_t cap) {
     char sum[HASH_TEXT_BYTES];
@@ -151,30 +111,15 @@ static drv_status check(const transfer *job, char *why, size_t cap) {
     return DRV_OK;
 }
 
-enum { SAID_TRIES = 3 }; // failures in a row; fewer are the day's work of a network
-
 static drv_status again(transfer *job, const char *why) {
-    if (job->have > job->began_with) job->failures = 0;
-    if (++job->failures >= job->opts->tries)
-        return drv_fail(DRV_E_IO, "%s: given up after %d tr%s: %s", job->file->url, job->failures,
-                job->failures == 1 ? "y" : "ies", why);
-    const double wait = http_wait_s(job->failures, job->retry_after);
-    job->not_before = clock_s() + wait;
+    if (job->have > job->began_with) job->tries.failures = 0;
     job->state = JOB_WAITS;
-    if (job->failures < SAID_TRIES)
-        log_file_only("%s: %s; trying again in %.1f s", job->file->url, why, wait);
-    else // without a word it would seem to hang
-        log_info("%s: %s; try %d of %d in %.1f s", job->file->url, why, job->failures + 1,
-                job->opts->tries, wait);
-    return DRV_OK;
+    return http_failed(job->link, job->file->url, why, HTTP_SAID_FROM, &job->tries);
 }
 
 static drv_status finish(transfer *job) {
-    if (fsync(job->fd) != 0)
-        return drv_fail(DRV_E_IO, "could not sync \"%s\": %s", job->part, strerror(errno));
-    if (rename(job->part, job->file->path) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", job->part,
-                strerror(errno));
+    if (fsync(job->fd) != 0) return file_fail("sync", job->part);
+    if (rename(job->part, job->file->path) != 0) return file_fail("rename into place", job->part);
     job->state = JOB_DONE;
     return DRV_OK;
 }
@@ -182,9 +127,10 @@ static drv_status finish(transfer *job) {
 drv_status transfer_settle(transfer *job, CURLcode result) {
     char why[512];
     curl->easy_getinfo(job->handle, CURLINFO_RESPONSE_CODE, &job->code);
-    if (job->write_errno)
-        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", job->part,
-                strerror(job->write_errno));
+    if (job->write_errno) {
+        errno = job->write_errno;
+        return file_fail("write", job->part);
+    }
     if (job->too_long) {
         snprintf(why, sizeof why, "more bytes arrived than the %lld that are listed",
                 (long long)job->file->size);
@@ -193,7 +139,8 @@ drv_status transfer_settle(transfer *job, CURLcode result) {
         return again(job, why);
     }
     const bool good = job->code == 200 || job->code == 206;
-    if (!http_worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
+    if (!http_worth_a_try(job->code))
+        return http_refused("GET", job->file->url, job->code, job->error_code, "");
     if (job->code == 416) { // nothing after what is there: it is whole, or not the file
         DRV_TRY(check(job, why, sizeof why));
         if (!*why && (job->file->size >= 0 || job->file->sha256)) return finish(job);
@@ -216,17 +163,6 @@ drv_status transfer_settle(transfer *job, CURLcode result) {
     job->no_range = true;
     job->have = job->began_with;
     return again(job, why);
-}
-
-drv_status transfer_settle_text(transfer *job, CURLcode result) {
-    char why[128];
-    snprintf(why, sizeof why, "the server answered %ld", job->code);
-    if (result == CURLE_OK && job->code == 200) {
-        job->state = JOB_DONE;
-        return DRV_OK;
-    }
-    if (!http_worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
-    return again(job, result == CURLE_OK ? why : curl->easy_strerror(result));
 }
 
 void transfer_end(transfer *job, CURLM *multi) {

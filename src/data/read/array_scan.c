@@ -1,4 +1,4 @@
-// A state machine over the bytes, each of which is looked at once.
+// A state machine that takes each byte once.
 #include "data/read/array_scan.h"
 
 enum { BEFORE, FIRST, VALUE, WITHIN, BETWEEN, AFTER }; // array_scan.state

@@ -1,11 +1,11 @@
 // Chooses the form in which the rows of an Arrow stream are read, and reads them.
-#include "data/read/arrow.h"
-
 #include "base/log.h"
 #include "data/read/arrow_columns.h"
+#include "data/read/json_row.h"
+#include "data/read/record_source.h"
 
 enum { NO_LABEL = -100 };   // of a token without a loss, in PyTorch and transformers
-enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a list of nulls or of empty structs has no bytes
+enum { MAX_ROW = 1 << 28 }; // bytes of JSON: lists of nulls or of empty structs take none in a file
 
 // The kind of rows that a file gives. LABELLED_IDS: after the ids a byte for each, which says
 // whether its label is itself, or else -100.
@@ -25,8 +25,8 @@ typedef struct arrow_reader {
     arrow_gives gives;
     int text;              // field of the text
     int ids, labels, mask; // fields of lists; -1: none
-    int64_t row, rows;     // of the batch at hand
-    size_t row_at;         // where the row at hand begins in what it is appended to
+    int64_t row, rows;     // of the current batch
+    size_t row_at;         // offset at which the current row begins in the output
     json_row_notes notes;
 } arrow_reader;
 
@@ -49,8 +49,8 @@ static void say_left_out(const arrow_reader *arrow, const char *column, const ar
             within ? " of \"" : "", within ? column : "", within ? "\"" : "", of->words);
 }
 
-// Marks what is read of a field, which is `column` or lies in it; *text: there is some. False: none
-// of it is read.
+// Marks the fields of the subtree of `field`, which is `column` or lies in it, that are read. Sets
+// *text if one of them has text. Returns whether any is read.
 static bool want_values(arrow_reader *arrow, const char *column, int field, bool *text) {
     const arrow_field *of = &arrow->schema->fields[field];
     if (of->type == ARROW_OTHER) {
@@ -304,7 +304,9 @@ static drv_status next(void *state, str *out, record *to, bool *done) {
     if (arrow->gives == ARROW_GIVES_JSON) {
         arrow->notes.depth = 0;
         arrow->row_at = out->n;
-        return add_members(arrow, 0, i, out);
+        DRV_TRY(add_members(arrow, 0, i, out));
+        to->nulls_cut = arrow->notes.nulls_cut;
+        return DRV_OK;
     }
     if (arrow->gives != ARROW_GIVES_TEXT) {
         to->broken = add_ids(arrow, i, out);
@@ -324,14 +326,6 @@ static int64_t where(const void *state) {
     return arrow_stream_where(((const arrow_reader *)state)->stream);
 }
 
-static const json_row_notes *notes(const void *state) {
-    return &((const arrow_reader *)state)->notes;
-}
-
-static id_use ids_of(const void *state) {
-    return ((const arrow_reader *)state)->ids >= 0 ? IDS_TYPED : IDS_NONE;
-}
-
 static void close_reader(void *state) {
     arrow_reader *arrow = state;
     arrow_columns_free(&arrow->columns);
@@ -339,28 +333,22 @@ static void close_reader(void *state) {
     arena_free(arrow->a);
 }
 
-drv_status arrow_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next,
-            .where = where,
-            .notes = notes,
-            .ids = ids_of,
-            .close = close_reader};
-    const reader_opts *opts = job->o;
+drv_status arrow_open(const input_file *file, const reader_opts *opts, record_source *out) {
+    static const record_source_ops ops = {next, where, close_reader};
     arena *a = arena_new("arrow");
     arrow_reader *arrow = ARENA_NEW(a, arrow_reader);
     *arrow = (arrow_reader){.a = a,
-            .path = arena_strdup(a, job->path),
+            .path = file->path,
             .text = -1,
             .ids = -1,
             .labels = -1,
             .mask = -1};
-    *out = (record_source){&ops, arrow};
-    DRV_TRY(arrow_stream_open(a, job->path, &arrow->stream));
+    *out = (record_source){.ops = &ops, .state = arrow};
+    DRV_TRY(arrow_stream_open(a, file->path, &arrow->stream));
     arrow->schema = arrow_stream_schema(arrow->stream);
     arrow_columns_init(a, arrow->path, arrow->stream, &arrow->columns);
-    return opts->fields ? choose_rows(arrow, opts) : choose_text(arrow, opts);
-}
-
-bool arrow_has_labels(const record_source *source) {
-    return ((const arrow_reader *)source->state)->gives == ARROW_GIVES_LABELLED_IDS;
+    DRV_TRY(opts->fields ? choose_rows(arrow, opts) : choose_text(arrow, opts));
+    out->ids = arrow->ids >= 0 ? IDS_TYPED : IDS_NONE;
+    out->labels = arrow->gives == ARROW_GIVES_LABELLED_IDS;
+    return DRV_OK;
 }

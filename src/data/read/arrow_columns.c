@@ -57,7 +57,7 @@ static bool is_null(const arrow_column *column, int64_t i) {
     return column->valid.n > 0 && !(column->valid.p[i / 8] >> i % 8 & 1);
 }
 
-// They begin at zero or above and never fall; *last: the greatest.
+// Checks that offsets are not negative and never decrease. *last: the largest.
 static drv_status check_offsets(const arrow_columns *columns, int i, const arrow_column *column,
         int64_t *last) {
     const int width = field_of(columns, i)->width;
@@ -67,7 +67,7 @@ static drv_status check_offsets(const arrow_columns *columns, int i, const arrow
         return broken(columns, i, "fewer offsets than values");
     for (int64_t k = 0; k <= column->node.length; k++) {
         const int64_t offset = number_at(&column->offsets, width, true, k);
-        if (offset < *last) return broken(columns, i, "offsets that fall, or lie below zero");
+        if (offset < *last) return broken(columns, i, "offsets that decrease, or are negative");
         *last = offset;
     }
     return DRV_OK;
@@ -83,8 +83,8 @@ static drv_status load_plain(arrow_columns *columns, int i, arrow_column *column
                                              : broken(columns, i, "text beyond its buffer");
 }
 
-// A view: the length, then the bytes where there are at most 12 of them, else the first four of
-// them, the number of a further buffer, and where they begin in it.
+// A view: the length, then up to 12 bytes of text; of a longer text its first four bytes, the index
+// of a data buffer and the offset in it.
 enum { VIEW_BYTES = 16, VIEW_TEXT = 4, VIEW_SHORT = 12, VIEW_BUFFER = 8, VIEW_AT = 12 };
 
 typedef struct view {
@@ -194,7 +194,7 @@ static drv_status load_values(arrow_columns *columns, int i, int first, int n_fu
     return DRV_OK;
 }
 
-// Its length, and which of its values are null.
+// Loads the length of a column and the bits that say which of its values are null.
 static drv_status load_validity(arrow_columns *columns, int i, int node, int buffer,
         arrow_column *column) {
     DRV_TRY(arrow_stream_node(columns->stream, node, &column->node));
@@ -207,7 +207,7 @@ static drv_status load_validity(arrow_columns *columns, int i, int node, int buf
                    : broken(columns, i, "fewer bits of validity than values");
 }
 
-// A column that must have at least so many values.
+// Loads a column that must have at least `least` values.
 static drv_status load_column(arrow_columns *columns, int i, int64_t least) {
     int n_further;
     const int first = arrow_stream_first_buffer(columns->stream, i, &n_further);

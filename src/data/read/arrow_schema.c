@@ -1,4 +1,5 @@
-// Walks the fields of a schema message and counts nodes and buffers, of types that are not read too.
+// Walks the fields of a schema message and counts nodes and buffers, also for types that drover
+// does not read.
 #include "data/read/arrow_schema.h"
 
 #include <string.h>
@@ -85,8 +86,7 @@ static void read_real(builder *self, size_t type, arrow_field *out) {
     if (precision != SINGLE && precision != DOUBLE) out->type = ARROW_OTHER;
 }
 
-// The values of a dictionary lie elsewhere; here are numbers that point to them. Those of text are
-// read.
+// Handles a column whose values are indices into a dictionary. Only dictionaries of text are read.
 static drv_status read_dictionary(builder *self, size_t coding, arrow_field *out) {
     if (out->type != ARROW_TEXT || out->coding != ARROW_PLAIN) {
         out->type = ARROW_OTHER;

@@ -1,4 +1,4 @@
-// Messages of an Arrow stream, one after the other, and the buffers of the batch at hand.
+// Reads the messages of an Arrow stream in order, and the buffers of the current batch.
 #include "data/read/arrow_stream.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 
 #include "base/file.h"
 
-// The longest text about a message, and the longest buffer when unpacked: a few bytes of zstd may
-// stand for any number.
+// The longest metadata of a message, and the longest decompressed buffer: a few bytes of zstd can
+// decompress to any number.
 enum { MAX_MESSAGE = 1 << 26, MAX_BUFFER = 1 << 30 };
 
 // Message.fbs: fields of Message, kinds of header, fields of RecordBatch.
@@ -21,21 +21,21 @@ enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VIEW_B
 enum { DICTIONARY_ID, DICTIONARY_BATCH, DICTIONARY_IS_DELTA };
 enum { N_TEXT_BUFFERS = 3 }; // validity, offsets, bytes
 enum { CODEC_LZ4_FRAME, CODEC_ZSTD_FRAME };
-enum { VERSION_4 = 3 }; // of the metadata: older ones lay buffers out otherwise
+enum { VERSION_4 = 3 }; // of the metadata; older versions have another layout of buffers
 
 struct arrow_stream {
     const char *path;
     int fd;
     int64_t size, at; // at: of the next message
     arrow_schema schema;
-    unsigned char *text; // of the message at hand
+    unsigned char *text; // metadata of the current message
     size_t cap;
     flatbuffer message;
     int64_t n_batches;
-    // the batch at hand
+    // the current batch
     int64_t body, body_bytes; // in the file
     fb_vector nodes, buffers;
-    fb_vector further; // how many buffers each field of views has beside its two
+    fb_vector further; // the number of data buffers of each field of views
     int codec;         // -1: none
 };
 
@@ -52,7 +52,8 @@ static drv_status broken(const arrow_stream *stream, const char *what) {
             (long long)stream->n_batches, what);
 }
 
-// The length of the text of the next message, after the mark that older streams lack; 0: the end.
+// Reads the length of the next message's metadata, after a marker that older streams lack; 0: the
+// end of the stream.
 static drv_status read_length(arrow_stream *stream, int64_t *length) {
     unsigned char head[8];
     const flatbuffer words = {.p = head, .n = sizeof head};
@@ -73,7 +74,7 @@ static drv_status read_length(arrow_stream *stream, int64_t *length) {
             stream->path, (long long)*length, (long long)stream->at);
 }
 
-// The next message: its kind and the table of its header. *kind 0: the end.
+// Reads the next message: its kind and the table of its header. *kind 0: the end of the stream.
 static drv_status next_message(arrow_stream *stream, int64_t *kind, size_t *header) {
     int64_t length;
     *kind = 0;
@@ -168,7 +169,7 @@ static drv_status open_batch(arrow_stream *stream, size_t header, bool is_dictio
     const size_t compression = fb_table(message, header, BATCH_COMPRESSION);
     stream->codec = compression ? (int)fb_int(message, compression, 0, 1, CODEC_LZ4_FRAME) : -1;
     if (message->broken || !header) return broken(stream, "an offset leads out of its message");
-    if (*rows < 0) return broken(stream, "a number of rows below zero");
+    if (*rows < 0) return broken(stream, "a negative number of rows");
     if (!is_dictionary && !count_further(stream, &n_further))
         return broken(stream, "other buffers of views than its columns have");
     if (stream->nodes.n != n_nodes || stream->buffers.n != n_buffers + n_further)
@@ -237,7 +238,7 @@ drv_status arrow_stream_node(const arrow_stream *stream, int node, arrow_node *o
     *out = (arrow_node){fb_number_at(&stream->message, at, 8),
             fb_number_at(&stream->message, at + 8, 8)};
     if (out->length < 0 || out->nulls < 0 || out->nulls > out->length)
-        return broken(stream, "a column of a length below zero, or with more nulls than values");
+        return broken(stream, "a column of negative length, or with more nulls than values");
     return DRV_OK;
 }
 
@@ -290,7 +291,7 @@ drv_status arrow_stream_buffer(const arrow_stream *stream, int number, arrow_buf
         make_room(out, (size_t)bytes);
         return bytes ? read_at(stream, out->p, (size_t)bytes, stream->body + at) : DRV_OK;
     }
-    // Its length comes first; -1: it is not packed.
+    // The decompressed length comes first; -1: the buffer is not compressed.
     unsigned char head[8];
     if (bytes < 8) return broken(stream, "a packed buffer without its length");
     DRV_TRY(read_at(stream, head, 8, stream->body + at));

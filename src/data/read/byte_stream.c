@@ -1,5 +1,5 @@
-// Bytes of a file, unpacked by zlib or zstd as they are read. What is read before the caller asks
-// is kept.
+// Reads a file, and decompresses it with zlib or zstd. Keeps the bytes that detecting the
+// compression has read.
 #include "data/read/byte_stream.h"
 
 #include <errno.h>
@@ -10,6 +10,8 @@
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
+
+#include "base/file.h"
 
 enum { RAW_BYTES = 1 << 18 };
 // The longest window that the zstd tool writes (--long=31); its memory is that of the text that
@@ -34,13 +36,13 @@ static drv_status read_file(byte_stream *s, char *p, size_t n, size_t *got) {
     do
         k = read(s->fd, p, n);
     while (k < 0 && errno == EINTR);
-    if (k < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", s->f->name, strerror(errno));
+    if (k < 0) return file_fail("read", s->f->name);
     s->where += k;
     *got = (size_t)k;
     return DRV_OK;
 }
 
-// A frame that is passed over (RFC 8878, 3.1.2), with which files of pzstd begin.
+// Returns whether it is a skippable frame (RFC 8878, 3.1.2), with which files of pzstd begin.
 static bool is_skippable_frame(const char *p) {
     return (p[0] & 0xF0) == 0x50 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0;
 }
@@ -74,7 +76,7 @@ static void begin_unpacking(byte_stream *s) {
 drv_status byte_stream_open(const input_file *file, bool as_is, byte_stream **out) {
     const bool standard = strcmp(file->path, "-") == 0;
     const int fd = standard ? dup(0) : open(file->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", file->name, strerror(errno));
+    if (fd < 0) return file_fail("open", file->name);
     byte_stream *s = mem_alloc(sizeof *s);
     *s = (byte_stream){.f = file, .packing = file->packing, .fd = fd, .raw = mem_alloc(RAW_BYTES)};
     const drv_status status = as_is ? DRV_OK : find_packing(s);
@@ -110,7 +112,7 @@ static drv_status broken(const byte_stream *s, const char *why) {
 static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
     z_stream *z = &s->gzip;
     while (!s->inside && s->ended && s->at < s->n && s->raw[s->at] == 0)
-        s->at++; // zeros after a member fill up its block on a tape; gzip passes them over too
+        s->at++; // zeros after a member pad its block on a tape; gzip ignores them too
     if (s->at == s->n) return DRV_OK;
     z->next_in = (Bytef *)s->raw + s->at;
     z->avail_in = (uInt)(s->n - s->at);

@@ -25,8 +25,10 @@ content_mark content_mark_of(const char *p, size_t n) {
     return MARK_NONE;
 }
 
+// After the magic number comes a Thrift struct, of a page or of the footer, whose first field is an
+// i32 with number 1; a text may begin with "PAR1" too.
 bool content_is_parquet(const char *p, size_t n) {
-    return n >= 4 && memcmp(p, "PAR1", 4) == 0;
+    return n >= 5 && memcmp(p, "PAR1\x15", 5) == 0;
 }
 
 bool content_is_arrow(const char *p, size_t n) {

@@ -1,4 +1,4 @@
-// A machine of five places, one byte after the other; inside quotes it goes from quote to quote.
+// A state machine that takes one byte after the other; inside quotes it jumps from quote to quote.
 #include "data/read/csv_scan.h"
 
 #include <stdlib.h>
@@ -7,12 +7,12 @@
 #include "base/arena.h"
 
 enum {
-    FIELD_BEGIN, // nothing of the field has come
+    FIELD_BEGIN, // before the first byte of a field
     PLAIN,       // in a field without quotes
     QUOTED,      // between quotes
-    QUOTE,       // behind a quote that ends the field, unless another one follows
-    RETURN,      // behind a carriage return behind the quotes: the row ends, or is broken
-    BROKEN       // the rest of the line is passed over
+    QUOTE,       // after a quote, which ends the field unless another one follows
+    RETURN,      // after that quote and a carriage return: the row ends, or is broken
+    BROKEN       // the rest of the line is skipped
 };
 
 static int state_after(const csv_scan *scan, char c) {

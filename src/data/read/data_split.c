@@ -14,8 +14,8 @@ static const struct {
 
 static const char separators[] = "-._ 0123456789";
 
-// The first word in a name of n letters. `ends`: a word may be the end of the name, which is not so
-// in a file's: there the ending comes after it.
+// Finds the first keyword in a name of n letters. `ends`: it may be the end of the name, as in the
+// name of a folder; after a keyword in the name of a file comes at least the extension.
 static data_split find_word(const char *name, size_t n, bool ends) {
     for (size_t at = 0; at < n;) {
         size_t k = 0;

@@ -19,8 +19,8 @@ static data_split split_of(const char *folder, const input_file *file) {
     return data_split_of_path(path);
 }
 
-// The card, the licence, and what datasets itself writes beside the data (FILES_TO_IGNORE of
-// datasets/data_files.py).
+// Returns whether a file is about the data set: its card, its licence, or a file that datasets
+// writes beside the data (FILES_TO_IGNORE of datasets/data_files.py).
 static bool is_about(const char *path) {
     static const char *const names[] = {"readme.md", "readme.txt", "config.json",
             "dataset_info.json", "dataset_infos.json", "dataset_dict.json"};
@@ -35,7 +35,7 @@ static bool is_about(const char *path) {
     return false;
 }
 
-// A card begins with a block of YAML, which no other text does.
+// Returns whether a file is the card of a data set, which begins with a block of YAML.
 static bool is_card(const char *path) {
     char begin[4] = "";
     FILE *f = strcasecmp(path_name(path), "readme.md") == 0 ? fopen(path, "re") : NULL;

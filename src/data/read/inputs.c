@@ -1,4 +1,5 @@
-// Inputs -> files: walks folders and globs, knows kinds by their endings, counts what it leaves out.
+// Walks folders and globs, derives the kind of a file from its extension, and counts the files that
+// it ignores.
 #include "data/read/inputs.h"
 
 #include <errno.h>
@@ -31,13 +32,13 @@ typedef struct lister {
     bool has_folder; // among the inputs
 } lister;
 
-// As from systems that know no small letters, too.
+// Ignores case, since some systems write extensions in capitals.
 static bool has_ending(const char *path, const char *ending) {
     const size_t n = strlen(path), k = strlen(ending);
     return n >= k && strcasecmp(path + n - k, ending) == 0;
 }
 
-// Returns whether the ending is one of those that were asked for: "py" and ".py" are.
+// Returns whether the user named this extension, as "py" or ".py".
 static bool is_asked_for(const inputs_opts *o, const char *base) {
     for (const char *const *ending = o->endings; ending && *ending; ending++) {
         const size_t n = strlen(base), k = strlen(*ending);
@@ -55,8 +56,8 @@ static bool is_table(const inputs_opts *o, const char *base, bool named, input_f
     return true;
 }
 
-// Formats that count where a file is named, by itself or by a pattern: in a folder such an ending
-// may be anything.
+// Recognises formats that are read only if the user names the file, by its path or a pattern: in a
+// folder a file with such an extension may be anything.
 static bool is_named_format(const char *base, bool named, input_file *file) {
     static const struct {
         const char *ending;
@@ -71,7 +72,7 @@ static bool is_named_format(const char *base, bool named, input_file *file) {
     return false;
 }
 
-// False: the ending says nothing.
+// Derives the kind of a file from its extension; false: the extension is not known.
 static bool classify(const inputs_opts *opts, const char *path, bool named, input_file *file) {
     static const struct {
         const char *ending;
@@ -172,8 +173,8 @@ static bool is_above(const folder *f, const struct stat *st) {
     return false;
 }
 
-// Returns whether a file is passed over: one that a folder or a pattern gives is not waited for, a
-// pipe that is named is.
+// Returns whether a file is ignored because it is a pipe or the like, for which reading would wait.
+// Such a file is read only if the user names it by its path.
 static bool passes_over(const char *path) {
     const char *kind = file_odd_kind(path);
     if (!kind || file_is_dir(path)) return false;
@@ -234,8 +235,7 @@ static drv_status add_named(lister *l, const char *input) {
 static drv_status add_input(lister *l, const char *input) {
     if (strcmp(input, "-") == 0) return add_file(l, input, true);
     if (file_exists(input)) return add_named(l, input);
-    if (!strpbrk(input, "*?["))
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
+    if (!strpbrk(input, "*?[")) return file_fail("open", input);
     glob_t g;
     const int code = glob(input, 0, NULL, &g);
     if (code == GLOB_NOMATCH) return drv_fail(DRV_E_IO, "no file matches \"%s\"", input);
@@ -247,7 +247,8 @@ static drv_status add_input(lister *l, const char *input) {
     return status;
 }
 
-// The ending that most of the files have which do not count, and how they would.
+// Returns the error for a folder without a usable file. It names the most frequent extension of the
+// ignored files, and says how to have these read.
 static drv_status no_file(const lister *list, const char *input) {
     const skipped *most = NULL;
     for (int i = 0; i < list->n_skipped; i++)

@@ -32,7 +32,7 @@ typedef struct input_file {
     int64_t samples;  // 0: not known
 } input_file;
 
-// The treatment of files with the extensions .csv and .tsv are treated.
+// Treatment of files with the extensions .csv and .tsv.
 typedef enum input_tables {
     TABLES_NOT,   // as unknown extensions
     TABLES_NAMED, // as tables where the user named the file; in folders they are ignored

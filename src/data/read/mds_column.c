@@ -1,5 +1,5 @@
-// Encodings of columns: "str", "json", "bytes", "ndarray[:type[:shape]]", and those that are passed
-// over.
+// Parses the encodings of columns ("str", "json", "bytes", "ndarray[:type[:shape]]", others are
+// skipped), and decodes arrays.
 #include "data/read/mds_column.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { MAX_COLUMNS = 4096, MAX_VALUES = 1 << 28 };
 
-// "2,3" -> 6; false: it is no shape.
+// Counts the values of a shape ("2,3": 6); false: it is not a shape.
 static bool count_values(const char *shape, int64_t *n) {
     *n = 1;
     for (;;) {
@@ -53,7 +53,8 @@ static drv_status parse_column(arena *a, const char *file, size_t i, const json_
             .encoding = arena_strdup(a, json_string_value(encoding)),
             .fixed = (uint32_t)fixed};
     if (!parse_encoding(out))
-        return drv_fail(DRV_E_DATA, "%s: encoding of column \"%.60s\" is \"%.60s\", which is none",
+        return drv_fail(DRV_E_DATA,
+                "%s: encoding of column \"%.60s\" is \"%.60s\", expected a shape at its end, as in ndarray:int32:2,3",
                 file, out->name, out->encoding);
     return DRV_OK;
 }
@@ -87,14 +88,14 @@ bool mds_column_may_hold_ids(const mds_column *column) {
 }
 
 // --- a value
-// The numbers by which a value names the type of an array: bits, plus one where it is signed.
+// Decodes the number by which a value names the type of an array: its bits, plus 1 if it is signed.
 static bool type_of_code(unsigned char code, token_type *out) {
     *out = (token_type){code / 8, code % 2 == 1};
     return code == 8 || code == 9 || code == 16 || code == 17 || code == 32 || code == 33 ||
            code == 64 || code == 65;
 }
 
-// Passes the shape in front of the values; *n: how many values it means.
+// Skips the shape before the values. *n: the number of values of that shape.
 static const char *read_shape(str_view *value, int64_t *n) {
     static const char none[] = "has an array without a shape";
     if (value->n < 1) return none;

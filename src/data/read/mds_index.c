@@ -9,7 +9,8 @@
 #include "base/json.h"
 #include "base/str.h"
 
-// Other folders have an index.json too: this one begins with the list of shards, or the version.
+// Returns whether an index.json is that of MDS, which begins with the list of shards or the
+// version: other kinds of folders have an index.json too.
 static bool looks_like_index(const char *path) {
     char text[64] = "";
     FILE *f = fopen(path, "re");
@@ -25,7 +26,8 @@ static bool looks_like_index(const char *path) {
     return str_starts(p, "\"shards\"") || str_starts(p, "\"version\"");
 }
 
-// A name leads to a file below the folder: merged indexes have names with folders.
+// Returns whether a name leads to a file below the folder. Names may have folders, as in merged
+// indexes.
 static bool stays_below(const char *name) {
     if (!*name || *name == '/') return false;
     for (const char *p = name; p; p = strchr(p, '/')) {

@@ -1,13 +1,12 @@
 // A shard: u32 number of samples n, u32 offsets[n + 1] of the samples and the end, a JSON text that
 // describes the columns, the samples. A sample: u32 size of each column of variable size, then the
 // values (mosaicml/streaming, streaming/base/format/mds/writer.py, encodings.py).
-#include "data/read/mds_shard.h"
-
 #include <string.h>
 
 #include "base/json.h"
 #include "data/read/byte_stream.h"
 #include "data/read/mds_column.h"
+#include "data/read/record_source.h"
 
 enum { MAX_SAMPLES = 1 << 24, MAX_SAMPLE = 1 << 28, MAX_CONFIG = 1 << 20 };
 
@@ -168,7 +167,7 @@ static drv_status odd_sample(const mds_shard *shard, const char *why) {
     return drv_fail(DRV_E_DATA, "%s: sample %u: %s", shard->file->name, shard->next, why);
 }
 
-// Finds the values of the columns in the sample at hand.
+// Finds the value of each column in the current sample.
 static drv_status find_values(mds_shard *shard) {
     size_t head = 0;
     for (int i = 0; i < shard->n_columns; i++)
@@ -247,8 +246,7 @@ static int64_t where(const void *state) {
     return byte_stream_where(((const mds_shard *)state)->stream);
 }
 
-static id_use ids(const void *state) {
-    const mds_shard *shard = state;
+static id_use ids_of(const mds_shard *shard) {
     if (shard->gives != MDS_GIVES_IDS) return IDS_NONE;
     return shard->columns[shard->column].kind == MDS_BYTES ? IDS_UNTYPED : IDS_TYPED;
 }
@@ -261,17 +259,16 @@ static void close_shard(void *state) {
     arena_free(shard->a);
 }
 
-drv_status mds_shard_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next,
-            .where = where,
-            .ids = ids,
-            .close = close_shard};
+drv_status mds_shard_open(const input_file *file, const reader_opts *opts, record_source *out) {
+    static const record_source_ops ops = {next, where, close_shard};
     arena *a = arena_new("mds");
     mds_shard *shard = ARENA_NEW(a, mds_shard);
-    *shard = (mds_shard){.a = a, .file = job->file};
-    *out = (record_source){&ops, shard};
-    DRV_TRY(byte_stream_open(job->file, false, &shard->stream));
+    *shard = (mds_shard){.a = a, .file = file};
+    *out = (record_source){.ops = &ops, .state = shard};
+    DRV_TRY(byte_stream_open(file, false, &shard->stream));
     DRV_TRY(read_offsets(shard));
     DRV_TRY(read_columns(shard));
-    return choose(shard, job->o);
+    DRV_TRY(choose(shard, opts));
+    out->ids = ids_of(shard);
+    return DRV_OK;
 }

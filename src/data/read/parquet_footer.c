@@ -99,7 +99,7 @@ static drv_status read_row_group(const parquet_file *file, thrift *in, const par
     return DRV_OK;
 }
 
-// The bytes of the footer, in `a`; the file ends with their number and a magic.
+// Reads the footer into `a`. The file ends with its length and a magic number.
 static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
     unsigned char tail[8];
     uint32_t n;

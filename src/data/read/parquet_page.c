@@ -84,7 +84,7 @@ const char *page_unpack(int codec, const unsigned char *packed, size_t n_packed,
 }
 
 // --- integers
-// `bits` bits from bit `at` on, the lowest first.
+// Returns the `bits` bits from bit `at` on, the lowest first.
 static uint64_t take_bits(const unsigned char *p, uint64_t at, int bits) {
     uint64_t v = 0;
     for (int got = 0; got < bits;) {
@@ -112,7 +112,7 @@ bool page_hybrid(const unsigned char *coded, size_t n_coded, int bits, uint32_t 
             const uint64_t bytes = groups * (uint64_t)bits;
             in.p += bytes < rest ? bytes : rest;
             i += (int64_t)want;
-        } else { // one value again and again
+        } else { // a run of one value
             if (value_bytes > rest) return false;
             const uint32_t v = (uint32_t)take_bits(in.p, 0, bits);
             in.p += value_bytes;
@@ -130,7 +130,7 @@ typedef struct delta_state { // DELTA_BINARY_PACKED: each value is the one befor
     int64_t i, n;
 } delta_state;
 
-// n_values offsets of `bits` bits, or as many as are still wanted. t moves past all of them.
+// Reads n_values offsets of `bits` bits, or as many as are still needed, and skips the others.
 static bool delta_mini_block(thrift *in, int bits, int64_t n_values, delta_state *d) {
     const uint64_t bytes = (uint64_t)n_values * (uint64_t)bits / 8;
     if (bits > 64 || bytes > (uint64_t)(in->end - in->p)) return false;
@@ -143,7 +143,7 @@ static bool delta_mini_block(thrift *in, int bits, int64_t n_values, delta_state
     return true;
 }
 
-// The n values that the page must hold. t moves past them.
+// Reads the n values that the page must contain.
 static bool delta_ints(thrift *in, int64_t *out, int64_t n) {
     const uint64_t block = thrift_varint(in), minis = thrift_varint(in), total = thrift_varint(in);
     delta_state d = {.value = thrift_int(in), .out = out, .n = n};
@@ -187,7 +187,7 @@ static bool delta_length(thrift *in, int64_t n, int64_t *lengths, byte_array *ou
     return true;
 }
 
-// Room for values that are not as they lie in the page.
+// Makes room for values that do not lie in the page as they are.
 static unsigned char *room_to_join(page_values *values, size_t n) {
     if (n > values->cap_joined) {
         free(values->joined);
@@ -196,7 +196,7 @@ static unsigned char *room_to_join(page_values *values, size_t n) {
     return values->joined;
 }
 
-// Each value is the first bytes of the one before, and more.
+// Each value consists of the first bytes of the previous one and a suffix.
 static bool join_prefixes(const int64_t *prefix, int64_t n_values, page_values *suffixes,
         byte_array *out) {
     size_t total = 0, before = 0;

@@ -80,7 +80,7 @@ int64_t parquet_pages_where(const parquet_pages *pages) {
 }
 
 // --- pages
-// The struct of the page's own kind; PAGE_DATA, PAGE_DICTIONARY or PAGE_DATA_V2.
+// Reads the struct for the kind of page: PAGE_DATA, PAGE_DICTIONARY or PAGE_DATA_V2.
 static void read_page_part(thrift *in, page_header *header, int part) {
     static const int encoding_fields[] = {[PAGE_DATA] = DATA_ENCODING,
             [PAGE_DICTIONARY] = DICTIONARY_ENCODING,
@@ -129,7 +129,7 @@ static void parse_header(thrift *in, page_header *header) {
     }
 }
 
-// Reads a header within n bytes; *used: bytes that it has, 0 when it is broken or longer.
+// Reads a header from n bytes. *used: its length; 0: it is broken or longer.
 static drv_status try_header(const parquet_pages *pages, unsigned char *bytes, size_t n,
         page_header *header, size_t *used) {
     thrift in = {.p = bytes, .end = bytes + n};
@@ -162,7 +162,7 @@ static drv_status read_header(parquet_pages *pages, page_header *header) {
     return DRV_OK;
 }
 
-// The bytes of a page, unpacked but for `plain_bytes` at the front.
+// Reads a page and decompresses it, except for its first `plain_bytes`.
 static drv_status read_page(parquet_pages *pages, const page_header *header, int64_t plain_bytes,
         unsigned char **out, size_t *cap) {
     make_room(&pages->packed, &pages->cap_packed, (size_t)header->packed + 1);
@@ -221,14 +221,14 @@ static drv_status load_values(parquet_pages *pages, int encoding, const unsigned
     return DRV_OK;
 }
 
-// Levels of all slots of a page, from the n_bytes at `p`.
+// Reads n levels, one for each entry of the page.
 static bool read_levels(const unsigned char *p, size_t n_bytes, int max, uint32_t **levels,
         int64_t *cap, int64_t n) {
     MEM_GROW(*levels, n, *cap);
     return page_hybrid(p, n_bytes, 32 - __builtin_clz((unsigned)max), *levels, n);
 }
 
-// Version 1 says in front of levels how long they are.
+// Reads the length that precedes levels in a page of version 1.
 static bool take_length(const unsigned char **p, size_t *left, size_t *n) {
     uint32_t k;
     if (*left < 4) return false;
@@ -239,7 +239,7 @@ static bool take_length(const unsigned char **p, size_t *left, size_t *n) {
     return k <= *left;
 }
 
-// The levels at the front of a page; `cursor` and `left` move past them.
+// Reads the levels at the beginning of a page and moves `cursor` and `left` past them.
 static const char *load_levels(parquet_pages *pages, const page_header *header,
         const unsigned char **cursor, size_t *left) {
     const parquet_column *column = pages->column;

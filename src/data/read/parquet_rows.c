@@ -1,16 +1,17 @@
-// Records put together from columns, as the Dremel paper does it (doi.org/10.14778/1920841.1920886,
-// record assembly): a definition level says how much of a path is there, a repetition level which
-// list continues. All leaves below a node are walked side by side and must agree.
-#include "data/read/parquet_rows.h"
-
+// Reads the text of one column, or assembles rows from columns as the Dremel paper does
+// (doi.org/10.14778/1920841.1920886, record assembly): a definition level says how much of a path
+// is there, a repetition level which list continues. All leaves below a node are walked side by
+// side and must agree.
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "data/read/json_row.h"
 #include "data/read/parquet_pages.h"
+#include "data/read/record_source.h"
 
-enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a few bytes of a page may say that a list is very long
+enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a few bytes of a page can describe a very long list
 
 typedef struct row_leaf {
     parquet_column column;
@@ -22,8 +23,10 @@ typedef struct parquet_rows {
     parquet_file file;
     parquet_schema schema;
     row_leaf *leaves; // [schema.n] by node
-    bool *wanted;     // [schema.n] there is something in it that is read
-    size_t row_at;    // where the row at hand begins in what it is appended to
+    bool *wanted;     // [schema.n] it or a node below it is read
+    bool is_text;     // the rows are the text of the one wanted leaf
+    int first;        // the first leaf that is read
+    size_t row_at;    // offset at which the current row begins in the output
     json_row_notes notes;
 } parquet_rows;
 
@@ -35,11 +38,11 @@ static bool is_field(const char *name, const char *const *fields) {
 }
 
 typedef struct chosen {
-    const parquet_node *left_out; // a node that is not read, if there is one
-    bool text;                    // there is some
+    const parquet_node *left_out; // a node that is not read; NULL: all are read
+    bool text;                    // one of the nodes has text
 } chosen;
 
-// Marks the nodes below node i that are read.
+// Marks the nodes of the subtree of node i that are read. Returns whether one of them is.
 static bool choose(parquet_rows *rows, int i, chosen *all) {
     const parquet_node *node = &rows->schema.nodes[i];
     if (node->is_map || (node->leaf >= 0 && node->kind == PARQUET_UNREAD)) {
@@ -62,31 +65,23 @@ static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
 }
 
 static drv_status choose_all(parquet_rows *rows, const char *const *fields) {
-    enum { NAMED = 20 };
-    str names = {0};
-    int n_named = 0;
     chosen all = {0};
     const parquet_node *nodes = rows->schema.nodes;
-    rows->wanted = ARENA_ARRAY(rows->a, bool, rows->schema.n);
-    memset(rows->wanted, 0, sizeof *rows->wanted * (size_t)rows->schema.n);
     for (int i = 1; i < rows->schema.n; i += nodes[i].n_nodes) {
-        if (n_named++ < NAMED) str_printf(&names, "%s\"%s\"", names.n ? ", " : "", nodes[i].name);
         if (!is_field(nodes[i].name, fields)) continue;
         all.left_out = NULL;
         choose(rows, i, &all);
         if (all.left_out) say_left_out(rows, all.left_out);
     }
-    drv_status status = DRV_OK;
-    if (!all.text) {
-        str expected = {0};
-        for (int i = 0; fields[i]; i++)
-            str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
-        status = drv_fail(DRV_E_DATA,
-                "%s: no column of text by a name that is known (%s); it has %s%s", rows->file.path,
-                expected.p ? expected.p : "", names.n ? names.p : "none",
-                n_named > NAMED ? ", ..." : "");
-        str_free(&expected);
-    }
+    if (all.text) return DRV_OK;
+    str expected = {0}, names = {0};
+    for (int i = 0; fields[i]; i++)
+        str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
+    parquet_name_columns(&rows->schema, true, &names);
+    const drv_status status =
+            drv_fail(DRV_E_DATA, "%s: no column of text by a name that is known (%s); it has %s",
+                    rows->file.path, expected.p ? expected.p : "", names.n ? names.p : "none");
+    str_free(&expected);
     str_free(&names);
     return status;
 }
@@ -104,11 +99,20 @@ static drv_status open_leaves(parquet_rows *rows, const parquet_footer *footer) 
     return DRV_OK;
 }
 
-static drv_status open_all(parquet_rows *rows, const char *const *fields) {
+static drv_status open_all(parquet_rows *rows, const reader_opts *opts) {
     parquet_footer footer;
     DRV_TRY(parquet_read_footer(rows->a, &rows->file, &footer));
     rows->schema = footer.schema;
-    DRV_TRY(choose_all(rows, fields));
+    rows->wanted = ARENA_ARRAY(rows->a, bool, rows->schema.n);
+    memset(rows->wanted, 0, sizeof *rows->wanted * (size_t)rows->schema.n);
+    rows->is_text = !opts->fields;
+    if (rows->is_text) {
+        const parquet_node *leaf;
+        DRV_TRY(parquet_find_text(&rows->file, &rows->schema, opts->key, &leaf));
+        rows->wanted[leaf - rows->schema.nodes] = true;
+    } else {
+        DRV_TRY(choose_all(rows, opts->fields));
+    }
     return open_leaves(rows, &footer);
 }
 
@@ -118,7 +122,7 @@ static drv_status disagree(const parquet_rows *rows, int i) {
             rows->file.path, rows->schema.nodes[i].name);
 }
 
-// The slot of leaf i, which must be there and repeat the list of this level.
+// Reads the current entry of leaf i, which must exist and continue the list of this level.
 static drv_status slot_of(const parquet_rows *rows, int i, int repetition, parquet_slot *slot) {
     bool there;
     DRV_TRY(parquet_pages_peek(rows->leaves[i].pages, slot, &there));
@@ -132,7 +136,7 @@ static int first_leaf(const parquet_rows *rows, int i) {
     return i;
 }
 
-// Passes over a missing value, which has one slot in each leaf.
+// Skips a missing value, which has one entry in each leaf.
 static drv_status pass_missing(parquet_rows *rows, int i, int repetition) {
     parquet_slot slot;
     const parquet_node *node = &rows->schema.nodes[i];
@@ -170,7 +174,7 @@ static void add_scalar(const parquet_node *node, const byte_array *value, str *o
 
 static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out);
 
-// The children of a group as an object.
+// Appends the children of a group as an object.
 static drv_status add_members(parquet_rows *rows, int i, int repetition, str *out) {
     const parquet_node *nodes = rows->schema.nodes;
     json_members members;
@@ -185,8 +189,8 @@ static drv_status add_members(parquet_rows *rows, int i, int repetition, str *ou
     return DRV_OK;
 }
 
-// One element of the list that the repeated node i is: i itself, or its only child where i stands
-// for nothing else (LogicalTypes.md, "Backward-compatibility rules").
+// Appends one element of the list that the repeated node i is. The element is node i itself, or its
+// only child if i is just the wrapper of a list (LogicalTypes.md, "Backward-compatibility rules").
 static drv_status add_element(parquet_rows *rows, int i, int repetition, str *out) {
     const parquet_node *node = &rows->schema.nodes[i], *list = &rows->schema.nodes[node->parent];
     parquet_slot slot;
@@ -231,7 +235,8 @@ static drv_status add_list(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
-// The value of node i; its first slots repeat the list of the level `repetition` (0: a new row).
+// Appends the value of node i, whose first entries continue the list of level `repetition` (0: they
+// begin a row).
 static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) {
     const parquet_node *node = &rows->schema.nodes[i];
     parquet_slot slot;
@@ -250,18 +255,31 @@ static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
+// Appends the text of the current row.
+static void add_text(parquet_rows *rows, int leaf, const parquet_slot *slot, str *out, record *to) {
+    if (slot->present)
+        str_add(out, slot->value.p, slot->value.n);
+    else
+        to->broken = "is null";
+    parquet_pages_pass(rows->leaves[leaf].pages);
+}
+
 static drv_status next(void *state, str *out, record *to, bool *done) {
     parquet_rows *rows = state;
     parquet_slot slot;
     bool row;
-    const int first = first_leaf(rows, 0);
-    to->json = true;
-    rows->row_at = out->n;
-    rows->notes.depth = 0;
-    DRV_TRY(parquet_pages_peek(rows->leaves[first].pages, &slot, &row));
+    DRV_TRY(parquet_pages_peek(rows->leaves[rows->first].pages, &slot, &row));
     *done = !row;
-    if (row) return add_members(rows, 0, 0, out);
-    for (int i = first; i < rows->schema.n; i++) {
+    if (row && rows->is_text) {
+        add_text(rows, rows->first, &slot, out, to);
+    } else if (row) {
+        to->json = true;
+        rows->row_at = out->n;
+        rows->notes.depth = 0;
+        DRV_TRY(add_members(rows, 0, 0, out));
+        to->nulls_cut = rows->notes.nulls_cut;
+    }
+    for (int i = rows->first; !row && i < rows->schema.n; i++) {
         bool more = false;
         if (rows->leaves[i].pages) DRV_TRY(parquet_pages_peek(rows->leaves[i].pages, &slot, &more));
         if (more) return disagree(rows, i);
@@ -280,10 +298,6 @@ static int64_t where(const void *state) {
     return last;
 }
 
-static const json_row_notes *notes(const void *state) {
-    return &((const parquet_rows *)state)->notes;
-}
-
 static void close_rows(void *state) {
     parquet_rows *rows = state;
     close(rows->file.fd);
@@ -292,15 +306,14 @@ static void close_rows(void *state) {
     arena_free(rows->a);
 }
 
-drv_status parquet_rows_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next,
-            .where = where,
-            .notes = notes,
-            .close = close_rows};
+drv_status parquet_open(const input_file *file, const reader_opts *opts, record_source *out) {
+    static const record_source_ops ops = {next, where, close_rows};
     arena *a = arena_new("parquet rows");
     parquet_rows *rows = ARENA_NEW(a, parquet_rows);
-    *rows = (parquet_rows){.a = a, .file.path = job->path};
-    *out = (record_source){&ops, rows};
-    DRV_TRY(file_open_regular(job->path, &rows->file.fd, &rows->file.size));
-    return open_all(rows, job->o->fields);
+    *rows = (parquet_rows){.a = a, .file.path = file->path};
+    *out = (record_source){.ops = &ops, .state = rows};
+    DRV_TRY(file_open_regular(file->path, &rows->file.fd, &rows->file.size));
+    DRV_TRY(open_all(rows, opts));
+    rows->first = first_leaf(rows, 0);
+    return DRV_OK;
 }

@@ -177,31 +177,43 @@ void parquet_add_path(const parquet_schema *schema, const parquet_node *node, st
     str_puts(out, node->name);
 }
 
+static bool may_be_text(const parquet_node *node) {
+    return node->kind == PARQUET_TEXT && node->repetition == 0;
+}
+
+void parquet_name_columns(const parquet_schema *schema, bool all, str *out) {
+    enum { NAMED = 20 };
+    int n = 0;
+    for (int i = 1; i < schema->n; i += all ? schema->nodes[i].n_nodes : 1) {
+        if (!all && !may_be_text(&schema->nodes[i])) continue;
+        if (n == NAMED) {
+            str_puts(out, ", ...");
+            return;
+        }
+        str_puts(out, n++ > 0 ? ", \"" : "\"");
+        parquet_add_path(schema, &schema->nodes[i], out);
+        str_puts(out, "\"");
+    }
+}
+
 drv_status parquet_find_text(const parquet_file *file, const parquet_schema *schema,
         const char *path, const parquet_node **out) {
-    enum { NAMED = 20 }; // columns in the message
-    str strings = {0}, found = {0};
-    int n_strings = 0;
+    str text = {0};
     *out = NULL;
     for (int i = 1; i < schema->n && !*out; i++) {
-        const parquet_node *node = &schema->nodes[i];
-        if (node->kind != PARQUET_TEXT || node->repetition > 0) continue;
-        if (str_ends(path, node->name)) {
-            str_clear(&found);
-            parquet_add_path(schema, node, &found);
-            if (str_is(&found, path)) *out = node;
-        }
-        if (++n_strings > NAMED) continue;
-        str_puts(&strings, n_strings > 1 ? ", \"" : "\"");
-        parquet_add_path(schema, node, &strings);
-        str_puts(&strings, "\"");
+        if (!may_be_text(&schema->nodes[i])) continue;
+        str_clear(&text);
+        parquet_add_path(schema, &schema->nodes[i], &text);
+        if (str_is(&text, path)) *out = &schema->nodes[i];
     }
-    drv_status status = DRV_OK;
-    if (!*out)
-        status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s%s%s", file->path, path,
-                n_strings ? "it has " : "it has none at all", n_strings ? strings.p : "",
-                n_strings > NAMED ? ", ..." : "", n_strings ? ": --json-key chooses one" : "");
-    str_free(&strings);
-    str_free(&found);
+    const bool none = text.n == 0;
+    str_clear(&text);
+    if (!*out) parquet_name_columns(schema, none, &text);
+    const drv_status status =
+            *out ? DRV_OK
+                 : drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s%s", file->path, path,
+                           none ? "none of its columns is one: " : "it has ",
+                           text.n ? text.p : "it has none", none ? "" : ": --json-key chooses one");
+    str_free(&text);
     return status;
 }

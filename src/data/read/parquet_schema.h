@@ -60,6 +60,9 @@ DRV_CHECKED drv_status parquet_read_schema(arena *a, const parquet_file *file, t
         parquet_schema *out);
 // Appends the node's dotted path.
 void parquet_add_path(const parquet_schema *schema, const parquet_node *node, str *out);
+// Appends the quoted paths of the first text columns that are not repeated, or of all top-level
+// columns.
+void parquet_name_columns(const parquet_schema *schema, bool all, str *out);
 // Finds the text column at this path; it must not be repeated. DRV_E_DATA: there is none; the
 // message lists the text columns.
 DRV_CHECKED drv_status parquet_find_text(const parquet_file *file, const parquet_schema *schema,

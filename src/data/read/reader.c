@@ -9,17 +9,15 @@
 #include "data/read/byte_stream.h"
 #include "data/read/content.h"
 #include "data/read/array_scan.h"
-#include "data/read/arrow.h"
 #include "data/read/csv_table.h"
 #include "data/read/long_json.h"
 #include "data/read/reader_options.h"
-#include "data/read/record_source.h"
 #include "tok/tokenizer.h"
 
 enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20, MAX_ROW_BYTES = 64 << 20 };
 enum { LONG_JSON_BYTES = 4 << 20 }; // an object of more is decoded piece by piece
 
-enum { NAMED_FILES = 10 }; // that a kind of message is about at most
+enum { NAMED_FILES = 10 }; // files that messages of one kind name at most
 
 struct reader {
     arena *a;
@@ -31,16 +29,17 @@ struct reader {
     input_file *f;
     byte_stream *stream;
     record_source source; // of a format that cuts its records itself
+    record_source first;  // of the first file, opened before its turn
     id_cutter cutter;     // of those that are token ids
     csv_table *table;     // of a CSV or TSV file; its rows
     csv_scan row;
-    int64_t lines;    // of the table, that were passed: a row may go over several
+    int64_t lines;    // lines of the table before the current row, which may have several
     bool eof, within; // within: a piece of the text was handed out
     bool is_array;    // its records are the elements of one JSON array
     array_scan array;
     long_json text;     // of a long object, while it is handed out
-    size_t text_bytes;  // of the buffer that are passed when it is done; 0: there is none
-    const char *broken; // why none of the file can be read; it is one broken record
+    size_t text_bytes;  // bytes of that object in the buffer; 0: none is being handed out
+    const char *broken; // why nothing of the file can be read: it counts as one broken record
     bool nulls_said;
     int64_t number;
     str buffer; // read ahead, from `at`
@@ -71,9 +70,8 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
         else if (opts->key || opts->lines)
             in->files[i].kind = INPUT_JSONL;
     }
-    DRV_TRY(reader_check_options(&in->o, in->files, in->n_files));
     *out = in;
-    return DRV_OK;
+    return reader_check_options(&in->o, in->files, in->n_files, &in->first);
 }
 
 static void close_file(reader *in) {
@@ -88,6 +86,7 @@ static void close_file(reader *in) {
 
 void reader_close(reader *in) {
     close_file(in);
+    record_source_close(&in->first);
     str_free(&in->buffer);
     id_cutter_free(&in->cutter);
     long_json_free(&in->text);
@@ -114,10 +113,9 @@ static drv_status fill(reader *in) {
 }
 
 // --- recognising a file by its content
-// Columns are read here and there in a file, so a pipe cannot hold them.
-static drv_status find_columns_file(reader *in, const char *format, const char **path) {
-    const input_file *file = in->f;
-    *path = file->path;
+// Prepares random access to the current file, which must be neither compressed nor a pipe.
+static drv_status find_columns_file(reader *in, const char *format) {
+    input_file *file = in->f;
     if (in->stream && byte_stream_packing(in->stream) != PACKED_NOT)
         return drv_fail(DRV_E_DATA, "\"%s\": a packed %s file; unpack it first", file->name,
                 format);
@@ -127,20 +125,17 @@ static drv_status find_columns_file(reader *in, const char *format, const char *
             return drv_fail(DRV_E_DATA,
                     "standard input: %s, which cannot be read from a pipe, since it needs random access; give the file's path",
                     format);
-        *path = "/dev/stdin";
+        file->path = "/dev/stdin";
     }
     byte_stream_close(in->stream);
     in->stream = NULL;
     return DRV_OK;
 }
 
-drv_status reader_starts_with_labels(const reader *in, bool *labelled) {
-    record_source source;
-    *labelled = false;
-    if (in->files[0].kind != INPUT_ARROW) return DRV_OK;
-    DRV_TRY(record_source_open(&in->files[0], in->files[0].path, &in->o, &source));
-    *labelled = arrow_has_labels(&source);
-    record_source_close(&source);
+drv_status reader_starts_with_labels(reader *in, bool *labelled) {
+    const bool is_arrow = in->files[0].kind == INPUT_ARROW;
+    if (is_arrow && !in->first.ops) DRV_TRY(record_source_open(&in->files[0], &in->o, &in->first));
+    *labelled = is_arrow && in->first.labels;
     return DRV_OK;
 }
 
@@ -150,12 +145,13 @@ static id_cut cut_of(const id_opts *ids, input_kind kind) {
 
 static drv_status open_source(reader *in) {
     const input_kind kind = in->f->kind;
-    const char *path = in->f->path;
-    if (record_source_seeks(kind))
-        DRV_TRY(find_columns_file(in, record_source_format(kind), &path));
+    if (record_source_seeks(kind)) DRV_TRY(find_columns_file(in, record_source_format(kind)));
     id_cutter_reset(&in->cutter);
     in->cutter.cut = cut_of(&in->o.ids, kind);
-    return record_source_open(in->f, path, &in->o, &in->source);
+    if (in->f != in->files || !in->first.ops) return record_source_open(in->f, &in->o, &in->source);
+    in->source = in->first;
+    in->first = (record_source){0};
+    return DRV_OK;
 }
 
 // Logs the recognised format of a file whose ending is unknown.
@@ -175,7 +171,8 @@ static void name_content(reader *in, input_packing packing) {
         log_info("further files whose format is detected from their content are not listed");
 }
 
-// Enough of the front to tell: a first line, or a good part of it.
+// Reads as much of the beginning of a file as detecting its format needs, with `line` also the
+// first line or a good part of it.
 static drv_status fill_front(reader *in, bool line) {
     enum { FRONT = 1 << 16 };
     while (!in->eof && (in->buffer.n < CONTENT_BYTES ||
@@ -185,8 +182,8 @@ static drv_status fill_front(reader *in, bool line) {
     return DRV_OK;
 }
 
-// Looks for a file that is not text: it is refused where a person named it, and is a broken record
-// in a folder of texts.
+// Detects formats that drover does not read. A file with an unknown extension, which the user
+// named, is refused; one with the extension of a text counts as a broken record.
 static drv_status look_for_foreign(reader *in) {
     const char *unpack,
             *name = content_foreign(in->buffer.p ? in->buffer.p : "", in->buffer.n, &unpack);
@@ -211,7 +208,7 @@ static void pass_row(reader *in) {
     in->at += in->row.next;
 }
 
-// The next row of a table into in->row; *done: there is none any more.
+// Finds the next row of a table, in->row; *done: there are no more.
 static drv_status next_row(reader *in, bool *done) {
     for (*done = false;;) {
         const char *p = in->buffer.p ? in->buffer.p + in->at : "";
@@ -258,28 +255,35 @@ static drv_status look_at_content(reader *in) {
     const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator,
                table = file->kind == INPUT_CSV || file->kind == INPUT_TSV;
     DRV_TRY(fill_front(in, open || table || file->kind == INPUT_JSONL));
-    const char *p = in->buffer.p ? in->buffer.p : "";
-    const content_mark mark = content_mark_of(p, in->buffer.n);
+    const char *front = in->buffer.p ? in->buffer.p : "";
+    const content_mark mark = content_mark_of(front, in->buffer.n);
     if (mark == MARK_UTF8) in->at = 3;
     if (mark == MARK_UTF16) in->broken = "is UTF-16, expected UTF-8";
-    const bool parquet = file->guessed && content_is_parquet(p, in->buffer.n),
-               arrow = file->guessed && content_is_arrow(p, in->buffer.n);
+    const bool parquet = content_is_parquet(front, in->buffer.n),
+               arrow = content_is_arrow(front, in->buffer.n);
+    if (!file->guessed && (parquet || arrow)) {
+        in->broken =
+                parquet ? "is a Parquet file by its first bytes, expected the extension .parquet"
+                        : "is an Arrow file by its first bytes, expected the extension .arrow";
+        return DRV_OK;
+    }
     DRV_TRY(look_for_foreign(in));
     if (parquet)
         file->kind = INPUT_PARQUET;
     else if (arrow)
         file->kind = INPUT_ARROW;
-    else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))
+    else if (open && content_is_json_lines(front + in->at, in->buffer.n - in->at, in->eof))
         file->kind = INPUT_JSONL;
     in->is_array = (open || file->kind == INPUT_JSONL) &&
-                   content_is_json_array(p + in->at, in->buffer.n - in->at);
+                   content_is_json_array(front + in->at, in->buffer.n - in->at);
     if (in->is_array) file->kind = INPUT_JSONL;
     if (table && file->guessed && !parquet && !arrow) file->kind = kind_of_table(in);
     name_content(in, byte_stream_packing(in->stream));
     return parquet || arrow ? open_source(in) : table && !in->broken ? open_table(in) : DRV_OK;
 }
 
-// Taken to the byte; only what nobody means as text is named: it is unpacked, or has its option.
+// Looks at the beginning of a file that is read as it is: decompresses it, and tells the user if it
+// has JSON lines, whose texts --json-key would take.
 static drv_status look_as_is(reader *in) {
     if (!in->f->guessed) return DRV_OK;
     DRV_TRY(fill_front(in, true));
@@ -321,8 +325,8 @@ static void next_piece(reader *in, str *bytes, record *out) {
     in->text_bytes = 0;
 }
 
-// Takes the object of n bytes that lies `before` bytes further on in the buffer, and passes `skip`
-// bytes behind it. A long one is handed out in pieces of its text, where it has one.
+// Takes the object of n bytes that begins `before` bytes further on in the buffer, and skips `skip`
+// bytes after it. If a long object has a text, the pieces of the text are handed out instead.
 static void take_object(reader *in, size_t before, size_t n, size_t skip, str *bytes, record *out) {
     const char *p = in->buffer.p ? in->buffer.p + in->at + before : "";
     if (n > LONG_JSON_BYTES && !in->o.lines && !in->o.whole &&
@@ -335,7 +339,8 @@ static void take_object(reader *in, size_t before, size_t n, size_t skip, str *b
     in->at += before + n + skip;
 }
 
-// Up to the mark or the end of the file; a long text up to a place where it may be cut.
+// Takes what comes before the mark or the end of the file; of a long text, what comes before a
+// place at which it may be cut.
 static drv_status next_marked(reader *in, const char *mark, str *bytes, record *out) {
     const size_t n_mark = mark ? strlen(mark) : 0;
     size_t uncut = 0; // there is no place to cut before
@@ -399,16 +404,16 @@ static bool blank(const char *p, size_t n) {
     return true;
 }
 
-static void say_nulls(reader *in) {
-    const json_row_notes *notes = record_source_notes(&in->source);
-    if (!notes || !notes->nulls_cut || in->nulls_said) return;
+static void say_nulls(reader *in, const record *row) {
+    if (!row->nulls_cut || in->nulls_said) return;
     in->nulls_said = true;
     log_info("%s: members of its structs that are null are left out of tools and their calls, where Arrow's schema "
              "gives them to every record; transformers prints them, TRL leaves them out as well",
             in->f->path);
 }
 
-// Says that a whole file is one document where its documents should have been told apart.
+// Warns of a file of token ids that becomes one document, since the token that separates documents
+// does not occur in it.
 static void say_uncut(const reader *in) {
     static int named;
     const id_cutter *cutter = &in->cutter;
@@ -429,7 +434,6 @@ static drv_status next_cut(reader *in, str *bytes, record *out, bool *done) {
         cutter->at = 0;
         record row = *out;
         DRV_TRY(record_source_next(&in->source, &cutter->ids, &row, done));
-        say_nulls(in);
         if (!*done && (row.broken || !row.ids || row.labels)) {
             if (cutter->within && !row.broken)
                 return drv_fail(DRV_E_DATA,
@@ -455,7 +459,7 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
     if (in->source.ops && in->cutter.cut.where != CUT_NOT) return next_cut(in, bytes, out, done);
     if (in->source.ops) {
         DRV_TRY(record_source_next(&in->source, bytes, out, done));
-        say_nulls(in);
+        say_nulls(in, out);
         return DRV_OK;
     }
     if (in->broken) {
@@ -532,7 +536,7 @@ const reader_opts *reader_options(const reader *in) {
 int64_t reader_bytes(const reader *in, int64_t *total) {
     *total = in->bytes_total;
     const int64_t within = in->stream       ? byte_stream_where(in->stream)
-                           : in->source.ops ? record_source_where(&in->source)
+                           : in->source.ops ? in->source.ops->where(in->source.state)
                                             : 0;
     return in->bytes_before + within;
 }

@@ -55,6 +55,8 @@ typedef struct record {
     bool json;
     bool ids;          // int32_t each, in the machine's byte order
     bool labels;       // followed by a byte for each id: whether it has a label
+    bool nulls_cut;    // null members of messages in this or an earlier row were left out, which a
+                       // template would have printed
     int64_t bad;       // JSON escapes that are not characters, already replaced by U+FFFD
     bool begins, ends; // the first and the last piece of a text (split_cut); a whole record is both
     const char *broken; // the reason if there is no text, else NULL
@@ -73,7 +75,7 @@ DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_in
         const reader_opts *opts, reader **out);
 // Sets *labelled to whether the schema of the first file is that of Arrow with token ids and
 // labels.
-DRV_CHECKED drv_status reader_starts_with_labels(const reader *in, bool *labelled);
+DRV_CHECKED drv_status reader_starts_with_labels(reader *in, bool *labelled);
 // Skips the first n files. Call it before the first reader_next.
 void reader_skip_files(reader *in, int n);
 // Appends the next record to `bytes` and describes it; *out is set only for READER_RECORD.

@@ -1,43 +1,45 @@
-// Options that only some kinds of files heed, and the check that one of the files does.
+// Knows the kinds of files that each option applies to, and refuses an option that applies to none.
 #include "data/read/reader_options.h"
 
-#include "data/read/record_source.h"
+#include "base/file.h"
 
-// An option that only some kinds of files heed, and of those that may have ids only such as have
-// these.
 typedef struct input_option {
     const char *name, *expected; // "--separator", "a text (.txt, .md)"
-    unsigned kinds;              // bits 1 << input_kind
-    id_use least;                // IDS_NONE: the kind decides
+    unsigned kinds;              // bits 1 << input_kind: the kinds of files that it applies to
+    id_use least;                // of these, to files with at least such ids; IDS_NONE: to all
 } input_option;
 
-static drv_status heeds(const reader_opts *opts, const input_file *file, const input_option *option,
-        bool *out) {
-    record_source source;
+// Finds out whether the option applies to a file.
+static drv_status applies(const reader_opts *opts, const input_file *file,
+        const input_option *option, record_source *first, bool *out) {
+    record_source other = {0}, *source = first ? first : &other;
     *out = option->kinds >> file->kind & 1;
     if (!*out || option->least == IDS_NONE || !opts->ids.taken) return DRV_OK;
-    DRV_TRY(record_source_open(file, file->path, opts, &source));
-    *out = record_source_ids(&source) >= option->least;
-    record_source_close(&source);
+    if (!first && file_odd_kind(file->path)) return DRV_OK; // a pipe can be read only once
+    if (!source->ops) DRV_TRY(record_source_open(file, opts, source));
+    *out = source->ids >= option->least;
+    record_source_close(&other);
     return DRV_OK;
 }
 
-// Refuses an option that none of the files heeds. One whose content has yet to show its format may.
+// Refuses an option that applies to none of the files. To a file whose content has yet to show its
+// format it may.
 static drv_status check_option(const reader_opts *opts, const input_file *files, int n_files,
-        const input_option *option) {
+        const input_option *option, record_source *first) {
     for (int i = 0; i < n_files; i++) {
-        bool heeded;
+        bool one_does;
         const input_file *file = &files[i];
         if (file->guessed && file->kind == INPUT_TEXT) return DRV_OK;
-        DRV_TRY(heeds(opts, file, option, &heeded));
-        if (heeded) return DRV_OK;
+        DRV_TRY(applies(opts, file, option, i == 0 ? first : NULL, &one_does));
+        if (one_does) return DRV_OK;
     }
     return drv_fail(DRV_E_USAGE, "%s has no effect on \"%s\"%s: expected %s among the inputs",
             option->name, files[0].name, n_files > 1 ? " and the other inputs" : "",
             option->expected);
 }
 
-drv_status reader_check_options(const reader_opts *opts, const input_file *files, int n_files) {
+drv_status reader_check_options(const reader_opts *opts, const input_file *files, int n_files,
+        record_source *first) {
     enum {
         IDS_AND_TEXT = 1 << INPUT_ARROW | 1 << INPUT_MDS | 1 << INPUT_TAR,
         KEYED = IDS_AND_TEXT | 1 << INPUT_JSONL | 1 << INPUT_PARQUET | 1 << INPUT_CSV |
@@ -59,6 +61,6 @@ drv_status reader_check_options(const reader_opts *opts, const input_file *files
                             "token ids (.bin, .npy, .mds, .tar, .arrow)",
                             IDS_AND_TEXT | 1 << INPUT_BIN | 1 << INPUT_NPY, IDS_TYPED}}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
-        if (given[i].given) DRV_TRY(check_option(opts, files, n_files, &given[i].option));
+        if (given[i].given) DRV_TRY(check_option(opts, files, n_files, &given[i].option, first));
     return DRV_OK;
 }

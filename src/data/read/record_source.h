@@ -1,50 +1,68 @@
 // Reads records of formats that define record boundaries themselves, by a table with one row for
 // each format. The other formats (text, JSON lines, CSV) are streams that reader.c splits.
 #pragma once
-#include "data/read/json_row.h"
 #include "data/read/reader.h"
 
 // The token ids of a file. IDS_UNTYPED: the options may name their type, which the file does not.
 typedef enum id_use { IDS_NONE, IDS_TYPED, IDS_UNTYPED } id_use;
 
-// The functions of a format, on what it has opened.
+// The functions of a format. `next` sets members of *out (the flags of its bytes, `broken` and
+// `nulls_cut`), and *done after the last record.
 typedef struct record_source_ops {
     drv_status (*next)(void *state, str *bytes, record *out, bool *done);
-    int64_t (*where)(const void *state);
-    const json_row_notes *(*notes)(const void *state); // NULL: its rows are no JSON
-    id_use (*ids)(const void *state);                  // NULL: its records say
+    int64_t (*where)(const void *state); // bytes of the file read so far
     void (*close)(void *state);
 } record_source_ops;
 
 typedef struct record_source { // single owner; zero: none is open
     const record_source_ops *ops;
     void *state;
+    id_use ids;  // IDS_TYPED too where only a record says whether it has any
+    bool labels; // its records are ids with labels
 } record_source;
-
-// A request to open a file: the path to read it by, and the options, which outlive the source. An
-// opener sets *out before it can fail with something to close; record_source_open closes it then.
-typedef struct source_job {
-    const input_file *file;
-    const char *path;
-    const reader_opts *o;
-} source_job;
 
 // Returns the name of the format of files of this kind; NULL: it has no source.
 const char *record_source_format(input_kind kind);
 // Returns whether such a file is read by random access, so that it can be neither compressed nor a
 // pipe.
 bool record_source_seeks(input_kind kind);
-// `path` is the path of the file, or of the file that standard input was redirected from. `file`
-// and `opts` outlive the source.
-DRV_CHECKED drv_status record_source_open(const input_file *file, const char *path,
-        const reader_opts *opts, record_source *out);
-// Appends the next record and sets json, ids, labels and broken of *out. *done is set after the
-// last one.
+// `file` and `opts` outlive the source.
+DRV_CHECKED drv_status record_source_open(const input_file *file, const reader_opts *opts,
+        record_source *out);
+// Appends the next record.
 DRV_CHECKED drv_status record_source_next(record_source *source, str *bytes, record *out,
         bool *done);
-// Returns the notes on rows that are JSON; NULL: the format has none.
-const json_row_notes *record_source_notes(const record_source *source);
-// Returns which ids the source has: IDS_TYPED too where only its records say whether it has any.
-id_use record_source_ids(const record_source *source);
-int64_t record_source_where(const record_source *source); // bytes of the file read so far
-void record_source_close(record_source *source);          // and zeroes it
+void record_source_close(record_source *source); // and zeroes it
+
+// --- the openers of the formats, for record_source_open, which closes *out if one fails: an opener
+// sets *out before it opens anything. DRV_E_DATA: the header is broken, or the file has none of the
+// columns that the options name; the message lists its columns.
+
+// The rows of an Arrow file or stream, as Hugging Face datasets writes them
+// (datasets.save_to_disk): the column that the options name, of text or of ids, or rows of their
+// fields as JSON. If the options take ids, "input_ids" is read where there is no text, with
+// "labels" where rows are wanted. Holds the wanted columns of one record batch in memory.
+DRV_CHECKED drv_status arrow_open(const input_file *file, const reader_opts *opts,
+        record_source *out);
+// The rows of a Parquet file: the string column at the path that the options name ("a.b" in a
+// struct), or rows of their fields as JSON with nested lists and structs. Of rows, maps, decimals,
+// dates, times and null members are left out, which is logged. Bytes that are not UTF-8 stay in
+// strings. Holds one page of each wanted column in memory.
+DRV_CHECKED drv_status parquet_open(const input_file *file, const reader_opts *opts,
+        record_source *out);
+// The samples of one shard of a MosaicML StreamingDataset (MDS version 2): the text or the token
+// ids of one column, or the fields of the options as JSON. Holds one sample and the offsets in
+// memory.
+DRV_CHECKED drv_status mds_shard_open(const input_file *file, const reader_opts *opts,
+        record_source *out);
+// Files that contain only token ids: .bin of llm.c and modded-nanogpt, .npy of OLMo (no header) and
+// of numpy.save (with one). docs/formats.md has the layouts. The options say the type of ids in an
+// .npy file without a header; where they do not, a file of uint16 must not look like uint32.
+DRV_CHECKED drv_status token_shard_open(const input_file *file, const reader_opts *opts,
+        record_source *out);
+// The samples of a WebDataset archive. A sample is a sequence of consecutive members whose names
+// are equal up to the first dot. KEY.txt is a text, KEY.json an object with a text or, if the
+// options take ids, an array of token ids; both may end in .gz. KEY.json is preferred to KEY.txt if
+// the user named a key, and is read alone if lines of JSON are wanted.
+DRV_CHECKED drv_status webdataset_open(const input_file *file, const reader_opts *opts,
+        record_source *out);

@@ -51,7 +51,7 @@ void text_batch_free(text_batch *batch) {
     free(batch);
 }
 
-// These are wrong with a key; all else is wrong with the line.
+// Errors about the key; all others are about the line.
 static const char no_key[] = "has no such key", no_string[] = "is not a string";
 
 // Appends the string under `key`; the last one if there are several. Returns why there is none,
@@ -138,7 +138,7 @@ static void decode(void *arg, int64_t i) {
     if (r->broken) p->p = NULL;
 }
 
-// "; it has "id", "messages"", and what is to be said of conversations.
+// Appends "; it has "id", "messages"" and, if these are the keys of a conversation, advice.
 static void add_keys(const reader *in, const char *line, size_t n_line, str *out) {
     enum { MOST = 6 };
     static const char *const talk[] = {"messages", "conversations", "prompt", "instruction",
@@ -183,7 +183,7 @@ static drv_status report(const reader *in, const record *bad, const char *line) 
     return DRV_OK;
 }
 
-// Once for each file: who reads of bytes that were replaced wants to see them.
+// Warns once for each file, and says how to convert it.
 static void report_replaced(const reader *in, const record *of, int64_t n) {
     static int named, last_file = -1;
     if (of->file == last_file || named >= NAMED) return;

@@ -1,16 +1,15 @@
-// Headers of .bin and .npy files, and the ids behind them.
+// Reads the headers of .bin and .npy files and the ids after them.
 //
 // .bin: 256 int32, of which the first three are magic, version and count; then the ids
 // (karpathy/llm.c dev/data/data_common.py, KellerJordan/modded-nanogpt, fineweb.py).
 // .npy: numpy.lib.format, versions 1 to 3; OLMo writes numpy.memmap, which has no header at all
 // (allenai/OLMo scripts/prepare_memmap_dataset.py).
-#include "data/read/token_shard.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "data/read/byte_stream.h"
+#include "data/read/record_source.h"
 
 enum { CHUNK_BYTES = 1 << 18, BIN_HEADER = 256 * 4, MAX_NPY_HEADER = 1 << 16 };
 
@@ -91,7 +90,7 @@ static int shown(const char *value) {
     return n < 60 ? (int)n : 60;
 }
 
-// The text behind a key of the Python dict that describes the array; NULL: there is none.
+// Returns the value of a key in the Python dict that describes the array; NULL: no such key.
 static const char *value_of(const char *header, const char *key) {
     const char *p = strstr(header, key);
     if (!p) return NULL;
@@ -165,7 +164,7 @@ static drv_status check_length(const token_shard *shard) {
     return DRV_OK;
 }
 
-// uint32 ids below 65536, read as uint16: every second one is 0.
+// Refuses uint32 ids that would be read as uint16: if they are below 65536, every second one is 0.
 static drv_status look_for_uint32(const token_shard *shard, size_t n_bytes) {
     enum { LEAST = 16, MOST = 4096 };
     const size_t n = n_bytes / 4 < MOST ? n_bytes / 4 : MOST;
@@ -214,23 +213,14 @@ static int64_t where(const void *state) {
     return byte_stream_where(((const token_shard *)state)->stream);
 }
 
-static id_use ids_of(const void *state) {
-    const token_shard *shard = state;
-    return shard->file->kind == INPUT_NPY && !shard->header ? IDS_UNTYPED : IDS_TYPED;
-}
-
 static void close_shard(void *state) {
     byte_stream_close(((token_shard *)state)->stream);
     free(state);
 }
 
-drv_status token_shard_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next,
-            .where = where,
-            .ids = ids_of,
-            .close = close_shard};
-    const input_file *file = job->file;
-    const id_opts *ids = &job->o->ids;
+drv_status token_shard_open(const input_file *file, const reader_opts *opts, record_source *out) {
+    static const record_source_ops ops = {next, where, close_shard};
+    const id_opts *ids = &opts->ids;
     if (!ids->taken) return drv_fail(DRV_E_DATA, "%s: token ids, expected text", file->name);
     const bool is_said = ids->type.bytes != 0;
     // As OLMo chooses the type of its arrays.
@@ -240,8 +230,9 @@ drv_status token_shard_open(const source_job *job, record_source *out) {
             .type = is_said ? ids->type : by_size,
             .is_guessed = !is_said,
             .n_tokens = -1};
-    *out = (record_source){&ops, shard};
+    *out = (record_source){.ops = &ops, .state = shard};
     DRV_TRY(byte_stream_open(file, false, &shard->stream));
     DRV_TRY(file->kind == INPUT_BIN ? read_bin_header(shard) : read_npy_header(shard));
+    out->ids = shard->header ? IDS_TYPED : IDS_UNTYPED;
     return check_length(shard);
 }

@@ -27,8 +27,7 @@ const char *token_type_name(token_type type) {
     return "no type";
 }
 
-// Values of uint64 beyond int64 come out as negative, which no id is either.
-static int64_t value_at(token_type type, const unsigned char *p) {
+int64_t token_at(token_type type, const void *p) {
     uint64_t x = 0;
     memcpy(&x, p, (size_t)type.bytes);
     if (type.is_signed && type.bytes < 8 && x >> (8 * type.bytes - 1))
@@ -41,7 +40,7 @@ int64_t token_ids_add(token_type type, const void *p, int64_t n, str *out, int64
     str_reserve(out, (size_t)n * sizeof(int32_t));
     int64_t i = 0;
     for (; i < n; i++, from += type.bytes) {
-        const int64_t id = value_at(type, from);
+        const int64_t id = token_at(type, from);
         if (id < 0 || id > INT32_MAX) {
             *bad = id;
             break;

@@ -1,7 +1,5 @@
 // Groups the members of a tar archive into samples (webdataset/webdataset,
 // tariterators.py) and takes the text of each.
-#include "data/read/webdataset.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +9,7 @@
 #include "base/json_cursor.h"
 #include "base/tar_members.h"
 #include "data/read/byte_stream.h"
+#include "data/read/record_source.h"
 
 enum { MAX_MEMBER = 1 << 28 };
 
@@ -23,7 +22,7 @@ typedef struct webdataset {
     tar_members *tar;
     tar_member member; // the first one of the next sample
     bool has_member, ended;
-    str key;   // of the sample at hand
+    str key;   // of the current sample
     str value; // of its best member so far
     str packed;
     member_rank rank;
@@ -68,7 +67,7 @@ static member_rank rank_of(const webdataset *set, const char *ending, bool *is_j
     return set->o->is_key_given ? RANK_SECOND : RANK_FIRST;
 }
 
-// Unpacks members of gzip, one behind the other. Returns why it cannot, else NULL.
+// Decompresses a sequence of gzip members. Returns what is wrong, else NULL.
 static const char *unpack(const str *packed, str *out) {
     enum { STEP = 1 << 18 };
     z_stream z = {.next_in = (Bytef *)packed->p, .avail_in = (uInt)packed->n};
@@ -136,7 +135,7 @@ static drv_status read_sample(webdataset *set, bool *done) {
     }
 }
 
-// An array of integers as ids. Returns why it is none, else NULL.
+// Appends a JSON array of integers as ids. Returns what is wrong, else NULL.
 static const char *add_ids(const str *json, str *out) {
     json_cursor c = {.p = json->p, .end = json->p + json->n};
     const size_t before = out->n;
@@ -191,13 +190,12 @@ static void close_set(void *state) {
     free(set);
 }
 
-drv_status webdataset_open(const source_job *job, record_source *out) {
-    static const record_source_ops ops = {.next = next, .where = where, .close = close_set};
+drv_status webdataset_open(const input_file *file, const reader_opts *opts, record_source *out) {
+    static const record_source_ops ops = {next, where, close_set};
     webdataset *set = mem_alloc(sizeof *set);
-    *set = (webdataset){.file = job->file, .o = job->o};
-    *out = (record_source){&ops, set};
-    DRV_TRY(byte_stream_open(job->file, false, &set->stream));
-    set->tar =
-            tar_members_open(&(tar_input){job->file->name, read_stream, skip_stream, set->stream});
+    *set = (webdataset){.file = file, .o = opts};
+    *out = (record_source){.ops = &ops, .state = set, .ids = IDS_TYPED};
+    DRV_TRY(byte_stream_open(file, false, &set->stream));
+    set->tar = tar_members_open(&(tar_input){file->name, read_stream, skip_stream, set->stream});
     return DRV_OK;
 }

@@ -102,7 +102,7 @@ static drv_status add_row(void *ctx) {
     const adding *x = ctx;
     int64_t ignored[2] = {0};
     const row_out row = place_of_row(x->b, ignored);
-    DRV_TRY(rows_next_pairs(x->r, &row));
+    DRV_TRY(rows_next(x->r, &row));
     settle_row(x->b, &row);
     return DRV_OK;
 }

@@ -1,5 +1,5 @@
-// The builder: reads and writes during the encoding, keeps a journal to resume from, says what the
-// set is made of.
+// Encodes one batch while another one is written and read, and keeps a journal from which the build
+// resumes.
 #include "data/set/build.h"
 
 #include <stdlib.h>
@@ -22,9 +22,9 @@
 #include "data/sft/pair.h"
 #include "data/sft/sft_record.h"
 
-enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
+enum { JOURNAL_EVERY_MS = 500 }; // of work on small files, which a resumed build repeats
 enum { WHY_BYTES = 512 };        // of the reason why a record is skipped
-enum { JOURNAL_VERSION = 5 };    // one of another version is begun anew
+enum { JOURNAL_VERSION = 5 };    // a build with a journal of another version starts over
 
 typedef struct thread_ids {        // of one thread, on cache lines of its own
     _Alignas(64) sft_example made; // without roles, unless conversations are built
@@ -35,12 +35,11 @@ typedef struct encoded_piece {
     int64_t at, n; // in that thread's list
     int64_t inner; // the first of its ends in that thread's list `inner`
     int n_inner;   // documents but the last one
-    bool begun;    // the text had what the tokenizer puts in front already
-    bool misfit;   // the template does not fit: the build ends here
+    bool begun;    // the text itself began with the token that the tokenizer puts in front
+    bool misfit;   // the template cannot render it: the build ends
 } encoded_piece;
 
-// A batch and its ids. The lists are kept from batch to batch: lists of single pieces would grow by
-// the million.
+// A batch and its ids. The lists are reused for the next batch.
 typedef struct encoded_batch {
     text_batch *text;
     encoded_piece *pieces;
@@ -61,7 +60,7 @@ typedef struct builder {
     file_lock lock;
     char *journal, *about, *marks; // PREFIX.build.json, PREFIX.idx.json, PREFIX.pairs
     bool resumable;                // standard input cannot be read again
-    uint64_t task;                 // what is built: only the same one is resumed
+    uint64_t task;                 // hash of inputs and options: only the same task is resumed
     uint64_t tokenizer_hash;
     int32_t eod; // -1: none
     double begin, journaled;
@@ -70,7 +69,7 @@ typedef struct builder {
 } builder;
 
 // --- the journal
-// The inputs by name, size and time, the tokenizer's file and all options.
+// Returns the hash of the names, sizes and times of the inputs, the tokenizer's file and the options.
 static uint64_t task_of(const builder *build) {
     str text = {0};
     int n_files;
@@ -281,7 +280,7 @@ static const char *encode(void *ctx, const text_piece *piece, int i, int thread)
     return batch->pieces[i].misfit ? NULL : batch->why[i];
 }
 
-// The first record for which the template does not do.
+// Returns the error for the first record that ends the build.
 static drv_status check_fit(const builder *build) {
     const encoded_batch *batch = build->now;
     for (int i = 0; i < batch->text->n; i++)
@@ -405,7 +404,7 @@ static drv_status open_writer(arena *a, builder *build) {
     return status;
 }
 
-// Template and inputs of conversations.
+// Opens the chat template that conversations need.
 static drv_status open_format(arena *a, builder *build) {
     const build_opts *opts = build->opts;
     if (!opts->sft) return DRV_OK;
@@ -436,14 +435,14 @@ static drv_status check_inputs(const builder *build) {
                     files[i].name, build->opts->preference ? "preference" : "sft");
         if (is_ids && build->opts->append_eod)
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --append-eod and --eod are of texts; token ids are taken as they are",
+                    "\"%s\": --append-eod and --eod are for texts; token ids are stored unchanged",
                     files[i].name);
     }
     return DRV_OK;
 }
 
-// The files of the set replace those that have their names, but no input, and no .bin that is not
-// of a set: one without its .idx, unless a build that was killed left it.
+// Refuses to replace an input, or a .bin that belongs to no data set because it has no .idx beside
+// it. A .bin that a killed build left has none either, but has that build's journal.
 static drv_status check_outputs(arena *a, const builder *build) {
     static const char *const endings[] = {".bin", ".idx", ".idx.json", ".roles", ".pairs"};
     const char *prefix = build->opts->prefix, *bin = arena_printf(a, "%s.bin", prefix);
@@ -451,11 +450,8 @@ static drv_status check_outputs(arena *a, const builder *build) {
     const input_file *files = reader_files(build->reader, &n);
     for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
         const char *path = arena_printf(a, "%s%s", prefix, endings[k]);
-        struct stat old, input;
-        if (stat(path, &old) != 0) continue;
         for (int i = 0; i < n; i++)
-            if (stat(files[i].path, &input) == 0 && input.st_dev == old.st_dev &&
-                    input.st_ino == old.st_ino)
+            if (file_is_same(files[i].path, path))
                 return drv_fail(DRV_E_USAGE,
                         "--out is \"%s\", whose file \"%s\" is an input, expected another prefix",
                         prefix, path);
@@ -464,7 +460,7 @@ static drv_status check_outputs(arena *a, const builder *build) {
             file_exists(build->journal))
         return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "--out is \"%s\", but \"%s\" is not of a data set, since it has no .idx beside it, expected another prefix, or remove it",
+            "--out is \"%s\", but \"%s\" does not belong to a data set: it has no .idx beside it; choose another prefix, or remove the file",
             prefix, bin);
 }
 

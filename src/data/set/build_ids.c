@@ -1,4 +1,4 @@
-// Ids and labels of a record to ids and roles.
+// Checks ids, and turns labels into roles.
 #include "data/set/build_ids.h"
 
 #include <string.h>

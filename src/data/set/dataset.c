@@ -13,8 +13,9 @@
 
 const char dataset_magic[9] = "MMIDIDX\0";
 
-// Bytes of dtype codes 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 8 u16; 0: floating point or unknown.
-static const int code_bytes[9] = {0, 1, 1, 2, 4, 8, 0, 0, 2};
+// By dtype code; 0, 6 and 7: floating point or unknown.
+static const token_type types[9] =
+        {[1] = {1, false}, {1, true}, {2, true}, {4, true}, {8, true}, [8] = {2, false}};
 
 static int64_t get_i64(const unsigned char *p) {
     int64_t x;
@@ -47,8 +48,8 @@ static drv_status check_header(dataset *set, const char *path) {
         return drv_fail(DRV_E_DATA, "%s: version is %lld, expected 1", path,
                 (long long)get_i64(header + 9));
     set->code = header[17];
-    set->token_bytes = set->code < 9 ? code_bytes[set->code] : 0;
-    if (!set->token_bytes)
+    if (set->code < 9) set->type = types[set->code];
+    if (!set->type.bytes)
         return drv_fail(DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path,
                 set->code);
     set->n_sequences = get_i64(header + 18);
@@ -83,10 +84,10 @@ static drv_status check_index(dataset *set, const char *path) {
             return drv_fail(DRV_E_DATA,
                     "%s: sequence %lld begins at byte %lld of the .bin by the index, expected %lld, the end of the previous one",
                     path, (long long)i, (long long)sequence_offset(set, i), (long long)bytes);
-        bytes += (int64_t)n * set->token_bytes;
+        bytes += (int64_t)n * set->type.bytes;
         if (i % (1 << 16) == 0) dataset_forget(set);
     }
-    set->n_tokens = bytes / set->token_bytes;
+    set->n_tokens = bytes / set->type.bytes;
     int64_t before = 0;
     for (int64_t i = 0; i <= set->n_documents; i++) {
         const int64_t sequence = document_sequence(set, i);
@@ -127,10 +128,10 @@ static drv_status check(arena *a, dataset *set) {
     DRV_TRY(check_index(set, idx));
     set->idx_hash = hash_index(set);
     DRV_TRY(file_open_regular(bin, &set->fd, &n_bytes));
-    if (n_bytes != set->n_tokens * set->token_bytes)
+    if (n_bytes != set->n_tokens * set->type.bytes)
         return drv_fail(DRV_E_DATA,
                 "%s: %lld bytes long, but its index has %lld tokens of %d bytes", bin,
-                (long long)n_bytes, (long long)set->n_tokens, set->token_bytes);
+                (long long)n_bytes, (long long)set->n_tokens, set->type.bytes);
     return DRV_OK;
 }
 
@@ -183,7 +184,7 @@ void dataset_close(dataset *set) {
 
 static int64_t sequence_start(const dataset *set, int64_t sequence) { // in tokens
     return sequence == set->n_sequences ? set->n_tokens
-                                        : sequence_offset(set, sequence) / set->token_bytes;
+                                        : sequence_offset(set, sequence) / set->type.bytes;
 }
 
 int64_t dataset_document_start(const dataset *set, int64_t document) {
@@ -203,29 +204,6 @@ int64_t dataset_document_of(const dataset *set, int64_t token) {
     return low;
 }
 
-int64_t dataset_token(int code, const unsigned char *bytes) {
-    int16_t i16;
-    uint16_t u16;
-    int32_t i32;
-    switch (code) {
-    case 1:
-        return *bytes;
-    case 2:
-        return (signed char)*bytes;
-    case 3:
-        memcpy(&i16, bytes, 2);
-        return i16;
-    case 4:
-        memcpy(&i32, bytes, 4);
-        return i32;
-    case 5:
-        return get_i64(bytes);
-    default:
-        memcpy(&u16, bytes, 2);
-        return u16;
-    }
-}
-
 drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab) {
     return drv_fail(DRV_E_DATA,
             "%s.bin: token %lld (in document %lld) is %lld, expected 0 to %lld: the vocabulary has "
@@ -235,7 +213,7 @@ drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int6
 }
 
 drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out) {
-    const int64_t width = set->token_bytes,
+    const int64_t width = set->type.bytes,
                   got = file_read_at(set->fd, out, n * width, first * width);
     if (got == n * width) return DRV_OK;
     return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", set->prefix,
@@ -248,12 +226,12 @@ drv_status dataset_read(const dataset *set, int64_t first, int64_t n, int64_t n_
     DRV_ASSERT(first >= 0 && n >= 0 && first + n <= set->n_tokens, "tokens %lld + %lld",
             (long long)first, (long long)n);
     unsigned char buffer[4096];
-    const int64_t step = (int64_t)sizeof buffer / set->token_bytes;
+    const int64_t step = (int64_t)sizeof buffer / set->type.bytes;
     for (int64_t i = 0; i < n; i += step) {
         const int64_t k = n - i < step ? n - i : step;
         DRV_TRY(dataset_read_bytes(set, first + i, k, buffer));
         for (int64_t j = 0; j < k; j++) {
-            const int64_t id = dataset_token(set->code, buffer + j * set->token_bytes);
+            const int64_t id = token_at(set->type, buffer + j * set->type.bytes);
             if (id < 0 || id >= n_vocab) return dataset_bad_token(set, first + i + j, id, n_vocab);
             out[i + j] = (int32_t)id;
         }

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "data/read/token_type.h"
 
 // The content of PREFIX.idx.json (docs/formats.md). drover data build writes it; sets made
 // elsewhere have none. It is trusted if the counts and the hash of the .idx in it match the .idx.
@@ -41,7 +42,8 @@ typedef struct dataset { // immutable after opening; reads are thread-safe
     const char *prefix;
     file_map idx;
     int fd;
-    int code, token_bytes; // dtype code and token size of the file
+    int code;        // dtype of the file, and
+    token_type type; // the same as a type
     int64_t n_sequences, n_documents, n_tokens;
     uint64_t idx_hash; // XXH3-64 of the .idx
     dataset_about about;

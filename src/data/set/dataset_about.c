@@ -1,5 +1,5 @@
-// PREFIX.idx.json: who made a data set, with which tokenizer, and its largest id. Read tolerantly,
-// written whole.
+// Reads and writes PREFIX.idx.json: what made a data set, with which tokenizer, and its largest id.
+// Unknown and missing keys are allowed.
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>

@@ -2,11 +2,9 @@
 #pragma once
 #include "data/set/dataset.h"
 
-// Decodes the token at `bytes`, which has the type of `code` (dataset.code).
-int64_t dataset_token(int code, const unsigned char *bytes);
 // Opens and checks PREFIX.roles. `about` must have been read.
 DRV_CHECKED drv_status dataset_open_roles(arena *a, dataset *set);
-// Reads n tokens in the type of the file, n * token_bytes bytes.
+// Reads n tokens in the type of the file, n * type.bytes bytes.
 DRV_CHECKED drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out);
 // Returns the error for a token that is not in [0, n_vocab).
 drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab);

@@ -1,7 +1,6 @@
 // Two growing files, tokens and lengths of documents; the index is made of the lengths at the end.
 #include "data/set/dataset_writer.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,8 @@ typedef struct sink { // a file that grows
     int fd;
     unsigned char *buffer;
     size_t n;
-    int64_t at, on_its_way; // bytes written; of them given to the disk
+    int64_t at,
+            on_its_way; // bytes written, and those of them that the kernel was told to write back
 } sink;
 
 struct dataset_writer {
@@ -40,7 +40,7 @@ static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *e
         return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld or more to resume", s->path,
                 (long long)file_size(s->path), (long long)keep);
     if (ftruncate(s->fd, keep) != 0 || lseek(s->fd, keep, SEEK_SET) != keep)
-        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", s->path, strerror(errno));
+        return file_fail("write", s->path);
     return DRV_OK;
 }
 
@@ -62,10 +62,14 @@ static drv_status sink_sync(sink *s) {
     return DRV_OK;
 }
 
-static drv_status sink_add(sink *s, const void *p, size_t n) {
-    if (s->n + n > BUFFER_BYTES) DRV_TRY(sink_flush(s));
-    memcpy(s->buffer + s->n, p, n);
-    s->n += n;
+static drv_status sink_add(sink *s, const void *p, size_t n_bytes) {
+    const char *from = p;
+    for (size_t k; n_bytes; from += k, n_bytes -= k) {
+        if (s->n == BUFFER_BYTES) DRV_TRY(sink_flush(s));
+        k = n_bytes < BUFFER_BYTES - s->n ? n_bytes : BUFFER_BYTES - s->n;
+        memcpy(s->buffer + s->n, from, k);
+        s->n += k;
+    }
     return DRV_OK;
 }
 
@@ -88,7 +92,6 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
             .roles.fd = -1,
             .n_tokens = n_tokens,
             .n_documents = n_documents};
-    DRV_TRY(dir_make_parent(prefix));
     drv_status status =
             sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
     if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);
@@ -107,35 +110,19 @@ drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_
                 writer->tokens.final, (long long)(n_tokens + writer->in_document));
     writer->in_document += n_tokens;
     writer->n_tokens += n_tokens;
-    if (writer->wide) {
-        for (int64_t k; n_tokens; ids += k, n_tokens -= k) {
-            k = n_tokens < BUFFER_BYTES / 4 ? n_tokens : BUFFER_BYTES / 4;
-            DRV_TRY(sink_add(&writer->tokens, ids, (size_t)k * 4));
-        }
-        return DRV_OK;
-    }
-    while (n_tokens) {
-        if (writer->tokens.n + 2 > BUFFER_BYTES) DRV_TRY(sink_flush(&writer->tokens));
-        const int64_t room = (int64_t)(BUFFER_BYTES - writer->tokens.n) / 2,
-                      k = n_tokens < room ? n_tokens : room;
-        unsigned char *to = writer->tokens.buffer + writer->tokens.n;
-        for (int64_t i = 0; i < k; i++) {
-            const uint16_t u = (uint16_t)ids[i];
-            memcpy(to + 2 * i, &u, 2);
-        }
-        writer->tokens.n += (size_t)k * 2;
-        ids += k;
-        n_tokens -= k;
+    if (writer->wide) return sink_add(&writer->tokens, ids, (size_t)n_tokens * 4);
+    uint16_t narrow[2048];
+    for (int64_t k; n_tokens; ids += k, n_tokens -= k) {
+        k = n_tokens < 2048 ? n_tokens : 2048;
+        for (int64_t i = 0; i < k; i++)
+            narrow[i] = (uint16_t)ids[i];
+        DRV_TRY(sink_add(&writer->tokens, narrow, (size_t)k * 2));
     }
     return DRV_OK;
 }
 
 drv_status dataset_writer_add_roles(dataset_writer *writer, const char *roles, int64_t n) {
-    for (int64_t k; n; roles += k, n -= k) {
-        k = n < BUFFER_BYTES ? n : BUFFER_BYTES;
-        DRV_TRY(sink_add(&writer->roles, roles, (size_t)k));
-    }
-    return DRV_OK;
+    return sink_add(&writer->roles, roles, (size_t)n);
 }
 
 drv_status dataset_writer_end_document(dataset_writer *writer) {
@@ -152,12 +139,10 @@ drv_status dataset_writer_sync(dataset_writer *writer) {
 }
 
 static drv_status put_in_place(const sink *s) {
-    if (rename(s->path, s->final) == 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", s->path, strerror(errno));
+    return rename(s->path, s->final) == 0 ? DRV_OK : file_fail("rename into place", s->path);
 }
 
-// The index from the lengths, see docs/formats.md: a file beside them that is renamed when it is
-// whole.
+// Writes the index (docs/formats.md) from the lengths, as a file that is renamed once it is complete.
 static drv_status write_index(dataset_writer *writer, arena *a) {
     const int64_t n_documents = writer->n_documents, entries = n_documents + 1, version = 1;
     unsigned char head[DATASET_HEADER];

@@ -19,7 +19,7 @@ static int32_t as_i32(int64_t x) {
 // Finds the first of n tokens in which the documents that begin at `a` and `b` differ; n: none.
 static drv_status first_apart(const dataset *set, int64_t a, int64_t b, int64_t n, int64_t *out) {
     unsigned char x[PIECE_BYTES], y[PIECE_BYTES];
-    const int64_t width = set->token_bytes, most = PIECE_BYTES / width;
+    const int64_t width = set->type.bytes, most = PIECE_BYTES / width;
     for (int64_t at = 0; at < n; at += most) {
         const int64_t k = n - at < most ? n - at : most;
         DRV_TRY(dataset_read_bytes(set, a + at, k, x));

@@ -43,7 +43,7 @@ static int64_t shared_of(const pair_span *x, const pair_mark *mark, int64_t row_
     return n;
 }
 
-// Responses that are the same have the same log-probabilities: there is nothing to learn of them.
+// Equal responses have equal log-probabilities, so there is nothing to learn from them.
 // The last label, which follows the inputs, counts too.
 static bool are_alike(const pair_span *x, const pair_mark *mark) {
     return x->n[CHOSEN] == x->n[REJECTED] && mark->apart > x->n[CHOSEN];

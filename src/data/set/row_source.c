@@ -1,4 +1,4 @@
-// One data set of the rows: its part, the layout of its rows, and access to one of them.
+// Chooses the part of a data set, lays out its rows, and reads one of them.
 #include "data/set/row_source.h"
 
 #include <math.h>
@@ -135,8 +135,9 @@ static drv_status add_pieces(row_source *src, piece_list *list) {
     return DRV_OK;
 }
 
-// Describes what is missing of the examples, and what pairs have once: "; 3 longer than ..."; ""
-// where nothing is. The last token of a document is only predicted, and a pair is two.
+// Describes which examples are left out or cut off, and how much shared prompts save: "; 3 longer
+// than ..."; "" if there is nothing to say. A row of T tokens fits a document of T + 1, whose last
+// token is only predicted.
 static void describe_left(const row_source *src, str *out) {
     const bool pairs = src->packing == PACKING_PAIRS;
     const long long longest = src->opts->row_tokens + 1 + pairs;
@@ -206,12 +207,12 @@ static drv_status pack_source(row_source *src) {
     return DRV_OK;
 }
 
-// Pairs are for the objective that compares them, and for that alone.
+// Refuses pairs for other objectives than dpo, and other data sets for dpo.
 static drv_status check_pairs(const row_source *src) {
     const bool wanted = src->packing == PACKING_PAIRS, pairs = src->set->about.pairs > 0;
     if (wanted && !pairs)
         return drv_fail(DRV_E_USAGE,
-                "%s: no set of preference pairs, which training.objective dpo learns from: build it with drover data build --preference",
+                "%s: not a set of preference pairs, which training.objective: dpo needs: build it with drover data build --preference",
                 src->set->prefix);
     if (wanted || !pairs) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
@@ -262,7 +263,7 @@ void row_source_close(row_source *src) {
 }
 
 // --- one row
-// Takes back labels[i], the token `first` + 1 + i, unless its role counts.
+// Removes the label of token `first` + 1 + i, labels[i], unless its role has a loss.
 static drv_status keep_answers(const row_source *src, int64_t first, int64_t n, int32_t *labels) {
     if (src->loss == LOSS_ALL || n <= 0) return DRV_OK;
     DRV_TRY(dataset_read_roles(src->set, first + 1, n, src->scratch.roles));

@@ -198,7 +198,7 @@ const double *rows_references(const rows *stream) {
     return stream->references;
 }
 
-drv_status rows_next_pairs(rows *stream, const row_out *out) {
+drv_status rows_next(rows *stream, const row_out *out) {
     row_source *src = stream->opts.shuffle ? furthest_behind(stream) : first_unfinished(stream);
     const int64_t epoch = src->so_far.taken / src->n_rows, index = src->so_far.taken % src->n_rows;
     int64_t row = index;
@@ -213,14 +213,6 @@ drv_status rows_next_pairs(rows *stream, const row_out *out) {
     if (++stream->n_read % 64 == 0)
         dataset_forget(src->set); // memory must not grow with the data set
     return DRV_OK;
-}
-
-drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
-        int64_t *counted) {
-    return rows_next_pairs(stream, &(row_out){.tokens = tokens,
-                                           .position = position,
-                                           .labels = labels,
-                                           .counted = counted});
 }
 
 const char *rows_last(const rows *stream) {

@@ -63,7 +63,9 @@ typedef struct rows_opts {
 
 // The arrays that receive a row, row_tokens elements each.
 typedef struct row_out {
-    int32_t *tokens, *position, *labels; // see rows_next
+    int32_t *tokens;
+    int32_t *position; // in the document, or in the row
+    int32_t *labels;   // the next token; -1: no loss
     // Three arrays for rows of pairs; NULL: not wanted. `pair` has the role of each token in the
     // pairs of the row (ir/pair_word.h), which are numbered from 0. `reference`, [2 row_tokens],
     // has the reference's log-probability at the first token of each response, a double in two
@@ -118,12 +120,8 @@ void rows_blend(const double *weights, int n_sets, int64_t n, int64_t *out);
 // Skips n rows without reading them, as rows_seek would, in at most n additions.
 void rows_skip(rows *stream, int64_t n);
 
-// Returns the next row: tokens[T], position[T] (in the document, or in the row), labels[T] (the
-// next token; -1: no loss). Adds the number of labels with a loss to *counted.
-DRV_CHECKED drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
-        int64_t *counted);
-// The same for rows of pairs, with their further arrays.
-DRV_CHECKED drv_status rows_next_pairs(rows *stream, const row_out *out);
+// Reads the next row.
+DRV_CHECKED drv_status rows_next(rows *stream, const row_out *out);
 // Returns the number of pairs in all data sets, other parts included. Pairs are numbered across
 // data sets in their order.
 int64_t rows_n_pairs(const rows *stream);

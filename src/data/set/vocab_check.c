@@ -1,5 +1,5 @@
-// Are all tokens of a data set in a vocabulary? At once where PREFIX.idx.json knows the largest id,
-// else by reading the tokens once from front to back, on a background thread.
+// Checks the largest id of a data set against a vocabulary. It is known from PREFIX.idx.json, or
+// else found by reading all tokens on a background thread.
 #include "data/set/vocab_check.h"
 
 #include <fcntl.h>
@@ -19,11 +19,11 @@ static int64_t first_outside(const dataset *set, const unsigned char *tokens, in
         const int64_t k = n_tokens - i < BLOCK ? n_tokens - i : BLOCK;
         uint32_t largest = 0; // of a negative one: beyond any vocabulary
         bool checked = true;
-        if (set->code == 8) {
+        if (set->type.bytes == 2 && !set->type.is_signed) {
             const uint16_t *u16 = (const void *)(tokens + 2 * i);
             for (int64_t j = 0; j < k; j++)
                 largest = u16[j] > largest ? u16[j] : largest;
-        } else if (set->code == 4) {
+        } else if (set->type.bytes == 4) {
             const uint32_t *u32 = (const void *)(tokens + 4 * i);
             for (int64_t j = 0; j < k; j++)
                 largest = u32[j] > largest ? u32[j] : largest;
@@ -32,7 +32,7 @@ static int64_t first_outside(const dataset *set, const unsigned char *tokens, in
         }
         if (checked && largest < n_vocab) continue;
         for (int64_t j = i; j < i + k; j++) {
-            const int64_t id = dataset_token(set->code, tokens + j * set->token_bytes);
+            const int64_t id = token_at(set->type, tokens + j * set->type.bytes);
             if (id < 0 || id >= n_vocab) return j;
         }
     }
@@ -40,7 +40,7 @@ static int64_t first_outside(const dataset *set, const unsigned char *tokens, in
 }
 
 drv_status dataset_scan_vocab(const dataset *set, int64_t n_vocab, const atomic_bool *cancel) {
-    const int64_t step = PIECE_BYTES / set->token_bytes;
+    const int64_t step = PIECE_BYTES / set->type.bytes;
     unsigned char *piece = mem_alloc(PIECE_BYTES);
     drv_status status = DRV_OK;
     posix_fadvise(set->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -52,7 +52,7 @@ drv_status dataset_scan_vocab(const dataset *set, int64_t n_vocab, const atomic_
         const int64_t bad = first_outside(set, piece, n, n_vocab);
         if (bad < n)
             status = dataset_bad_token(set, i + bad,
-                    dataset_token(set->code, piece + bad * set->token_bytes), n_vocab);
+                    token_at(set->type, piece + bad * set->type.bytes), n_vocab);
     }
     posix_fadvise(set->fd, 0, 0, POSIX_FADV_NORMAL);
     free(piece);
@@ -63,7 +63,7 @@ bool dataset_knows_largest(const dataset *set) {
     unsigned char bytes[8];
     return set->about.known && set->about.largest_id >= 0 &&
            dataset_read_bytes(set, set->about.largest_at, 1, bytes) == DRV_OK &&
-           dataset_token(set->code, bytes) == set->about.largest_id;
+           token_at(set->type, bytes) == set->about.largest_id;
 }
 
 drv_status dataset_check_vocab(const dataset *set, int64_t n_vocab, const atomic_bool *cancel) {

@@ -90,7 +90,7 @@ static drv_status add_side(json_t *messages, const json_t *side, const char *nam
         return DRV_OK;
     }
     if (json_is_object(side)) {
-        DRV_TRY_CTX(record_add_speech(messages, side, 0), "\"%s\"", name);
+        DRV_TRY_CTX(record_add(messages, (json_t *)(uintptr_t)side, 0), "\"%s\"", name);
         return DRV_OK;
     }
     if (!json_is_array(side))
@@ -101,9 +101,7 @@ static drv_status add_side(json_t *messages, const json_t *side, const char *nam
 // Reads the prompt from its own field, if there is one.
 static drv_status add_prompt(pair_record *r, const json_t *o) {
     const json_t *turns = json_object_get(o, "conversations");
-    for (size_t i = 0; i < json_array_size(turns); i++)
-        DRV_TRY(record_add_speech(r->prompt, json_array_get(turns, i), i));
-    if (json_array_size(turns)) return DRV_OK;
+    if (json_array_size(turns)) return record_add_list(r->prompt, "conversations", turns);
     for (int i = 0; i < N_RECORD_FORMS; i++) {
         const char *names[2] = {0};
         const json_t *prompt = record_field(o, record_forms[i].prompt, &names[0]),

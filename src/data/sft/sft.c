@@ -49,7 +49,7 @@ static drv_status find_template(arena *a, const tokenizer *tok, const char *fold
     return DRV_OK;
 }
 
-// The hash of all that decides the text.
+// Returns the hash of everything that the rendered text depends on.
 static uint64_t hash_of(const chat_model *model, const chat_model *with_tools, const char *day) {
     str all = {0};
     str_add(&all, model->source, model->n_source);
@@ -63,7 +63,7 @@ static uint64_t hash_of(const chat_model *model, const chat_model *with_tools, c
     return hash;
 }
 
-// The template that the folder has for records with tools, where it is another one.
+// Opens the folder's template for records with tools, if it has a different one.
 static drv_status find_tool_template(arena *a, const char *folder, const chat_model *model,
         chat_model *out, const chat_template **template) {
     chat_template *other;
@@ -79,8 +79,9 @@ static drv_status find_tool_template(arena *a, const char *folder, const chat_mo
     return DRV_OK;
 }
 
-// Whoever applies a template that lies in a folder encodes its text without a BOS, and knows the
-// eos_token that the folder names: a built-in template says both itself.
+// Returns the source of the template in a form that a folder can have: programs that apply the
+// template of a folder encode the text without a BOS and define eos_token as the folder names it,
+// so the source of a built-in template gets both.
 static const char *given_source(arena *a, const tokenizer *tok, const char *name,
         const chat_model *model, bool names_eos) {
     str source = {0};
@@ -172,8 +173,7 @@ static bool is_assistant(const json_t *messages, size_t i) {
     return role && strcmp(role, "assistant") == 0;
 }
 
-// Makes a text of content in parts, {"type": "text", "text": ...}, for a template that takes it for
-// a text: it would print the list as Python does.
+// Joins content that is a list of parts, {"type": "text", "text": ...}, into one text.
 static drv_status join_parts(json_t *message, size_t number) {
     const json_t *parts = json_object_get(message, "content");
     str text = {0};
@@ -257,8 +257,7 @@ static size_t byte_of_point(const str *text, int64_t point) {
     return i;
 }
 
-// The blocks that the template marked. Those of the last answer come after all that the messages
-// before it give.
+// Blocks of the last answer come after all blocks of the messages before it.
 drv_status conversation_marked(conversation *c) {
     const chat_output *whole = &c->whole;
     const size_t n_messages = json_array_size(c->messages);
@@ -276,8 +275,8 @@ drv_status conversation_marked(conversation *c) {
     return DRV_OK;
 }
 
-// Takes the blocks of messages that are not learned out again: those that the text has more with a
-// message than without it.
+// Empties the blocks of messages that are not to be learned: those that rendering with the message
+// adds to rendering without it.
 static drv_status unmark_left_out(conversation *c) {
     const size_t n_messages = json_array_size(c->messages);
     for (size_t i = 0; i < n_messages; i++) {
@@ -331,7 +330,7 @@ static drv_status answers_by_front(conversation *c, sft_example *x) {
 }
 
 // --- tokens
-// An id that holds a byte of an answer, or nothing and stands inside one, is part of it.
+// Marks the tokens of answers: those that contain a byte of one, and empty ones inside one.
 static void mark(const conversation *c, const offset_list *begins, int64_t n_bytes, char *roles) {
     for (int k = 0; k < c->n; k++) {
         const int64_t from = (int64_t)c->answers[k].begin, to = (int64_t)c->answers[k].end;
@@ -363,7 +362,7 @@ drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     return DRV_OK;
 }
 
-// The document of one answer, which is the last of the messages up to it.
+// Appends the document of one answer: the messages up to it, with the loss on this answer alone.
 static drv_status encode_turn(const conversation *c, size_t i, encoder *e, sft_example *x) {
     json_t *messages = json_array();
     for (size_t k = 0; k <= i; k++)
@@ -419,7 +418,7 @@ static drv_status run(conversation *c, encoder *e, sft_example *x) {
     return status;
 }
 
-// Other templates than the built-in one see role and content alone.
+// Leaves only role and content for templates other than the built-in one.
 void conversation_join_parts(const sft_format *f, json_t *messages) {
     for (size_t i = 0; !f->built_in && i < json_array_size(messages); i++) {
         json_object_del(json_array_get(messages, i), "instruction");

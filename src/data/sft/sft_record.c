@@ -11,17 +11,11 @@ const record_form record_forms[N_RECORD_FORMS] = {
         {{"question"}, {0}, {"answer", "response"}},
 };
 
+static const char *const list_names[] = {"messages", "conversations"};
+
 const char *const sft_record_fields[] = {"messages", "conversations", "prompt", "query",
         "instruction", "question", "input", "context", "output", "response", "completion", "answer",
         "system", "tools", NULL};
-
-// ShareGPT's speakers.
-static const struct {
-    const char *from, *role;
-} speakers[] = {{"human", "user"}, {"user", "user"}, {"gpt", "assistant"},
-        {"assistant", "assistant"}, {"chatgpt", "assistant"}, {"bing", "assistant"},
-        {"bard", "assistant"}, {"model", "assistant"}, {"system", "system"}, {"tool", "tool"},
-        {"observation", "tool"}, {"function", "tool"}, {"function_response", "tool"}};
 
 void sft_record_free(sft_record *r) {
     json_decref(r->messages);
@@ -46,72 +40,66 @@ void record_add_message(json_t *messages, const char *role, json_t *content) {
     json_array_append_new(messages, message);
 }
 
-static drv_status check_message(const json_t *message, size_t i) {
-    if (!json_is_object(message)) return drv_fail(DRV_E_DATA, "message %zu is not an object", i);
-    if (!json_is_string(json_object_get(message, "role")))
-        return drv_fail(DRV_E_DATA, "message %zu has no \"role\"", i);
-    return DRV_OK;
-}
+// --- messages
+// ShareGPT's speakers. The first N_SPEAKERS of them are also read as roles; the others may be roles
+// that a template has itself.
+enum { N_SPEAKERS = 5 };
+static const struct {
+    const char *from, *role;
+} speakers[] = {{"human", "user"}, {"gpt", "assistant"}, {"chatgpt", "assistant"},
+        {"bing", "assistant"}, {"bard", "assistant"}, {"user", "user"}, {"assistant", "assistant"},
+        {"model", "assistant"}, {"system", "system"}, {"tool", "tool"}, {"observation", "tool"},
+        {"function", "tool"}, {"function_response", "tool"}};
 
-// Speakers of ShareGPT that stand where roles do; others may be a template's own.
-static const char *role_of(const char *role) {
-    static const struct {
-        const char *speaker, *role;
-    } names[] = {{"human", "user"}, {"gpt", "assistant"}, {"chatgpt", "assistant"},
-            {"bing", "assistant"}, {"bard", "assistant"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].speaker, role) == 0) return names[i].role;
+// Returns the role of a speaker, one of the first n of the table; NULL: it is none of them.
+static const char *role_of(const char *from, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(speakers[i].from, from) == 0) return speakers[i].role;
     return NULL;
 }
 
-static drv_status add_plain(json_t *messages, json_t *message, size_t i) {
-    DRV_TRY(check_message(message, i));
-    const char *role = role_of(json_string_value(json_object_get(message, "role")));
-    json_array_append(messages, message);
-    if (!role) return DRV_OK;
-    json_t *renamed = json_copy(message);
-    json_object_set_new(renamed, "role", json_string(role));
-    json_array_set_new(messages, json_array_size(messages) - 1, renamed);
+static void add_role(json_t *messages, json_t *message, const char *name) {
+    const char *role = role_of(name, N_SPEAKERS);
+    json_t *added = role ? json_copy(message) : json_incref(message);
+    if (role) json_object_set_new(added, "role", json_string(role));
+    json_array_append_new(messages, added);
+}
+
+// Adds what a speaker says, with the member by which sft.c decides whether it is learned.
+static void add_speech(json_t *messages, const json_t *turn, const char *role) {
+    static const char *const kept[] = {"weight", "train"};
+    record_add_message(messages, role, json_incref(json_object_get(turn, "value")));
+    json_t *message = json_array_get(messages, json_array_size(messages) - 1);
+    for (int i = 0; i < 2; i++) {
+        json_t *value = json_object_get(turn, kept[i]);
+        if (value) json_object_set(message, kept[i], value);
+    }
+}
+
+drv_status record_add(json_t *messages, json_t *message, size_t i) {
+    const char *name = json_string_value(json_object_get(message, "role")),
+               *from = json_string_value(json_object_get(message, "from"));
+    if (!json_is_object(message)) return drv_fail(DRV_E_DATA, "message %zu is not an object", i);
+    if (name) {
+        add_role(messages, message, name);
+        return DRV_OK;
+    }
+    if (!from)
+        return drv_fail(DRV_E_DATA, "message %zu has no \"role\", nor \"from\" and \"value\"", i);
+    if (!json_is_string(json_object_get(message, "value")))
+        return drv_fail(DRV_E_DATA, "message %zu has no \"value\" beside \"from\"", i);
+    const char *role = role_of(from, sizeof speakers / sizeof *speakers);
+    if (!role)
+        return drv_fail(DRV_E_DATA,
+                "message %zu is from \"%.40s\", expected human, gpt, system or tool", i, from);
+    add_speech(messages, message, role);
     return DRV_OK;
 }
 
 drv_status record_add_list(json_t *messages, const char *name, const json_t *list) {
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        json_t *message = json_array_get(list, i);
-        if (!json_object_get(message, "role") && json_object_get(message, "from"))
-            DRV_TRY(record_add_speech(messages, message, i));
-        else
-            DRV_TRY_CTX(add_plain(messages, message, i), "\"%s\"", name);
-    }
+    for (size_t i = 0; i < json_array_size(list); i++)
+        DRV_TRY_CTX(record_add(messages, json_array_get(list, i), i), "\"%s\"", name);
     return DRV_OK;
-}
-
-// --- conversations: from and value
-// Keeps the member by which sft.c decides whether the turn is learned.
-static void keep_weight(json_t *messages, const json_t *turn) {
-    static const char *const names[] = {"weight", "train"};
-    json_t *message = json_array_get(messages, json_array_size(messages) - 1);
-    for (int i = 0; i < 2; i++) {
-        json_t *value = json_object_get(turn, names[i]);
-        if (value) json_object_set(message, names[i], value);
-    }
-}
-
-drv_status record_add_speech(json_t *messages, const json_t *turn, size_t i) {
-    const char *from = json_string_value(json_object_get(turn, "from"));
-    json_t *value = json_object_get(turn, "value");
-    if (json_object_get(turn, "role")) return add_plain(messages, (json_t *)(uintptr_t)turn, i);
-    if (!from || !json_is_string(value))
-        return drv_fail(DRV_E_DATA, "\"conversations\": turn %zu has no \"from\" and \"value\"", i);
-    for (size_t k = 0; k < sizeof speakers / sizeof *speakers; k++)
-        if (strcmp(speakers[k].from, from) == 0) {
-            record_add_message(messages, speakers[k].role, json_incref(value));
-            keep_weight(messages, turn);
-            return DRV_OK;
-        }
-    return drv_fail(DRV_E_DATA,
-            "\"conversations\": turn %zu is from \"%.40s\", expected human, gpt, system or tool", i,
-            from);
 }
 
 // --- a prompt and its answer
@@ -159,6 +147,10 @@ static drv_status add_pair(json_t *messages, const json_t *o) {
         DRV_TRY(record_add_prompt(messages, prompt, names[0], input, names[1]));
         return add_answer(messages, answer, names[2]);
     }
+    for (int i = 0; i < 2; i++)
+        if (json_is_string(json_object_get(o, list_names[i])))
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" is a text, expected a list of messages, or JSON of one", list_names[i]);
     return drv_fail(DRV_E_DATA,
             "unknown form, expected messages, conversations, prompt and response, or instruction and output");
 }
@@ -172,31 +164,39 @@ drv_status record_add_system(json_t *messages, const json_t *o) {
     return DRV_OK;
 }
 
+// Returns the list in the field `name`, which the caller owns. It may be given as JSON in a text,
+// since tables such as CSV have no lists. NULL: the field is not a list.
+static json_t *read_list(const json_t *o, const char *name) {
+    json_t *field = json_object_get(o, name), *list = NULL;
+    if (json_is_array(field)) return json_incref(field);
+    if (json_is_string(field) &&
+            json_parse(json_string_value(field), json_string_length(field), &list) == DRV_OK &&
+            json_is_array(list))
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 drv_status record_tools(const json_t *o, json_t **out) {
-    json_t *tools = json_object_get(o, "tools");
+    const json_t *tools = json_object_get(o, "tools");
     if (!tools || json_is_null(tools)) return DRV_OK;
-    if (!json_is_string(tools))
-        *out = json_incref(tools);
-    else if (json_parse(json_string_value(tools), json_string_length(tools), out) != DRV_OK)
-        *out = NULL;
-    if (!json_is_array(*out)) return drv_fail(DRV_E_DATA, "\"tools\" is not a list");
-    return DRV_OK;
+    *out = read_list(o, "tools");
+    return *out ? DRV_OK : drv_fail(DRV_E_DATA, "\"tools\" is not a list");
 }
 
 static drv_status add_all(sft_record *r, const json_t *o) {
-    const json_t *messages = json_object_get(o, "messages"),
-                 *turns = json_object_get(o, "conversations");
     if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "no JSON object");
     DRV_TRY(record_tools(o, &r->tools));
-    if (json_is_array(messages)) return record_add_list(r->messages, "messages", messages);
-    DRV_TRY(record_add_system(r->messages, o));
-    if (!json_is_array(turns)) {
-        r->parted = true;
-        return add_pair(r->messages, o);
+    for (int i = 0; i < 2; i++) {
+        json_t *list = read_list(o, list_names[i]);
+        if (i == 0 && !list) DRV_TRY(record_add_system(r->messages, o));
+        if (!list) continue;
+        const drv_status status = record_add_list(r->messages, list_names[i], list);
+        json_decref(list);
+        return status;
     }
-    for (size_t i = 0; i < json_array_size(turns); i++)
-        DRV_TRY(record_add_speech(r->messages, json_array_get(turns, i), i));
-    return DRV_OK;
+    r->parted = true;
+    return add_pair(r->messages, o);
 }
 
 drv_status sft_record_read(const char *line, size_t n, sft_record *out) {

@@ -16,10 +16,11 @@ extern const record_form record_forms[N_RECORD_FORMS];
 json_t *record_field(const json_t *o, const char *const names[MAX_NAMES], const char **name);
 // Steals the reference to `content`.
 void record_add_message(json_t *messages, const char *role, json_t *content);
-// Appends the messages of the list in the field `name`, unchanged.
+// Appends message i of a list: an object with "role", unchanged unless the role is a speaker of
+// ShareGPT, or one with "from" and "value".
+DRV_CHECKED drv_status record_add(json_t *messages, json_t *message, size_t i);
+// Appends the messages of the list in the field `name`.
 DRV_CHECKED drv_status record_add_list(json_t *messages, const char *name, const json_t *list);
-// Appends turn i of a conversation: from and value, or a message.
-DRV_CHECKED drv_status record_add_speech(json_t *messages, const json_t *turn, size_t i);
 // Appends a text of the user, joined with `input` if that is not NULL, or a list of messages.
 DRV_CHECKED drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char *name,
         const json_t *input, const char *input_name);

@@ -1,4 +1,4 @@
-// A made-up conversation is rendered, once as far as an answer and once with a question after it.
+// Renders a made-up conversation twice: up to an answer, and with another question after it.
 #include "data/sft/turn_end.h"
 
 #include <string.h>

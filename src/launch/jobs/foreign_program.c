@@ -21,9 +21,10 @@ extern char **environ;
 #define AFTERWARDS_S 0.5
 enum { WAIT_MS = 50, CHUNK = 1 << 16 };
 
-void program_add_word(program_words *self, const char *word) {
-    DRV_ASSERT(self->n < PROGRAM_WORDS - 1, "%d words", self->n);
-    self->words[self->n++] = word;
+void program_add_words(program_words *self, const char *const *words, int n) {
+    DRV_ASSERT(self->n + n < PROGRAM_WORDS, "%d words", self->n + n);
+    for (int i = 0; i < n; i++)
+        self->words[self->n++] = words[i];
 }
 
 const char *program_name(arena *a, const program_words *words) {

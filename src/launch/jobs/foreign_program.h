@@ -15,7 +15,10 @@ typedef struct program_words {
     const char *words[PROGRAM_WORDS];
     int n;
 } program_words;
-void program_add_word(program_words *self, const char *word);
+void program_add_words(program_words *self, const char *const *words, int n);
+#define program_add(self, ...)                                                                     \
+    program_add_words(self, (const char *const[]){__VA_ARGS__},                                    \
+            (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
 // Names the program in messages, with its first word that is neither an option nor an option's
 // value, as in "kubectl get".
 const char *program_name(arena *a, const program_words *words);

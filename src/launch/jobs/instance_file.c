@@ -1,5 +1,7 @@
 // Reads an instance type from a YAML file.
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "config/value.h"
@@ -30,15 +32,6 @@ static drv_status take_gib(arena *a, const value *v, int64_t *out) {
     return DRV_OK;
 }
 
-static drv_status take_name(arena *a, const value *v, bool is_key, const char **out) {
-    if (v->kind != VALUE_TEXT || !(is_key ? name_is_label_key(v->text) : name_is_label(v->text)))
-        return refuse(a, v,
-                is_key ? "a name as nvidia.com/gpu or node-type"
-                       : "a label of at most 63 letters, digits, -, _ and .");
-    *out = v->text;
-    return DRV_OK;
-}
-
 static drv_status take_family(arena *a, const value *v, device_family *out) {
     static const char *const names[] = {"none", "neuron", "gpu"};
     const int index = v->kind == VALUE_TEXT ? str_index(v->text, names, 3) : -1;
@@ -47,47 +40,52 @@ static drv_status take_family(arena *a, const value *v, device_family *out) {
     return DRV_OK;
 }
 
-static drv_status take_device(arena *a, const value *v, const char **out) {
-    if (v->kind != VALUE_TEXT || !*v->text)
+// --- keys
+typedef enum key_type { FAMILY, INT, GIB, LABEL, LABEL_KEY, DEVICE } key_type;
+typedef struct key {
+    const char *name;
+    key_type type;
+    size_t offset; // in instance_type
+    int min, max;  // of INT
+} key;
+#define MEMBER(name) offsetof(instance_type, name)
+static const key keys[] = {{"name", LABEL, MEMBER(name), 0, 0},
+        {"family", FAMILY, MEMBER(family), 0, 0},
+        {"devices", INT, MEMBER(devices), 1, MOST_DEVICES},
+        {"cores_per_device", INT, MEMBER(cores_per_device), 1, MOST_DEVICES},
+        {"device_memory_gib", GIB, MEMBER(device_memory), 0, 0},
+        {"cpus", INT, MEMBER(cpus), 1, MOST_CPUS}, {"memory_gib", GIB, MEMBER(pod_memory), 0, 0},
+        {"efa", INT, MEMBER(efa), 0, MOST_DEVICES},
+        {"huge_pages_gib", GIB, MEMBER(huge_pages), 0, 0},
+        {"resource", LABEL_KEY, MEMBER(resource), 0, 0}, {"label", LABEL_KEY, MEMBER(label), 0, 0},
+        {"label_value", LABEL, MEMBER(label_value), 0, 0},
+        {"device", DEVICE, MEMBER(device), 0, 0}};
+enum { N_KEYS = sizeof keys / sizeof *keys };
+
+static drv_status take_text(arena *a, const value *v, key_type type, const char **out) {
+    const char *text = v->kind == VALUE_TEXT ? v->text : "";
+    *out = text;
+    if (type == LABEL && !name_is_label(text))
+        return refuse(a, v, "a label of at most 63 letters, digits, -, _ and .");
+    if (type == LABEL_KEY && !name_is_label_key(text))
+        return refuse(a, v, "a name as nvidia.com/gpu or node-type");
+    if (type == DEVICE && !*text)
         return refuse(a, v, "the profile of a device, as h100 or the path of a file");
-    *out = v->text;
     return DRV_OK;
 }
 
 static drv_status take_key(arena *a, const value *given, instance_type *out) {
-    static const char *const keys[] = {"name", "family", "devices", "cores_per_device",
-            "device_memory_gib", "cpus", "memory_gib", "efa", "huge_pages_gib", "resource", "label",
-            "label_value", "device"};
-    const int n = sizeof keys / sizeof *keys;
-    switch (str_index(given->name, keys, n)) {
-    case 0:
-        return take_name(a, given, false, &out->name);
-    case 1:
-        return take_family(a, given, &out->family);
-    case 2:
-        return take_int(a, given, 1, MOST_DEVICES, &out->devices);
-    case 3:
-        return take_int(a, given, 1, MOST_DEVICES, &out->cores_per_device);
-    case 4:
-        return take_gib(a, given, &out->device_memory);
-    case 5:
-        return take_int(a, given, 1, MOST_CPUS, &out->cpus);
-    case 6:
-        return take_gib(a, given, &out->pod_memory);
-    case 7:
-        return take_int(a, given, 0, MOST_DEVICES, &out->efa);
-    case 8:
-        return take_gib(a, given, &out->huge_pages);
-    case 9:
-        return take_name(a, given, true, &out->resource);
-    case 10:
-        return take_name(a, given, true, &out->label);
-    case 11:
-        return take_name(a, given, false, &out->label_value);
-    case 12:
-        return take_device(a, given, &out->device);
+    const char *names[N_KEYS];
+    for (int i = 0; i < N_KEYS; i++) {
+        void *to = (char *)out + keys[i].offset;
+        names[i] = keys[i].name;
+        if (strcmp(given->name, keys[i].name) != 0) continue;
+        if (keys[i].type == FAMILY) return take_family(a, given, to);
+        if (keys[i].type == INT) return take_int(a, given, keys[i].min, keys[i].max, to);
+        if (keys[i].type == GIB) return take_gib(a, given, to);
+        return take_text(a, given, keys[i].type, to);
     }
-    const char *near = str_nearest(given->name, keys, n);
+    const char *near = str_nearest(given->name, names, N_KEYS);
     return drv_fail(DRV_E_USAGE, "%s: unknown key \"%s\"%s%s%s", given->where, given->path,
             near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "");
 }

@@ -15,18 +15,10 @@ const char *job_program(const job_record *record) {
     return record->kind->is_kubernetes ? "kubectl" : "sbatch";
 }
 
-static void say_all(program_words *c, const char *const *words, int n) {
-    for (int i = 0; i < n; i++)
-        program_add_word(c, words[i]);
-}
-#define SAY(c, ...)                                                                                \
-    say_all(c, (const char *const[]){__VA_ARGS__},                                                 \
-            (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
-
-program_words job_kubectl(arena *a DRV_UNUSED, const job_record *record) {
+program_words job_kubectl(const job_record *record) {
     program_words c = {0};
-    SAY(&c, "kubectl");
-    if (record->name_space) SAY(&c, "--namespace", record->name_space);
+    program_add(&c, "kubectl");
+    if (record->name_space) program_add(&c, "--namespace", record->name_space);
     return c;
 }
 
@@ -43,62 +35,63 @@ program_words job_submit_command(arena *a, const job_record *record, const char 
         bool only_test) {
     program_words c = {0};
     if (record->kind->is_kubernetes) {
-        c = job_kubectl(a, record);
-        SAY(&c, "apply");
-        if (only_test) SAY(&c, "--dry-run=server");
-        SAY(&c, "-f");
+        c = job_kubectl(record);
+        program_add(&c, "apply");
+        if (only_test) program_add(&c, "--dry-run=server");
+        program_add(&c, "-f");
     } else {
-        SAY(&c, "sbatch", only_test ? "--test-only" : "--parsable");
+        program_add(&c, "sbatch", only_test ? "--test-only" : "--parsable");
     }
-    program_add_word(&c, job_record_path(a, dir, record));
-    if (job_record_has_page(record)) SAY(&c, "-f", path_join(a, dir, PAGE_FILE));
+    program_add(&c, job_record_path(a, dir, record));
+    if (job_record_has_page(record)) program_add(&c, "-f", path_join(a, dir, PAGE_FILE));
     return c;
 }
 
-program_words job_ask_command(arena *a, const job_record *record) {
+program_words job_ask_command(const job_record *record) {
     program_words c = {0};
     if (job_is_slurm(record)) {
-        SAY(&c, "squeue", "--me", "--noheader", "--format", SQUEUE_FORMAT);
+        program_add(&c, "squeue", "--me", "--noheader", "--format", SQUEUE_FORMAT);
     } else {
-        c = job_kubectl(a, record);
-        SAY(&c, "get", resource(record), record->name, "--ignore-not-found", "--output=json");
+        c = job_kubectl(record);
+        program_add(&c, "get", resource(record), record->name, "--ignore-not-found",
+                "--output=json");
     }
     return c;
 }
 
 program_words job_pods_command(arena *a, const job_record *record) {
-    program_words c = job_kubectl(a, record);
-    SAY(&c, "get", "pods", selector(a, record), "--output=json");
+    program_words c = job_kubectl(record);
+    program_add(&c, "get", "pods", selector(a, record), "--output=json");
     return c;
 }
 
 program_words job_logs_command(arena *a, const job_record *record, const char *pod_name,
         int n_lines) {
-    program_words c = job_kubectl(a, record);
-    SAY(&c, "logs", arena_printf(a, "--tail=%d", n_lines), pod_name);
+    program_words c = job_kubectl(record);
+    program_add(&c, "logs", arena_printf(a, "--tail=%d", n_lines), pod_name);
     return c;
 }
 
-program_words job_cat_command(arena *a, const job_record *record, const char *pod_name,
-        const char *path) {
-    program_words c = job_kubectl(a, record);
-    SAY(&c, "exec", pod_name, "--", "cat", path);
+program_words job_cat_command(const job_record *record, const char *pod_name, const char *path) {
+    program_words c = job_kubectl(record);
+    program_add(&c, "exec", pod_name, "--", "cat", path);
     return c;
 }
 
 program_words job_save_command(const char *id) {
     program_words c = {0};
-    SAY(&c, "scancel", "--signal=USR1", id);
+    program_add(&c, "scancel", "--signal=USR1", id);
     return c;
 }
 
-program_words job_end_command(arena *a, const job_record *record, const char *id) {
+program_words job_end_command(const job_record *record, const char *id) {
     program_words c = {0};
     if (job_is_slurm(record)) {
-        SAY(&c, "scancel", id);
+        program_add(&c, "scancel", id);
     } else {
-        c = job_kubectl(a, record);
-        SAY(&c, "delete", resource(record), record->name, "--ignore-not-found", "--wait=false");
+        c = job_kubectl(record);
+        program_add(&c, "delete", resource(record), record->name, "--ignore-not-found",
+                "--wait=false");
     }
     return c;
 }
@@ -121,19 +114,19 @@ const char *const *job_objects(arena *a, const job_record *record, int *n) {
 }
 
 program_words job_objects_command(arena *a, const job_record *record) {
-    program_words c = job_kubectl(a, record);
+    program_words c = job_kubectl(record);
     const char *types = "";
     int n;
     const char *const *objects = job_objects(a, record, &n);
     for (int i = 0; i < n; i++)
         types = arena_printf(a, "%s%s%.*s", types, i ? "," : "", (int)strcspn(objects[i], "/"),
                 objects[i]);
-    SAY(&c, "get", types, selector(a, record), "--output=name");
+    program_add(&c, "get", types, selector(a, record), "--output=name");
     return c;
 }
 
-program_words job_remove_command(arena *a, const job_record *record, const char *object) {
-    program_words c = job_kubectl(a, record);
-    SAY(&c, "delete", object, "--ignore-not-found", "--wait=false");
+program_words job_remove_command(const job_record *record, const char *object) {
+    program_words c = job_kubectl(record);
+    program_add(&c, "delete", object, "--ignore-not-found", "--wait=false");
     return c;
 }

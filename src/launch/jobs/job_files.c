@@ -34,11 +34,11 @@ static drv_status write_all(arena *a, const job_files *files, const char *dir) {
     return DRV_OK;
 }
 
-// Renames a folder. rename() replaces an empty folder, but no other one.
+// Renames a folder. rename() replaces an empty folder, unless that is "." or "/", but no other one.
 static drv_status put_in_place(const char *from, const char *dir) {
     if (rename(from, dir) == 0) return DRV_OK;
     const int why = errno;
-    if (why == EEXIST || why == ENOTEMPTY || why == ENOTDIR)
+    if (why == EEXIST || why == ENOTEMPTY || why == ENOTDIR || why == EBUSY)
         return drv_fail(DRV_E_USAGE,
                 "--out: \"%s\" is there already, expected a new or an empty folder", dir);
     return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", from, dir, strerror(why));

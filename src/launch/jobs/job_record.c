@@ -79,7 +79,7 @@ typedef struct reader {
 
 static drv_status refuse(const reader *r, const char *key, const char *expected) {
     return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is %s, expected %s", r->path, key,
-            json_object_get(r->object, key) ? "another one" : "missing", expected);
+            json_object_get(r->object, key) ? "not valid" : "missing", expected);
 }
 
 static drv_status take_text(const reader *r, const char *key, const char **out) {
@@ -116,7 +116,7 @@ static drv_status take_kind(const reader *r, job_record *out) {
     while (i < n_job_kinds && (!kind || strcmp(job_kinds[i].name, kind) != 0))
         i++;
     const int k = str_index(work, works, 3);
-    if (i == n_job_kinds) return refuse(r, "kind", "one of drover launch's");
+    if (i == n_job_kinds) return refuse(r, "kind", "a kind of drover launch");
     if (k < 0) return refuse(r, "job", "train, compile or data");
     out->kind = &job_kinds[i];
     out->work = (job_work)k;
@@ -130,9 +130,9 @@ static drv_status take_names(const reader *r, job_record *out) {
     DRV_TRY(take_text(r, "run_dir", &out->run_dir));
     DRV_TRY(take_text(r, "mount", &out->mount));
     if (!out->name || !name_is_dns_label(out->name, out->kind->most_name))
-        return refuse(r, "name", "that of a job");
+        return refuse(r, "name", "the name of a job");
     if (out->name_space && !name_is_dns_subdomain(out->name_space))
-        return refuse(r, "namespace", "that of a namespace, or null");
+        return refuse(r, "namespace", "the name of a namespace, or null");
     if (out->mount && !name_is_mount(out->mount)) return refuse(r, "mount", "an absolute path");
     return DRV_OK;
 }
@@ -173,7 +173,7 @@ static drv_status take_submission(const reader *r, job_record *out) {
 
 static drv_status check_version(const reader *r) {
     const json_t *version = json_object_get(r->object, "version");
-    if (!json_is_integer(version)) return refuse(r, "version", "a number: no launch.json");
+    if (!json_is_integer(version)) return refuse(r, "version", "a number");
     if (json_integer_value(version) == VERSION) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"version\" is %lld, expected %d: another version of drover made it", r->path,

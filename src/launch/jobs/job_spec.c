@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/status_line.h"
 #include "base/str.h"
 #include "launch/jobs/job_names.h"
 
@@ -95,20 +96,20 @@ static drv_status check_ray(const job_spec *spec) {
                 spec->name);
     if (spec->by_volcano)
         return drv_fail(DRV_E_USAGE,
-                "--gang is of a cluster that starts with the job, expected no --cluster");
+                "--gang is for a cluster that starts with the job, expected no --cluster");
     if (spec->queue)
         return drv_fail(DRV_E_USAGE,
-                "--queue holds back a job that brings its cluster, expected no --cluster");
+                "--queue is for a job with a cluster of its own, expected no --cluster");
     if (spec->topology)
         return drv_fail(DRV_E_USAGE,
-                "--topology places the pods of a new cluster, expected no --cluster");
+                "--topology is for the pods of a new cluster, expected no --cluster");
     if (spec->pods.n[POD_SECRET_ENV])
         return drv_fail(DRV_E_USAGE,
-                "--secret-env is of the pods of a new cluster, expected no --cluster");
+                "--secret-env is for the pods of a new cluster, expected no --cluster");
     return DRV_OK;
 }
 
-drv_status job_check(arena *a DRV_UNUSED, const job_spec *spec) {
+drv_status job_check(const job_spec *spec) {
     DRV_TRY(check_name(spec));
     DRV_TRY(check_texts(spec));
     DRV_TRY(check_topology(spec));
@@ -184,6 +185,15 @@ drv_status job_read_time(const char *text, int64_t *out) {
 }
 
 // --- shared parts
+void job_put_command(const job_spec *spec, str *out) {
+    str_puts(out, "# Made by: ");
+    const size_t begin = out->n;
+    text_add_clean(out, spec->command, false);
+    for (char *p = out->p + begin; (p = strstr(p, "\xEF\xBF")); p += 3)
+        if ((unsigned char)p[2] > 0xBD) memcpy(p, "???", 3); // U+FFFE, U+FFFF: no reader takes them
+    str_puts(out, "\n");
+}
+
 bool job_is_queued(const job_spec *spec) {
     return spec->queue && spec->kind->by_kueue && !spec->by_volcano;
 }

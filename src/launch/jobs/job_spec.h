@@ -62,7 +62,7 @@ typedef struct job_spec {
     int n_sets;
     const char *const *words; // of WORK_DATA: what follows `drover`
     int n_words;
-    const char *command; // one line: the command that made the job, for a comment
+    const char *command; // that made the job, for job_put_command
 } job_spec;
 
 struct job_kind {
@@ -84,12 +84,15 @@ extern const int n_job_kinds;
 
 // Checks names, sizes and options that depend on each other. DRV_E_USAGE names the option, the
 // value and what was expected.
-DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
+DRV_CHECKED drv_status job_check(const job_spec *spec);
 // Reads the seconds of "MINUTES", "HH:MM:SS", "DAYS-HH:MM:SS" as Slurm reads them, or "90m", "24h",
 // "7d".
 DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);
 // Makes all files of the job.
 DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *files);
+// Appends the comment "# Made by: COMMAND". The command may contain any bytes: what would end the
+// line, or is not text, becomes "?".
+void job_put_command(const job_spec *spec, str *out);
 // Returns whether Kueue starts the job, which is then written suspended.
 bool job_is_queued(const job_spec *spec);
 // Returns whether --topology is a number, as for Slurm and Volcano, and not a key of nodes.

@@ -33,13 +33,15 @@ static job_phase slurm_phase(const char *state) {
                 "RESV_DEL_HOLD"))
         return JOB_QUEUED;
     if (STR_ONE_OF(state, "BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL",
-                "OUT_OF_MEMORY", "REVOKED", "TIMEOUT"))
+                "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"))
         return JOB_FAILED;
     return strcmp(state, "COMPLETED") == 0 ? JOB_DONE : JOB_RUNNING;
 }
 
 enum { ID, STATE, HOSTS, REASON, COMMENT, N_FIELDS };
 
+// Returns whether a line describes a job, of drover or another. Array jobs have numbers like
+// "7_[1,3,...]", heterogeneous jobs "7+0".
 static bool split(arena *a, const char *line, size_t n, const char *fields[N_FIELDS]) {
     const char *end = line + n;
     for (int i = 0; i < N_FIELDS; i++) {
@@ -48,7 +50,7 @@ static bool split(arena *a, const char *line, size_t n, const char *fields[N_FIE
         fields[i] = shown(a, line, (size_t)(bar - line));
         line = bar < end ? bar + 1 : end;
     }
-    return *fields[ID] && fields[ID][strspn(fields[ID], "0123456789_[]-,%")] == 0 &&
+    return *fields[ID] && fields[ID][strspn(fields[ID], "0123456789_[]-,%+.")] == 0 &&
            *fields[STATE] &&
            fields[STATE][strspn(fields[STATE], "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")] == 0;
 }
@@ -57,14 +59,15 @@ drv_status job_state_of_squeue(arena *a, const char *text, size_t n, const char 
         job_state *out) {
     const char *const ours = arena_printf(a, "drover:%s", id), *const end = text + n;
     job_state found = job_state_new();
+    int n_lines = 0, n_jobs = 0;
     for (const char *line = text; line < end;) {
         const char *stop = memchr(line, '\n', (size_t)(end - line)), *fields[N_FIELDS];
         const size_t length = stop ? (size_t)(stop - line) : (size_t)(end - line);
-        if (length > 0 && !split(a, line, length, fields))
-            return drv_fail(DRV_E_DATA, "squeue printed \"%s\", expected ID|STATE|HOSTS|REASON|...",
-                    shown(a, line, length < 60 ? length : 60));
+        const bool is_job = length > 0 && split(a, line, length, fields);
         const bool is_ours =
-                length > 0 && (strcmp(fields[ID], id) == 0 || strcmp(fields[COMMENT], ours) == 0);
+                is_job && (strcmp(fields[ID], id) == 0 || strcmp(fields[COMMENT], ours) == 0);
+        n_lines += length > 0;
+        n_jobs += is_job;
         const job_phase phase = is_ours ? slurm_phase(fields[STATE]) : JOB_ABSENT;
         if (is_ours && (found.phase == JOB_ABSENT || phase == JOB_RUNNING))
             found = (job_state){.phase = phase,
@@ -78,6 +81,9 @@ drv_status job_state_of_squeue(arena *a, const char *text, size_t n, const char 
                     .pod = ""};
         line += length + 1;
     }
+    if (n_lines > 0 && n_jobs == 0)
+        return drv_fail(DRV_E_DATA, "squeue printed \"%s\", expected ID|STATE|HOSTS|REASON|...",
+                shown(a, text, n < 60 ? n : 60));
     *out = found;
     return DRV_OK;
 }
@@ -164,7 +170,7 @@ static drv_status check_labels(arena *a, const json_t *object, const job_record 
                *by = text_at(meta, "labels", "app.kubernetes.io/name");
     if (strcmp(name, record->name) == 0 && strcmp(by, "drover") == 0) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s \"%s\" is another's: its label " JOB_LABEL " is \"%s\", expected \"%s\"",
+            "%s \"%s\" belongs to another job: its label " JOB_LABEL " is \"%s\", expected \"%s\"",
             shown(a, text_at(object, "kind", NULL), WORDS_MOST), record->name,
             shown(a, name, strlen(name)), record->name);
 }

@@ -23,13 +23,14 @@ typedef struct job_state {
 job_state job_state_new(void); // absent, texts ""
 
 // Reads lines "ID|STATE|HOSTS|REASON|COMMENT" of squeue. The job's line has that id, or the comment
-// "drover:ID" after a try on other hosts; of several, the running one counts. DRV_E_DATA: a line of
+// "drover:ID" after a try on other hosts; of several, the running one counts. Lines of another form
+// are skipped, since a comment of another job may contain line feeds. DRV_E_DATA: all lines are of
 // another form. Texts live in `a`.
 #define SQUEUE_FORMAT "%i|%T|%N|%r|%k"
 DRV_CHECKED drv_status job_state_of_squeue(arena *a, const char *text, size_t n, const char *id,
         job_state *out);
 // Reads the job's object as `kubectl get -o json` prints it; an empty text: absent. DRV_E_DATA: not
-// such an object. DRV_E_USAGE: it lacks the labels of this job, so it is another's.
+// such an object. DRV_E_USAGE: it lacks the labels of this job, so it belongs to another job.
 DRV_CHECKED drv_status job_state_of_object(arena *a, const char *text, size_t n,
         const job_record *record, job_state *out);
 // Refines the state of a job that has not ended by its pods, as `kubectl get pods -o json` prints

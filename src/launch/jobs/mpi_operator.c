@@ -7,25 +7,13 @@
 #define HOSTS     HOSTS_DIR "/hostfile"
 
 drv_status mpi_operator_write(arena *a, const job_spec *spec, job_files *files) {
-    int n, n_sshd;
-    const char *const *words = mpirun_words(a, spec, HOSTS, false, &n);
-    const char *const *sshd = sshd_words(&n_sshd);
     // The operator's names for the volumes that it adds (its controller, v0.4 to v0.6).
     static const char *const mounts[] = {"ssh-auth", SSH_DIR, "mpi-job-config", HOSTS_DIR, NULL};
-    const pod launcher = {.container = "launcher",
-                      .command = words,
-                      .n_command = n,
-                      .has_program = true,
-                      .environment = mpirun_environment(a, HOSTS),
-                      .pre_stop = mpirun_pre_stop,
-                      .wait_first = wait_for_hosts(a, HOSTS),
-                      .wait_mounts = mounts},
-              worker = {.container = "worker",
-                      .command = sshd,
-                      .n_command = n_sshd,
-                      .size = POD_DEVICES,
-                      .pre_stop = sshd_pre_stop,
-                      .ssh_port = SSH_PORT};
+    pod launcher = mpirun_pod(a, "launcher", HOSTS);
+    const pod worker = sshd_pod("worker");
+    launcher.command = mpirun_words(a, spec, HOSTS, false, &launcher.n_command);
+    launcher.wait_first = wait_for_hosts(a, HOSTS);
+    launcher.wait_mounts = mounts;
     yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
     manifest_config_map(w, a, spec, NULL, 0);
     manifest_begin(w, spec, "kubeflow.org/v2beta1", "MPIJob", spec->name, true);

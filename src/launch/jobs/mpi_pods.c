@@ -15,10 +15,10 @@ static const char *const progress_variables[] = {"KUBEFLOW_TRAINER_SERVER_URL",
 
 // mpirun kills its ranks soon after TERM, but forwards USR1: the ranks save and end, and so does
 // mpirun, which is process 1 there.
-const char mpirun_pre_stop[] = "kill -USR1 1; while kill -0 1 2>/dev/null; do sleep 1; done";
+static const char mpirun_pre_stop[] = "kill -USR1 1; while kill -0 1 2>/dev/null; do sleep 1; done";
 // TERM would end sshd, and with it the container, while ranks run. So they, and with them all ranks
 // of the job, are asked to save, and have ended before.
-const char sshd_pre_stop[] =
+static const char sshd_pre_stop[] =
         "ranks() { grep -lx drover /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3; }; "
         "for rank in $(ranks); do kill -USR1 \"$rank\"; done; "
         "while [ -n \"$(ranks)\" ]; do sleep 1; done";
@@ -35,20 +35,27 @@ const char *wait_for_hosts(arena *a, const char *hosts) {
             WAIT_S, hosts);
 }
 
-const char *const *sshd_words(int *n) {
+pod sshd_pod(const char *container) {
     static const char *const words[] = {"/usr/sbin/sshd", "-D", "-e", "-p", "2222", "-h",
             SSH_DIR "/id_rsa", "-o", "AuthorizedKeysFile=" SSH_DIR "/authorized_keys", "-o",
             "StrictModes=no", "-o", "PasswordAuthentication=no", "-o", "UsePAM=no", "-o",
             "PidFile=none"};
-    *n = sizeof words / sizeof *words;
-    return words;
+    return (pod){.container = container,
+            .command = words,
+            .n_command = sizeof words / sizeof *words,
+            .size = POD_DEVICES,
+            .pre_stop = sshd_pre_stop,
+            .ssh_port = SSH_PORT};
 }
 
-const char *const *mpirun_environment(arena *a, const char *hosts) {
+pod mpirun_pod(arena *a, const char *container, const char *hosts) {
     const char **list = ARENA_ARRAY(a, const char *, 5);
     list[0] = "PRTE_MCA_plm_ssh_args", list[1] = SSH_OPTIONS;
     list[2] = "PRTE_MCA_prte_default_hostfile", list[3] = hosts;
-    return list;
+    return (pod){.container = container,
+            .has_program = true,
+            .environment = list,
+            .pre_stop = mpirun_pre_stop};
 }
 
 const char *const *mpirun_words(arena *a, const job_spec *spec, const char *hosts,
@@ -69,6 +76,7 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         list[(*n)++] = first[i];
     for (; *variables; variables += 2) {
+        if (pod_options_set_variable(more, variables[0])) continue;
         list[(*n)++] = "-x";
         list[(*n)++] = arena_printf(a, "%s=%s", variables[0], variables[1]);
     }

@@ -13,7 +13,7 @@ enum { USER = 1000, SMALL_CPUS = 2, HEAD_CPUS = 4 };
 
 // --- objects
 yaml_writer *manifest_open(const job_spec *spec, str *out) {
-    str_printf(out, "# Made by: %s\n", spec->command);
+    job_put_command(spec, out);
     return yaml_writer_open(out);
 }
 
@@ -61,10 +61,12 @@ void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, c
     yaml_map_end(w);
 }
 
-// The file keeps its name, which is also the run directory's if the config sets none.
+// The file keeps its name, which is also the run directory's if the config sets none. Names of
+// other files in the ConfigMap are not for it.
 static const char *config_key(arena *a, const job_spec *spec) {
     const char *base = path_name(spec->config);
-    return name_is_label(base) ? base : arena_printf(a, "%s.yaml", spec->name);
+    const bool fits = name_is_label(base) && !STR_ONE_OF(base, RAY_SCRIPT, RAY_JOB);
+    return fits ? base : arena_printf(a, "%s.yaml", spec->name);
 }
 
 const char *pod_config(arena *a, const job_spec *spec) {
@@ -113,9 +115,16 @@ static void put_variables(yaml_writer *w, arena *a, const job_spec *spec, const 
         if (!pod_options_set_variable(&spec->pods, list[0])) put_variable(w, a, list[0], list[1]);
 }
 
+// Writes a pair into the open map, unless the user sets that key by the option.
+static void put_pair(yaml_writer *w, const job_spec *spec, pod_option option, const char *key,
+        const char *value) {
+    if (!pod_options_have(&spec->pods, option, key)) yaml_text(w, key, value);
+}
+
 static void put_environment(yaml_writer *w, arena *a, const job_spec *spec,
         const char *const *more) {
     const char *const *list = job_environment(a, spec, true);
+    static const char *const secret_file[] = {"DROVER_JOB_SECRET_FILE", SECRET_DIR "/secret", NULL};
     const char *secret = job_secret_name(a, spec);
     if (!*list && !secret && !(more && *more) && !spec->pods.n[POD_ENV] &&
             !spec->pods.n[POD_SECRET_ENV])
@@ -123,7 +132,7 @@ static void put_environment(yaml_writer *w, arena *a, const job_spec *spec,
     yaml_list(w, "env");
     put_variables(w, a, spec, list);
     put_variables(w, a, spec, more);
-    if (secret) put_variable(w, a, "DROVER_JOB_SECRET_FILE", SECRET_DIR "/secret");
+    if (secret) put_variables(w, a, spec, secret_file);
     pod_options_variables(w, a, &spec->pods);
     yaml_list_end(w);
 }
@@ -302,10 +311,10 @@ static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod
     if ((on_devices && t->label) || more->n[POD_NODE_SELECTOR]) {
         yaml_map(w, "nodeSelector");
         if (on_devices && t->label)
-            yaml_text(w, t->label,
+            put_pair(w, spec, POD_NODE_SELECTOR, t->label,
                     spec->is_hyperpod ? arena_printf(a, "ml.%s", t->label_value) : t->label_value);
         if (on_devices && spec->is_hyperpod)
-            yaml_text(w, HYPERPOD_SAYS "node-health-status", "Schedulable");
+            put_pair(w, spec, POD_NODE_SELECTOR, HYPERPOD_SAYS "node-health-status", "Schedulable");
         pod_options_pairs(w, more, POD_NODE_SELECTOR);
         yaml_map_end(w);
     }
@@ -341,8 +350,10 @@ static void put_metadata(yaml_writer *w, const job_spec *spec, const pod *p) {
     yaml_map_end(w);
     if (spec->pods.n[POD_ANNOTATION] || by_kueue) {
         yaml_map(w, "annotations");
-        if (by_kueue) yaml_text(w, KUEUE_PLACES "required-topology", spec->topology);
-        if (by_kueue && p->is_one_of_two) yaml_text(w, KUEUE_PLACES "group-name", spec->name);
+        if (by_kueue)
+            put_pair(w, spec, POD_ANNOTATION, KUEUE_PLACES "required-topology", spec->topology);
+        if (by_kueue && p->is_one_of_two)
+            put_pair(w, spec, POD_ANNOTATION, KUEUE_PLACES "group-name", spec->name);
         pod_options_pairs(w, &spec->pods, POD_ANNOTATION);
         yaml_map_end(w);
     }

@@ -9,6 +9,8 @@
 #define CONFIG_DIR "/etc/drover"       // where the ConfigMap is mounted
 #define SECRET_DIR "/run/drover-secret"
 #define PAGE_DIR   "/run/drover-page" // the password of the page
+#define RAY_SCRIPT "ray_nodes.py"     // files beside the config in the ConfigMap of a Ray job
+#define RAY_JOB    "job.json"
 #define PAGE_NAME                                                                                  \
     "drover-page" // app.kubernetes.io/name of the pods of the page, which are none of the job
 #define KUEUE_LABEL  "kueue.x-k8s.io/queue-name"
@@ -88,7 +90,7 @@ enum { SSH_PORT = 2222 };
 // `oversubscribe`: the host file has no slots.
 const char *const *mpirun_words(arena *a, const job_spec *spec, const char *hosts,
         bool oversubscribe, int *n);
-const char *const *sshd_words(int *n);
-const char *const *mpirun_environment(arena *a, const char *hosts); // for pod.environment
-extern const char mpirun_pre_stop[], sshd_pre_stop[];
+// Return the launcher's pod without its command, and a worker's pod.
+pod mpirun_pod(arena *a, const char *container, const char *hosts);
+pod sshd_pod(const char *container);
 const char *wait_for_hosts(arena *a, const char *hosts); // for pod.wait_first

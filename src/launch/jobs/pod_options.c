@@ -84,11 +84,14 @@ static bool has_form(pod_option option, const pod_item *item) {
     return name_is_dns_subdomain(item->name);
 }
 
-bool pod_options_set_variable(const pod_options *self, const char *name) {
-    for (pod_option option = POD_ENV; option <= POD_SECRET_ENV; option++)
-        for (int i = 0; i < self->n[option]; i++)
-            if (strcmp(self->items[option][i].name, name) == 0) return true;
+bool pod_options_have(const pod_options *self, pod_option option, const char *name) {
+    for (int i = 0; i < self->n[option]; i++)
+        if (strcmp(self->items[option][i].name, name) == 0) return true;
     return false;
+}
+
+bool pod_options_set_variable(const pod_options *self, const char *name) {
+    return pod_options_have(self, POD_ENV, name) || pod_options_have(self, POD_SECRET_ENV, name);
 }
 
 drv_status pod_options_take(arena *a, pod_options *self, pod_option option,

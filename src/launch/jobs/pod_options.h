@@ -34,6 +34,8 @@ typedef struct pod_options {
 // Takes n values of an option. DRV_E_USAGE names the option, the value and what was expected.
 DRV_CHECKED drv_status pod_options_take(arena *a, pod_options *self, pod_option option,
         const char *const *values, int n);
+// Returns whether the option is given with this name.
+bool pod_options_have(const pod_options *self, pod_option option, const char *name);
 // Returns whether --env or --secret-env set a variable.
 bool pod_options_set_variable(const pod_options *self, const char *name);
 // Writes the pairs of an option into the open map.

@@ -8,8 +8,8 @@
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
-#define ENTRYPOINT      "python3 " CONFIG_DIR "/ray_nodes.py " CONFIG_DIR "/job.json"
-#define SENT_ENTRYPOINT "python3 ray_nodes.py job.json" // in the folder that Ray has copied
+#define ENTRYPOINT      "python3 " CONFIG_DIR "/" RAY_SCRIPT " " CONFIG_DIR "/" RAY_JOB
+#define SENT_ENTRYPOINT "python3 " RAY_SCRIPT " " RAY_JOB // in the folder that Ray has copied
 
 enum { NODES_WAIT_S = 1800, KEPT_S = 600, NEW_CLUSTERS = 1 };
 
@@ -95,8 +95,7 @@ static void put_cluster(yaml_writer *w, arena *a, const job_spec *spec) {
 }
 
 static void put_config(yaml_writer *w, arena *a, const job_spec *spec) {
-    const config_map_file more[] = {{"job.json", job_json(a, spec)},
-            {"ray_nodes.py", ray_nodes_py}};
+    const config_map_file more[] = {{RAY_JOB, job_json(a, spec)}, {RAY_SCRIPT, ray_nodes_py}};
     manifest_config_map(w, a, spec, more, 2);
 }
 
@@ -169,6 +168,6 @@ static void write_cluster(arena *a, const job_spec *spec, str *out) {
 drv_status ray_write(arena *a, const job_spec *spec, job_files *files) {
     write_job(a, spec, job_files_add(files, spec->kind->file, false));
     if (!spec->ray_cluster) write_cluster(a, spec, job_files_add(files, "raycluster.yaml", false));
-    str_puts(job_files_add(files, "ray_nodes.py", true), ray_nodes_py);
+    str_puts(job_files_add(files, RAY_SCRIPT, true), ray_nodes_py);
     return DRV_OK;
 }

@@ -24,7 +24,7 @@ static void put_time(str *out, int64_t seconds) {
 static void put_head(const job_spec *spec, str *out) {
     const int tasks = spec->work != WORK_TRAIN || spec->is_node_launch ? 1 : spec->ranks;
     str_puts(out, "#!/bin/bash\n");
-    str_printf(out, "# Made by: %s\n", spec->command);
+    job_put_command(spec, out);
     str_printf(out, "#SBATCH --job-name=%s\n", spec->name);
     str_printf(out, "#SBATCH --nodes=%d\n", spec->nodes);
     str_printf(out, "#SBATCH --ntasks-per-node=%d\n", tasks);
@@ -98,7 +98,8 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
         put_part(out, "restarts");
     } else {
         str_printf(out,
-                "{ srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\"; echo $? >\"$began.status\"; } &\n",
+                "attempt=$(field attempt) # of the last start\nended=$(mktemp) || exit 75\n"
+                "{ srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\"; echo $? >\"$ended\"; } &\n",
                 spec->is_node_launch ? "none" : "pmix");
         put_part(out, "once");
     }

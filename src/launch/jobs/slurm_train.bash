@@ -4,18 +4,18 @@
 
 say() { echo "job $SLURM_JOB_ID: $*"; }
 #: checks
-#: The next try finds the same versions, so a difference is final; a failing step may be a node.
+#: The next try would find the same versions, so a difference is final; a step may fail because of one node.
 
 # Before the ranks start: every node can start the program, in the same version.
 if ! versions=$(srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" "${program[0]}" --version) || [ -z "$versions" ]; then
     try_again "after srun could not start the program on all nodes" && exit 75
     say "ended: srun could not start the program on all nodes in $tries tries"
-    rm -f "$tried" "$began"
+    rm -f "$tried"
     exit 75
 fi
 versions=$(sort -u <<<"$versions")
 if [ "$(wc -l <<<"$versions")" != 1 ]; then
-    rm -f "$tried" "$began"
+    rm -f "$tried"
     say "the nodes do not have one and the same program: ${versions//$'\n'/, }"
     exit 1
 fi
@@ -43,11 +43,13 @@ field() {
 saved_step() { number_of "$(field saved_step)" 0; }
 count_tries() { number_of "$(head -c 20 "$tried" 2>/dev/null | tr -d '\0')" 0; }
 #: run_status
+#: An attempt that fails before its first step may leave the status.json of an earlier one in place. Its
+#: time says nothing: the clock of a file server may differ from that of this node.
 
-# Prints the exit status of the run that has just ended: from status.json, otherwise srun's.
+# Prints the exit status of the attempt that has just ended: from status.json if that is of this attempt, otherwise srun's.
 status_of_run() {
     local status=
-    [ ! "$run_dir/status.json" -nt "$began" ] || status=$(field status)
+    [ "$(field attempt)" = "$attempt" ] || status=$(field status)
     number_of "$status" "$1"
 }
 #: functions
@@ -68,7 +70,7 @@ bad_hosts() {
 again() {
     local bad
     bad=$({ bad_hosts; echo "$slow"; } | sed '/^$/d' | paste -sd, -)
-    rm -f "$began" ${secret:+"$secret"}
+    rm -f ${secret:+"$secret"}
     if [ -n "$bad" ]; then
         say "the next try excludes $bad"
         sbatch --exclude="$bad" --dependency="afterany:$SLURM_JOB_ID" --comment="drover:$first" \
@@ -103,15 +105,14 @@ trap on_limit USR1
 resume=()
 [ ! -d /opt/sagemaker_cluster ] || resume=(--auto-resume=1)
 
-began=$(mktemp) || exit 75
 saved=$(saved_step)
 say "on $SLURM_JOB_NODELIST, start $((${SLURM_RESTART_COUNT:-0} + 1))"
 #: preflight
 #: Before the ranks start, one process on each node measures it, all at once. The report goes to the
-#: log; the next try excludes the hosts that stand out.
+#: log; the next try excludes outliers.
 
 slow=$(srun --ntasks-per-node=1 --ntasks="$SLURM_NNODES" --mpi=pmix "${program[0]}" doctor --node "$run_dir" --hosts | sort -u | paste -sd, -)
-[ -z "$slow" ] || say "nodes that stand out: $slow"
+[ -z "$slow" ] || say "outliers among the nodes: $slow"
 #: exclude
 if [ -n "$slow" ]; then
     try_again "without $slow" && exit 75
@@ -124,8 +125,8 @@ step=$!
 while kill -0 "$step" 2>/dev/null; do
     wait "$step" # the trap ends it, too
 done
-status=$(status_of_run "$(number_of "$(cat "$began.status" 2>/dev/null)" 137)")
-rm -f "$began.status"
+status=$(status_of_run "$(number_of "$(cat "$ended" 2>/dev/null)" 137)")
+rm -f "$ended"
 #: restarts
 #: The step whose nodes go on without a lost one. It ends with node 0, whose shell writes the status to
 #: a file: srun would wait for the task of a node that crashed and came back, and status.json describes
@@ -160,5 +161,5 @@ elif [ "$status" != 0 ] && [ -n "$limit" ]; then
     try_again "after a time limit before which no further step was saved" && exit "$status"
     say "ended: no further step was saved in $tries tries"
 fi
-rm -f "$tried" "$began"
+rm -f "$tried"
 exit "$status"

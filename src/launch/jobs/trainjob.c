@@ -66,28 +66,16 @@ static void put_job(yaml_writer *w, arena *a, const job_spec *spec, const char *
 }
 
 static void put_jobs(yaml_writer *w, arena *a, const job_spec *spec) {
-    int n_sshd;
-    const char *const *sshd = sshd_words(&n_sshd);
-    const pod node = {.container = "node",
-                      .command = sshd,
-                      .n_command = n_sshd,
-                      .size = POD_DEVICES,
-                      .restart = "Never",
-                      .pre_stop = sshd_pre_stop,
-                      .has_progress = spec->has_progress,
-                      .ssh_port = SSH_PORT},
-              launcher = {.container = "node",
-                      .has_program = true,
-                      .environment = mpirun_environment(a, HOSTS),
-                      .restart = "Never",
-                      .pre_stop = mpirun_pre_stop},
-              alone = {.container = "node",
-                      .has_program = true,
-                      .restart = "Never",
-                      .health_port = spec->nodes == 1 ? pod_health_port(spec) : 0,
-                      .unhealthy_s = RUN_UNHEALTHY_S,
-                      .start_s = RUN_START_S,
-                      .size = POD_DEVICES};
+    pod node = sshd_pod("node"), launcher = mpirun_pod(a, "node", HOSTS);
+    const pod alone = {.container = "node",
+            .has_program = true,
+            .restart = "Never",
+            .health_port = spec->nodes == 1 ? pod_health_port(spec) : 0,
+            .unhealthy_s = RUN_UNHEALTHY_S,
+            .start_s = RUN_START_S,
+            .size = POD_DEVICES};
+    node.restart = launcher.restart = "Never";
+    node.has_progress = spec->has_progress;
     yaml_list(w, "replicatedJobs");
     if (spec->is_node_launch) {
         put_job(w, a, spec, "node", true, &alone);
@@ -123,9 +111,14 @@ static void put_runtime(yaml_writer *w, arena *a, const job_spec *spec) {
 }
 
 drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
+    enum { MOST_WORDS = 128 }; // of a list in a TrainJob, by its schema
     int n;
     const char *const *words = spec->is_node_launch ? job_words(a, spec, pod_config(a, spec), &n)
                                                     : mpirun_words(a, spec, HOSTS, false, &n);
+    if (n > MOST_WORDS)
+        return drv_fail(DRV_E_USAGE,
+                "launch trainjob: the command has %d words, but Trainer accepts %d; expected fewer --set, --env and --secret-env",
+                n, MOST_WORDS);
     yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
     manifest_config_map(w, a, spec, NULL, 0);
     put_runtime(w, a, spec);

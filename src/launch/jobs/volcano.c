@@ -25,32 +25,18 @@ static void put_task(yaml_writer *w, arena *a, const job_spec *spec, const char 
 }
 
 drv_status volcano_write(arena *a, const job_spec *spec, job_files *files) {
-    int n, n_sshd;
     int64_t tier = 0;
     DRV_ASSERT(!spec->topology || str_to_i64(spec->topology, &tier), "job_check has read it");
-    const char *const *words = mpirun_words(a, spec, HOSTS, true, &n);
-    const char *const *sshd = sshd_words(&n_sshd);
-    const char *const *const more = mpirun_environment(a, HOSTS);
+    pod master = mpirun_pod(a, "mpimaster", HOSTS), worker = sshd_pod("mpiworker");
+    const char *const *const more = master.environment;
     const char *const environment[] = {more[0], more[1], more[2], more[3],
             "OMPI_MCA_orte_keep_fqdn_hostnames", "true", NULL};
-    const pod master = {.container = "mpimaster",
-                      .command = words,
-                      .n_command = n,
-                      .has_program = true,
-                      .environment = environment,
-                      .pre_stop = mpirun_pre_stop,
-                      .wait_first = wait_for_hosts(a, HOSTS),
-                      .restart = "Never",
-                      .deadline_s = spec->time_s,
-                      .by_volcano = true},
-              worker = {.container = "mpiworker",
-                      .command = sshd,
-                      .n_command = n_sshd,
-                      .size = POD_DEVICES,
-                      .pre_stop = sshd_pre_stop,
-                      .ssh_port = SSH_PORT,
-                      .restart = "Never",
-                      .by_volcano = true};
+    master.command = mpirun_words(a, spec, HOSTS, true, &master.n_command);
+    master.environment = environment;
+    master.wait_first = wait_for_hosts(a, HOSTS);
+    master.deadline_s = spec->time_s;
+    master.restart = worker.restart = "Never";
+    master.by_volcano = worker.by_volcano = true;
     yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
     manifest_config_map(w, a, spec, NULL, 0);
     manifest_begin(w, spec, "batch.volcano.sh/v1alpha1", "Job", spec->name, false);

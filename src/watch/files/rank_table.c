@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,55 +19,31 @@
 enum { SUM_DIGITS = 8, CONTENT = RANK_LINE - SUM_DIGITS - 2, HEAD_LINES = 2, TRIES = 4 };
 
 // The columns in the order of the line; a space separates them.
-enum {
-    RANK,
-    HOST,
-    PID,
-    STEP,
-    PROGRAM,
-    OPERATION,
-    SINCE,
-    HEARD,
-    COMPUTE,
-    WAIT,
-    DATA,
-    SAVE,
-    RESIDENT,
-    PLANNED,
-    DEVICE,
-    SENT,
-    ARITHMETIC,
-    N_COLUMNS
-};
-static const struct {
+typedef enum column_type { RANK, TEXT, COUNT, KIB, TENTHS, THOUSANDTHS, HEARD } column_type;
+typedef struct column {
     const char *title;
     int width;
-} columns[N_COLUMNS] = {
-        [RANK] = {"rank", 6},
-        [HOST] = {"host", 20},
-        [PID] = {"process", 7},
-        [STEP] = {"step", 9},
-        [PROGRAM] = {"program", 8},
-        [OPERATION] = {"operation", 24},
-        [SINCE] = {"since s", 7},
-        [HEARD] = {"heard s", 6},
-        [COMPUTE] = {"compute", 7},
-        [WAIT] = {"wait", 7},
-        [DATA] = {"data", 7},
-        [SAVE] = {"save", 7},
-        [RESIDENT] = {"held KiB", 10},
-        [PLANNED] = {"plan KiB", 10},
-        [DEVICE] = {"dev. KiB", 10},
-        [SENT] = {"sent KiB", 10},
-        [ARITHMETIC] = {"arithmetic", 11},
-};
-
-static int column_offset(int column) {
-    int offset = 0;
-    for (int i = 0; i < column; i++)
-        offset += columns[i].width + 1;
-    return offset;
-}
+    column_type type;
+    size_t offset;   // in rank_row
+    const char *key; // as JSON
+} column;
+#define MEMBER(name) offsetof(rank_row, name)
+static const column columns[] = {{"rank", 6, RANK, 0, "rank"},
+        {"host", 20, TEXT, MEMBER(host), "host"}, {"process", 7, COUNT, MEMBER(pid), "pid"},
+        {"step", 9, COUNT, MEMBER(step), "step"}, {"program", 8, TEXT, MEMBER(program), "program"},
+        {"operation", 24, TEXT, MEMBER(op), "operation"},
+        {"since s", 7, TENTHS, MEMBER(since_s), "since_s"},
+        {"heard s", 6, HEARD, MEMBER(heard_s), "heard_s"},
+        {"compute", 7, THOUSANDTHS, MEMBER(compute_s), "compute_s"},
+        {"wait", 7, THOUSANDTHS, MEMBER(wait_s), "wait_s"},
+        {"data", 7, THOUSANDTHS, MEMBER(data_s), "data_s"},
+        {"save", 7, THOUSANDTHS, MEMBER(save_s), "save_s"},
+        {"held KiB", 10, KIB, MEMBER(resident), "resident_bytes"},
+        {"plan KiB", 10, KIB, MEMBER(planned), "planned_bytes"},
+        {"dev. KiB", 10, KIB, MEMBER(device), "device_bytes"},
+        {"sent KiB", 10, KIB, MEMBER(sent), "sent_bytes"},
+        {"arithmetic", 11, TEXT, MEMBER(arithmetic), "arithmetic"}};
+enum { N_COLUMNS = sizeof columns / sizeof *columns, WIDEST = 24 };
 
 // --- lines
 static uint32_t sum_of(const char *line) { // FNV-1a, 32 bit
@@ -91,15 +68,13 @@ static bool line_is_whole(const char *line) {
            memcmp(line + CONTENT + 1, digits, SUM_DIGITS) == 0;
 }
 
-static void put_text(char *line, int offset, int width, const char *text) {
+static void put_text(char *cell, int width, const char *text) {
     for (int i = 0; i < width && text[i]; i++)
-        line[offset + i] = (char)(text[i] >= ' ' && text[i] < 127 ? text[i] : '?');
+        cell[i] = (char)(text[i] >= ' ' && text[i] < 127 ? text[i] : '?');
 }
 
-// Aligns a number to the right of its column. One that is too wide loses decimals, then becomes
-// nines.
-static void put_number(char *line, int column, double value, int decimals) {
-    const int width = columns[column].width;
+// Aligns a number to the right of its cell. One that is too wide loses decimals, then becomes nines.
+static void put_number(char *cell, int width, double value, int decimals) {
     char text[64];
     if (!(value >= 0)) return;
     int n = snprintf(text, sizeof text, "%.*f", decimals, fmin(value, 1e18));
@@ -108,39 +83,39 @@ static void put_number(char *line, int column, double value, int decimals) {
         memset(text, '9', (size_t)width);
         n = width;
     }
-    memcpy(line + column_offset(column) + width - n, text, (size_t)n);
+    memcpy(cell + width - n, text, (size_t)n);
 }
 
-static void put_count(char *line, int column, int64_t value) {
-    put_number(line, column, (double)value, 0);
-}
-
-static void put_word(char *line, int column, const char *text) {
-    put_text(line, column_offset(column), columns[column].width, text);
+static void put_cell(char *cell, const column *col, int rank, const rank_row *row) {
+    const void *from = (const char *)row + col->offset;
+    switch (col->type) {
+    case RANK:
+        put_number(cell, col->width, rank, 0);
+        break;
+    case TEXT:
+        put_text(cell, col->width, from);
+        break;
+    case COUNT:
+        put_number(cell, col->width, (double)*(const int64_t *)from, 0);
+        break;
+    case KIB:
+        put_number(cell, col->width, (double)(*(const int64_t *)from >> 10), 0);
+        break;
+    case HEARD:
+    case TENTHS:
+    case THOUSANDTHS:
+        if (col->type == HEARD && row->ended)
+            put_text(cell, col->width, "ended");
+        else
+            put_number(cell, col->width, *(const double *)from, col->type == THOUSANDTHS ? 3 : 1);
+    }
 }
 
 static void put_row(char *line, int rank, const rank_row *row) {
+    char *cell = line;
     memset(line, ' ', RANK_LINE);
-    put_count(line, RANK, rank);
-    put_word(line, HOST, row->host);
-    put_count(line, PID, row->pid);
-    put_count(line, STEP, row->step);
-    put_word(line, PROGRAM, row->program);
-    put_word(line, OPERATION, row->op);
-    put_number(line, SINCE, row->since_s, 1);
-    if (row->ended)
-        put_word(line, HEARD, "ended");
-    else
-        put_number(line, HEARD, row->heard_s, 1);
-    put_number(line, COMPUTE, row->compute_s, 3);
-    put_number(line, WAIT, row->wait_s, 3);
-    put_number(line, DATA, row->data_s, 3);
-    put_number(line, SAVE, row->save_s, 3);
-    put_count(line, RESIDENT, row->resident >> 10);
-    put_count(line, PLANNED, row->planned >> 10);
-    put_count(line, DEVICE, row->device >> 10);
-    put_count(line, SENT, row->sent >> 10);
-    put_word(line, ARITHMETIC, row->arithmetic);
+    for (int i = 0; i < N_COLUMNS; cell += columns[i++].width + 1)
+        put_cell(cell, &columns[i], rank, row);
     close_line(line);
 }
 
@@ -149,10 +124,11 @@ void rank_table_format(const rank_row *rows, int n, double time, char *out) {
     memset(out, ' ', HEAD_LINES * RANK_LINE);
     snprintf(text, sizeof text, "drover ranks %d: %d ranks, %d bytes a line, time %.3f",
             RANK_TABLE_VERSION, n, RANK_LINE, time);
-    put_text(out, 0, CONTENT, text);
+    put_text(out, CONTENT, text);
     close_line(out);
-    for (int i = 0; i < N_COLUMNS; i++)
-        put_word(out + RANK_LINE, i, columns[i].title);
+    char *cell = out + RANK_LINE;
+    for (int i = 0; i < N_COLUMNS; cell += columns[i++].width + 1)
+        put_text(cell, columns[i].width, columns[i].title);
     close_line(out + RANK_LINE);
     for (int i = 0; i < n; i++)
         put_row(out + (HEAD_LINES + i) * RANK_LINE, i, &rows[i]);
@@ -226,70 +202,75 @@ void rank_table_close(rank_table_writer *w) {
 }
 
 // --- reading
-// Returns a field without the spaces around it.
-static void get_word(const char *line, int column, char *out, size_t size) {
-    const char *cell = line + column_offset(column);
-    int n = columns[column].width;
+// Copies the text of a cell without the spaces around it.
+static void get_text(const char *cell, int width, char *out) {
+    int n = width;
     for (; n > 0 && cell[n - 1] == ' '; n--) {
     }
     for (; n > 0 && *cell == ' '; cell++, n--) {
     }
-    if (n > (int)size - 1) n = (int)size - 1;
     memcpy(out, cell, (size_t)n);
     out[n] = 0;
     for (char *p = out; p < out + n; p++)
         if (*p < ' ' || *p > '~') *p = '?';
 }
 
-// Reads a number; an empty field leaves *out as it is.
-static bool get_number(const char *line, int column, double *out) {
-    char text[32];
-    double value;
-    get_word(line, column, text, sizeof text);
-    if (!*text) return true;
-    if (!str_to_f64(text, &value) || value < 0) return false;
-    *out = value;
-    return true;
-}
-
-static bool get_count(const char *line, int column, int64_t *out) {
-    char text[32];
-    int64_t value;
-    get_word(line, column, text, sizeof text);
-    if (!*text) return true;
-    if (!str_to_i64(text, &value) || value < 0) return false;
-    *out = value;
-    return true;
-}
-
-static bool get_kib(const char *line, int column, int64_t *out) {
-    int64_t kib = 0;
-    if (!get_count(line, column, &kib)) return false;
-    *out = kib * 1024; // ten digits at most
+// Reads a cell; an empty one leaves the field as it is.
+static bool get_cell(const char *cell, const column *col, int rank, rank_row *row) {
+    char text[WIDEST + 1];
+    void *to = (char *)row + col->offset;
+    int64_t count = -1;
+    double number = -1;
+    get_text(cell, col->width, text);
+    if (col->type == TEXT) {
+        memcpy(to, text, (size_t)col->width + 1);
+        return true;
+    }
+    if (col->type == HEARD) row->ended = strcmp(text, "ended") == 0;
+    if (!*text || (col->type == HEARD && row->ended)) return col->type != RANK;
+    if (col->type == TENTHS || col->type == THOUSANDTHS || col->type == HEARD) {
+        if (!str_to_f64(text, &number) || number < 0) return false;
+        *(double *)to = number;
+        return true;
+    }
+    if (!str_to_i64(text, &count) || count < 0) return false;
+    if (col->type == RANK) return count == rank;
+    *(int64_t *)to = col->type == KIB ? count * 1024 : count; // ten digits at most
     return true;
 }
 
 static bool get_row(const char *line, int rank, rank_row *row) {
-    char heard[8];
-    int64_t number = -1;
     rank_row read = {.known = true, .pid = -1, .step = -1};
-    get_word(line, HOST, read.host, sizeof read.host);
-    get_word(line, PROGRAM, read.program, sizeof read.program);
-    get_word(line, OPERATION, read.op, sizeof read.op);
-    get_word(line, ARITHMETIC, read.arithmetic, sizeof read.arithmetic);
-    get_word(line, HEARD, heard, sizeof heard);
-    read.ended = strcmp(heard, "ended") == 0;
-    const bool good =
-            line_is_whole(line) && get_count(line, RANK, &number) && number == rank &&
-            get_count(line, PID, &read.pid) && get_count(line, STEP, &read.step) &&
-            get_number(line, SINCE, &read.since_s) &&
-            (read.ended || get_number(line, HEARD, &read.heard_s)) &&
-            get_number(line, COMPUTE, &read.compute_s) && get_number(line, WAIT, &read.wait_s) &&
-            get_number(line, DATA, &read.data_s) && get_number(line, SAVE, &read.save_s) &&
-            get_kib(line, RESIDENT, &read.resident) && get_kib(line, PLANNED, &read.planned) &&
-            get_kib(line, DEVICE, &read.device) && get_kib(line, SENT, &read.sent);
+    const char *cell = line;
+    bool good = line_is_whole(line);
+    for (int i = 0; i < N_COLUMNS && good; cell += columns[i++].width + 1)
+        good = get_cell(cell, &columns[i], rank, &read);
     if (good) *row = read;
     return good;
+}
+
+static json_t *cell_json(const column *col, int rank, const rank_row *row) {
+    const void *from = (const char *)row + col->offset;
+    switch (col->type) {
+    case RANK:
+        return json_integer(rank);
+    case TEXT:
+        return json_of_text(from);
+    case COUNT:
+    case KIB:
+        return json_of_count(*(const int64_t *)from);
+    default:
+        return json_of_f64(*(const double *)from);
+    }
+}
+
+json_t *rank_row_json(const rank_row *row, int rank) {
+    json_t *object = json_object();
+    json_object_set_new(object, "known", json_boolean(row->known));
+    for (int i = 0; i < (row->known ? N_COLUMNS : 1); i++) // the first is the rank
+        json_object_set_new(object, columns[i].key, cell_json(&columns[i], rank, row));
+    if (row->known) json_object_set_new(object, "ended", json_boolean(row->ended));
+    return object;
 }
 
 static drv_status read_head(const char *path, const char *p, size_t n, rank_table *out) {

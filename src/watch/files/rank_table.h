@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
     RANK_TABLE_MAX = 1 << 18, // ranks
 };
 
-// Texts are cut to these lengths.
+// Texts are cut to these lengths, each at least the width of its column.
 typedef struct rank_row {
     bool known; // when reading: false if the line is torn or missing; then all else is 0
     bool ended; // the rank has ended
@@ -58,3 +59,5 @@ DRV_CHECKED drv_status rank_table_parse(arena *a, const char *path, const char *
 // Reads RUN_DIR/ranks/status; tries again a few times while a line is torn. DRV_E_IO: the file does
 // not exist.
 DRV_CHECKED drv_status rank_table_read(arena *a, const char *run_dir, rank_table *out);
+// Returns an object with the fields of a row; the caller owns it.
+json_t *rank_row_json(const rank_row *row, int rank);

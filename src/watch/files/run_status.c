@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/json.h"
 
 enum { VERSION = 1, MAX_BYTES = 1 << 16 };
 
@@ -42,11 +41,10 @@ run_status run_status_new(void) {
 }
 
 // --- writing
-static json_t *object_of(const run_status *status) {
+json_t *run_status_json(const run_status *status) {
     json_t *object = json_object();
-    json_object_set_new(object, "version", json_integer(VERSION));
     json_object_set_new(object, "state", json_string(state_names[status->state]));
-    json_object_set_new(object, "time", json_real(round(clock_utc_s() * 1e3) / 1e3));
+    json_object_set_new(object, "time", json_of_f64(status->time));
     json_object_set_new(object, "step", json_of_count(status->step));
     json_object_set_new(object, "steps", json_of_count(status->steps));
     json_object_set_new(object, "loss", json_of_f64(status->loss));
@@ -82,7 +80,10 @@ drv_status run_status_put(int dir_fd, const char *text, size_t n, bool lasts) {
 }
 
 drv_status run_status_write(int dir_fd, const run_status *status, bool lasts) {
-    json_t *object = object_of(status);
+    json_t *object = json_pack("{s:i}", "version", VERSION), *fields = run_status_json(status);
+    json_object_update(object, fields);
+    json_object_set_new(object, "time", json_real(round(clock_utc_s() * 1e3) / 1e3));
+    json_decref(fields);
     char *bytes = json_print(object, JSON_INDENT(2));
     json_decref(object);
     const size_t n = strlen(bytes);

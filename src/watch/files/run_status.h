@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 
 typedef enum run_state_kind {
@@ -43,6 +44,8 @@ run_status run_status_new(void); // starting; all else absent
 // Replaces status.json in the open folder, whose name may have changed. `lasts`: it survives a
 // crash of the machine; this may take tens of milliseconds. DRV_E_IO, DRV_E_FULL.
 DRV_CHECKED drv_status run_status_write(int dir_fd, const run_status *status, bool lasts);
+// Returns an object with these fields; the caller owns it.
+json_t *run_status_json(const run_status *status);
 // Read the text of RUN_DIR/status.json, and write such a text back.
 DRV_CHECKED drv_status run_status_text(arena *a, const char *run_dir, char **text, size_t *n);
 DRV_CHECKED drv_status run_status_put(int dir_fd, const char *text, size_t n, bool lasts);

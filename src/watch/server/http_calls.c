@@ -23,7 +23,7 @@ drv_status http_open(void) {
             .table = &table};
     if (library_ready(&microhttpd)) return DRV_OK;
     return drv_fail(DRV_E_IO,
-            "training.http needs libmicrohttpd, which cannot be loaded: %s (on Debian: apt-get install "
+            "the page of a run needs libmicrohttpd, which cannot be loaded: %s (on Debian: apt-get install "
             "libmicrohttpd12)",
             microhttpd.why);
 }

@@ -61,7 +61,7 @@ static int open_at(const struct addrinfo *info, page_listener *out) {
     return -1;
 }
 
-drv_status page_listen(const char *where, page_listener *out) {
+drv_status page_listen(const char *where, const char *by, page_listener *out) {
     host_port parsed;
     char port[16];
     struct addrinfo *list = NULL;
@@ -70,19 +70,18 @@ drv_status page_listen(const char *where, page_listener *out) {
             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     *out = (page_listener){.fd = -1};
     if (!host_port_parse(where, &parsed) || parsed.port < 0)
-        return drv_fail(DRV_E_USAGE, "training.http is \"%s\", expected a port or HOST:PORT",
-                where);
+        return drv_fail(DRV_E_USAGE, "%s is \"%s\", expected a port or HOST:PORT", by, where);
     snprintf(port, sizeof port, "%d", parsed.port);
     snprintf(out->host, sizeof out->host, "%s", parsed.host);
     if (gethostname(out->name, sizeof out->name - 1) != 0) out->name[0] = 0;
     const int bad = getaddrinfo(*parsed.host ? parsed.host : "127.0.0.1", port, &hints, &list);
     if (bad)
-        return drv_fail(DRV_E_IO, "could not find \"%s\" of training.http: %s", parsed.host,
+        return drv_fail(DRV_E_IO, "could not find the host \"%s\" of %s: %s", parsed.host, by,
                 gai_strerror(bad));
     for (const struct addrinfo *p = list; p && out->fd < 0; p = p->ai_next)
         out->fd = open_at(p, out);
     const int why = errno;
     freeaddrinfo(list);
     if (out->fd >= 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not listen at %s (training.http): %s", where, strerror(why));
+    return drv_fail(DRV_E_IO, "could not listen at %s (%s): %s", where, by, strerror(why));
 }

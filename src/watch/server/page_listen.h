@@ -14,5 +14,6 @@ typedef struct page_listener {
 } page_listener;
 
 // `where` is a port, which is opened on 127.0.0.1, or HOST:PORT; port 0 takes any that is free.
-// DRV_E_IO: it cannot be opened.
-DRV_CHECKED drv_status page_listen(const char *where, page_listener *out);
+// `by` names the key or option that says so, for messages. DRV_E_USAGE: it is neither. DRV_E_IO: it
+// cannot be opened.
+DRV_CHECKED drv_status page_listen(const char *where, const char *by, page_listener *out);

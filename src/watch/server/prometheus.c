@@ -3,6 +3,7 @@
 #include "watch/server/prometheus.h"
 
 #include <math.h>
+#include <stddef.h>
 
 #include "base/status_line.h"
 
@@ -136,47 +137,31 @@ static void add_status(const watched_run *run, str *out) {
 }
 
 // --- ranks
-static void add_rank_figure(const rank_table *table, const char *name, const char *help,
-        double (*of)(const rank_row *), str *out) {
-    head(out, name, "gauge", help);
-    for (int i = 0; i < table->n; i++) {
-        if (!table->rows[i].known) continue;
-        str_printf(out, "%s{rank=\"%d\"}", name, i);
-        value(out, of(&table->rows[i]));
-    }
-}
-
-static double compute_of(const rank_row *row) {
-    return row->compute_s;
-}
-
-static double wait_of(const rank_row *row) {
-    return row->wait_s;
-}
-
-static double data_of(const rank_row *row) {
-    return row->data_s;
-}
-
-static double save_of(const rank_row *row) {
-    return row->save_s;
-}
-
-static double resident_of(const rank_row *row) {
-    return (double)row->resident;
-}
-
 static void add_ranks(const rank_table *table, str *out) {
-    add_rank_figure(table, "drover_rank_compute_seconds", "Computing in the rank's last step.",
-            compute_of, out);
-    add_rank_figure(table, "drover_rank_wait_seconds",
-            "Waiting for messages of other ranks in the last step.", wait_of, out);
-    add_rank_figure(table, "drover_rank_data_seconds", "Waiting for rows in the last step.",
-            data_of, out);
-    add_rank_figure(table, "drover_rank_save_seconds", "Waiting for a checkpoint in the last step.",
-            save_of, out);
-    add_rank_figure(table, "drover_rank_resident_bytes", "Memory that the rank holds.", resident_of,
-            out);
+    static const struct {
+        const char *name, *help;
+        size_t offset; // of a double in rank_row
+    } figures[] = {{"drover_rank_compute_seconds", "Computing in the rank's last step.",
+                           offsetof(rank_row, compute_s)},
+            {"drover_rank_wait_seconds", "Waiting for messages of other ranks in the last step.",
+                    offsetof(rank_row, wait_s)},
+            {"drover_rank_data_seconds", "Waiting for rows in the last step.",
+                    offsetof(rank_row, data_s)},
+            {"drover_rank_save_seconds", "Waiting for a checkpoint in the last step.",
+                    offsetof(rank_row, save_s)}};
+    for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
+        head(out, figures[k].name, "gauge", figures[k].help);
+        for (int i = 0; i < table->n; i++) {
+            if (!table->rows[i].known) continue;
+            str_printf(out, "%s{rank=\"%d\"}", figures[k].name, i);
+            value(out, *(const double *)((const char *)&table->rows[i] + figures[k].offset));
+        }
+    }
+    head(out, "drover_rank_resident_bytes", "gauge", "Memory that the rank holds.");
+    for (int i = 0; i < table->n; i++)
+        if (table->rows[i].known)
+            str_printf(out, "drover_rank_resident_bytes{rank=\"%d\"} %lld\n", i,
+                    (long long)table->rows[i].resident);
 }
 
 void prometheus_add(const watched_run *run, const prometheus_opts *opts, str *out) {

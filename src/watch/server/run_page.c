@@ -254,7 +254,7 @@ static drv_status open_page(run_page *self) {
     const char *password = self->run.password_file;
     if (password) DRV_TRY(page_token_read(password, LEAST_TOKEN, self->password));
     if (password) self->keys.password = self->password;
-    DRV_TRY(page_listen(self->run.http, &self->listener));
+    DRV_TRY(page_listen(self->run.http, password ? "--listen" : "training.http", &self->listener));
     drv_status status = password ? DRV_OK : make_keys(self);
     if (status == DRV_OK && !password)
         status = page_secrets_write(self->run_dir, self->listener.address, &self->keys);

@@ -4,15 +4,19 @@
 #include <math.h>
 #include <string.h>
 
+// Times of an attempt according to the journal, in seconds.
+typedef struct journal_times {
+    double wall_s;
+    double last_utc, last_s; // UTC time of its last event, and how long it had lasted then
+    double blocked_s;        // waiting for checkpoints
+    double early_s;          // evaluations before its first step
+    int64_t resumed_step;
+} journal_times;
+
 struct ledger {
     ledger_attempt *attempts;
+    journal_times *times; // by attempt
     int n;
-    double *walls;         // by attempt, from the journal
-    double *last_utc;      // by attempt: the UTC time of its last event...
-    double *last_s;        // ...and how long it had lasted then
-    double *blocked;       // by attempt: time waited for checkpoints, from the journal
-    double *early;         // by attempt: time of evaluations before its first step
-    int64_t *resumed_step; // by attempt
     double bubble;
     // Steps since the last line with means of the ranks, all of one attempt.
     int open_attempt;
@@ -74,31 +78,32 @@ static void lose(ledger *self, int k, const run_event *resume) {
 
 static void take_event(ledger *self, int k, const run_event *first, const run_event *event) {
     ledger_attempt *attempt = &self->attempts[k];
+    journal_times *times = &self->times[k];
     const double now = since(first, event);
     if (event->kind >= EVENT_RESTART) return; // no attempt is alive
-    if (now >= self->walls[k]) {
-        self->walls[k] = self->last_s[k] = now;
-        self->last_utc[k] = event->time;
+    if (now >= times->wall_s) {
+        times->wall_s = times->last_s = now;
+        times->last_utc = event->time;
     }
     switch (event->kind) {
     case EVENT_START:
         attempt->start = event;
         break;
     case EVENT_RESUME:
-        self->resumed_step[k] = run_event_i64(event, "step", 0);
+        times->resumed_step = run_event_i64(event, "step", 0);
         lose(self, k - 1, event);
         break;
     case EVENT_RUNNING:
         if (isnan(attempt->running_s)) attempt->running_s = now;
-        if (self->resumed_step[k] == INT64_MAX)
-            self->resumed_step[k] = run_event_i64(event, "step", 1) - 1;
+        if (times->resumed_step == INT64_MAX)
+            times->resumed_step = run_event_i64(event, "step", 1) - 1;
         break;
     case EVENT_SAVE:
-        self->blocked[k] += seconds(run_event_f64(event, "blocked_s"));
+        times->blocked_s += seconds(run_event_f64(event, "blocked_s"));
         break;
     case EVENT_EVALUATION:
         attempt->seconds[LEDGER_EVALUATION] += seconds(run_event_f64(event, "seconds"));
-        if (isnan(attempt->running_s)) self->early[k] = attempt->seconds[LEDGER_EVALUATION];
+        if (isnan(attempt->running_s)) times->early_s = attempt->seconds[LEDGER_EVALUATION];
         break;
     case EVENT_FAILURE:
         if (!attempt->failure) attempt->failure = event;
@@ -118,13 +123,8 @@ ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
         count += run_events_begin_attempt(events, i);
     const int room = count > 0 ? count : 1; // without a journal the steps are one attempt
     *self = (ledger){.attempts = ARENA_ARRAY(a, ledger_attempt, room),
+            .times = ARENA_ARRAY(a, journal_times, room),
             .n = room,
-            .walls = ARENA_ARRAY(a, double, room),
-            .last_utc = ARENA_ARRAY(a, double, room),
-            .last_s = ARENA_ARRAY(a, double, room),
-            .blocked = ARENA_ARRAY(a, double, room),
-            .early = ARENA_ARRAY(a, double, room),
-            .resumed_step = ARENA_ARRAY(a, int64_t, room),
             .bubble = bubble > 0 ? fmin(bubble, 1) : 0};
     for (int i = 0; i < room; i++)
         self->attempts[i] = (ledger_attempt){.number = i + 1, .running_s = (double)NAN};
@@ -134,8 +134,9 @@ ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
         if (run_events_begin_attempt(events, i)) {
             first = event;
             self->attempts[++k].number = event->attempt;
-            self->attempts[k].from_s = event->time;        // until ledger_close
-            self->resumed_step[k] = k > 0 ? INT64_MAX : 0; // it cuts no steps off before it resumes
+            self->attempts[k].from_s = event->time; // until ledger_close
+            self->times[k].resumed_step =
+                    k > 0 ? INT64_MAX : 0; // it cuts no steps off before it resumes
         }
         take_event(self, k, first, event);
     }
@@ -147,7 +148,7 @@ ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
 // belongs to the last attempt that began before that step.
 static int attempt_of(const ledger *self, int64_t step) {
     int k = self->n - 1;
-    while (k > 0 && self->resumed_step[k] >= step)
+    while (k > 0 && self->times[k].resumed_step >= step)
         k--;
     return k;
 }
@@ -206,43 +207,29 @@ static bool ended_well(const ledger_attempt *attempt) {
 // Adds the times of an attempt that are only in the journal. Returns its wall time.
 static double close_attempt(ledger *self, int k, bool last) {
     ledger_attempt *attempt = &self->attempts[k];
+    const journal_times *times = &self->times[k];
     double *of = attempt->seconds;
     const bool ran = !isnan(attempt->running_s) || attempt->last_step > 0;
-    const double until = !ran ? self->walls[k] : isnan(attempt->running_s) ? 0 : attempt->running_s;
-    of[LEDGER_START] = fmax(until - self->early[k], 0);
-    if (self->blocked[k] > of[LEDGER_SAVE]) of[LEDGER_SAVE] = self->blocked[k];
-    const double known = sum_of(of), rest = self->walls[k] - known;
+    const double until = !ran ? times->wall_s : isnan(attempt->running_s) ? 0 : attempt->running_s;
+    of[LEDGER_START] = fmax(until - times->early_s, 0);
+    if (times->blocked_s > of[LEDGER_SAVE]) of[LEDGER_SAVE] = times->blocked_s;
+    const double known = sum_of(of), rest = times->wall_s - known;
     const bool goes_on = last && !attempt->end && !attempt->failure;
     if (rest > 0) of[ran && !ended_well(attempt) && !goes_on ? LEDGER_LOST : LEDGER_OTHER] += rest;
-    return fmax(known, self->walls[k]);
-}
-
-// Returns a copy whose attempts may be changed.
-static ledger *copy(arena *a, const ledger *of) {
-    ledger *self = ARENA_NEW(a, ledger);
-    *self = *of;
-    self->attempts = ARENA_ARRAY(a, ledger_attempt, of->n);
-    memcpy(self->attempts, of->attempts, sizeof *of->attempts * (size_t)of->n);
-    return self;
+    return fmax(known, times->wall_s);
 }
 
 ledger *ledger_again(arena *a, const run_event_list *events, const ledger *before) {
     static const ledger_class of_steps[] = {LEDGER_COMPUTE, LEDGER_COMMUNICATION, LEDGER_BUBBLE,
             LEDGER_DATA, LEDGER_SAVE};
-    const ledger fresh = *ledger_new(a, events, before->bubble);
-    if (fresh.n != before->n || memcmp(fresh.resumed_step, before->resumed_step,
-                                        sizeof(int64_t) * (size_t)fresh.n) != 0)
-        return NULL;
-    ledger *self = ARENA_NEW(a, ledger);
+    ledger *self = ledger_new(a, events, before->bubble);
+    const ledger fresh = *self;
+    if (fresh.n != before->n) return NULL;
     *self = *before;
     self->attempts = fresh.attempts;
-    self->walls = fresh.walls;
-    self->last_utc = fresh.last_utc;
-    self->last_s = fresh.last_s;
-    self->blocked = fresh.blocked;
-    self->early = fresh.early;
-    self->resumed_step = fresh.resumed_step;
+    self->times = fresh.times;
     for (int k = 0; k < self->n; k++) {
+        if (self->times[k].resumed_step != before->times[k].resumed_step) return NULL;
         for (size_t i = 0; i < sizeof of_steps / sizeof *of_steps; i++)
             self->attempts[k].seconds[of_steps[i]] = before->attempts[k].seconds[of_steps[i]];
         self->attempts[k].first_step = before->attempts[k].first_step;
@@ -252,9 +239,11 @@ ledger *ledger_again(arena *a, const run_event_list *events, const ledger *befor
 }
 
 ledger_sums ledger_close(arena *a, const ledger *made) {
-    ledger *self = copy(a, made);
-    ledger_sums out = {.n_steps = self->n_steps, .n_attempts = self->n, .attempts = self->attempts};
+    ledger copy = *made, *self = &copy;
     double now = 0, ended = 0; // since the first start; UTC
+    self->attempts = ARENA_ARRAY(a, ledger_attempt, self->n);
+    memcpy(self->attempts, made->attempts, sizeof *made->attempts * (size_t)made->n);
+    ledger_sums out = {.n_steps = self->n_steps, .n_attempts = self->n, .attempts = self->attempts};
     settle(self);
     for (int k = 0; k < self->n; k++) {
         ledger_attempt *attempt = &self->attempts[k];
@@ -266,7 +255,7 @@ ledger_sums ledger_close(arena *a, const ledger *made) {
         attempt->from_s = now + seconds(gap);
         attempt->until_s = now = attempt->from_s + wall;
         attempt->running_s += attempt->from_s;
-        ended = self->last_utc[k] + wall - self->last_s[k];
+        ended = self->times[k].last_utc + wall - self->times[k].last_s;
         out.n_lost_steps += attempt->lost_steps;
         for (int i = 0; i < N_LEDGER_CLASSES; i++)
             out.seconds[i] += attempt->seconds[i];

@@ -17,7 +17,7 @@ typedef enum ledger_class {
     LEDGER_EVALUATION,
     LEDGER_START, // from the start of an attempt to its first step: rendezvous, load, compile
     LEDGER_LOST,  // steps that were repeated, and the time of a failed attempt after its last step
-    LEDGER_DOWN,  // the newest such means; all 0: none yet
+    LEDGER_DOWN,  // no attempt runs, after one that failed
     LEDGER_STOPPED, // no attempt runs, after one that finished or was asked to stop
     LEDGER_OTHER,   // between steps: agreement of ranks, logs
     N_LEDGER_CLASSES

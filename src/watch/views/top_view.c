@@ -69,7 +69,7 @@ static int draw_head(screen *grid, const watched_run *run, const top_view *view)
             or_dash(text[3], sizeof text[3], 1, "%", 100 * run->sums.goodput));
     int row = 2;
     if (run->has_status && run->status.end != RUN_GOES_ON)
-        screen_printf(grid, row++, 0, STYLE_BAD, "ended: %s (%s, exit status %lld) %s",
+        screen_printf(grid, row++, 0, state_style(state), "ended: %s (%s, exit status %lld) %s",
                 run_end_name(run->status.end), run->status.cause,
                 (long long)run->status.exit_status, run->status.message);
     row += draw_terms(grid, row, run);
@@ -344,20 +344,29 @@ void top_draw(screen *grid, const watched_run *run, top_view *view) {
 }
 
 void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *view) {
+    static const char columns[] = " %-9s %14s %9s %10s %8s %s";
+    enum { NAME = 28 };
     char text[3][32];
-    screen_printf(grid, 0, 0, STYLE_DIM, "%-28s %-9s %14s %9s %10s %8s %s", "run", "state", "step",
-            "loss", "tokens/s", "goodput", "eta");
+    screen_put(grid, 0, 0, STYLE_DIM, "run");
+    screen_printf(grid, 0, NAME, STYLE_DIM, columns, "state", "step", "loss", "tokens/s", "goodput",
+            "eta");
     scroll_to_selection(view, count, grid->rows - 1);
     for (int i = view->first_row, row = 1; i < count && row < grid->rows; i++, row++) {
         const watched_run *run = runs[i];
-        char step[48];
-        snprintf(step, sizeof step, "%lld/%lld", (long long)step_of(run),
-                run->has_status ? (long long)run->status.steps : -1LL);
-        const size_t length = strlen(run->dir);
-        screen_printf(grid, row, 0,
-                i == view->selected && view->page == PAGE_LIST ? STYLE_SELECTED : STYLE_PLAIN,
-                "%-28s %-9s %14s %9s %10s %8s %s", run->dir + (length > 28 ? length - 28 : 0),
-                watched_run_state(run), step,
+        const cell_style style =
+                i == view->selected && view->page == PAGE_LIST ? STYLE_SELECTED : STYLE_PLAIN;
+        char step[48] = "-";
+        if (run->has_status)
+            snprintf(step, sizeof step, "%lld/%lld", (long long)step_of(run),
+                    (long long)run->status.steps);
+        else if (step_of(run) >= 0)
+            snprintf(step, sizeof step, "%lld", (long long)step_of(run));
+        const char *name = run->dir; // its end, as far as it fits
+        while (strlen(name) > NAME || (*name & 0xc0) == 0x80)
+            name++;
+        for (int column = screen_put(grid, row, 0, style, name); column < NAME;)
+            column = screen_put(grid, row, column, style, " ");
+        screen_printf(grid, row, NAME, style, columns, watched_run_state(run), step,
                 or_dash(text[0], sizeof text[0], 4, "", run->last.loss),
                 or_dash(text[1], sizeof text[1], 0, "", run->last.tokens_per_s),
                 or_dash(text[2], sizeof text[2], 1, "%", 100 * run->sums.goodput),

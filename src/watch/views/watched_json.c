@@ -66,60 +66,16 @@ static json_t *ledger_json(const watched_run *run) {
     return object;
 }
 
-static json_t *rank_json(const rank_row *row, int rank) {
-    json_t *object = json_object();
-    json_object_set_new(object, "rank", json_integer(rank));
-    json_object_set_new(object, "known", json_boolean(row->known));
-    if (!row->known) return object;
-    json_object_set_new(object, "host", json_of_text(row->host));
-    json_object_set_new(object, "pid", json_of_count(row->pid));
-    json_object_set_new(object, "step", json_of_count(row->step));
-    json_object_set_new(object, "program", json_of_text(row->program));
-    json_object_set_new(object, "operation", json_of_text(row->op));
-    json_object_set_new(object, "ended", json_boolean(row->ended));
-    json_object_set_new(object, "since_s", json_of_f64(row->since_s));
-    json_object_set_new(object, "heard_s", json_of_f64(row->heard_s));
-    json_object_set_new(object, "compute_s", json_of_f64(row->compute_s));
-    json_object_set_new(object, "wait_s", json_of_f64(row->wait_s));
-    json_object_set_new(object, "data_s", json_of_f64(row->data_s));
-    json_object_set_new(object, "save_s", json_of_f64(row->save_s));
-    json_object_set_new(object, "resident_bytes", json_integer(row->resident));
-    json_object_set_new(object, "planned_bytes", json_integer(row->planned));
-    json_object_set_new(object, "device_bytes", json_integer(row->device));
-    json_object_set_new(object, "sent_bytes", json_integer(row->sent));
-    json_object_set_new(object, "arithmetic", json_of_text(row->arithmetic));
-    return object;
-}
-
-static json_t *status_json(const run_status *status) {
-    json_t *object = json_object();
-    const char *end = run_end_name(status->end);
-    json_object_set_new(object, "state", json_of_text(run_state_name(status->state)));
-    json_object_set_new(object, "time", json_of_f64(status->time));
-    json_object_set_new(object, "step", json_of_count(status->step));
-    json_object_set_new(object, "steps", json_of_count(status->steps));
-    json_object_set_new(object, "eta_s", json_of_f64(status->eta_s));
-    json_object_set_new(object, "attempt", json_of_count(status->attempt));
-    json_object_set_new(object, "ranks", json_of_count(status->ranks));
-    json_object_set_new(object, "nodes", json_of_count(status->nodes));
-    json_object_set_new(object, "saved_step", json_of_count(status->saved_step));
-    json_object_set_new(object, "end", json_of_text(end));
-    json_object_set_new(object, "status", json_of_count(status->exit_status));
-    json_object_set_new(object, "cause", json_of_text(status->cause));
-    json_object_set_new(object, "message", json_of_text(status->message));
-    return object;
-}
-
 json_t *watched_run_json(const watched_run *run) {
     json_t *object = json_object(), *ranks = json_array(), *events = json_array();
     for (int i = 0; i < run->table.n; i++)
-        json_array_append_new(ranks, rank_json(&run->table.rows[i], i));
+        json_array_append_new(ranks, rank_row_json(&run->table.rows[i], i));
     for (int64_t i = 0; i < run->events.n; i++)
         json_array_append(events, run->events.events[i].fields);
     json_object_set_new(object, "run", json_of_text(run->dir));
     json_object_set_new(object, "state", json_of_text(watched_run_state(run)));
     json_object_set_new(object, "status",
-            run->has_status ? status_json(&run->status) : json_null());
+            run->has_status ? run_status_json(&run->status) : json_null());
     json_object_set_new(object, "last_step", step_json(&run->last));
     json_object_set_new(object, "metrics_read",
             json_real(run->metrics_bytes > 0 ? (double)run->read_bytes / (double)run->metrics_bytes

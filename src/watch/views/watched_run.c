@@ -115,6 +115,7 @@ static void take_energy(watched_run *run, const json_t *record) {
     }
 }
 
+// The loss of the last evaluation stays. `record` NULL: nothing is known.
 static void show_step(watched_run *run, const json_t *record, int64_t step) {
     const double valid = run->last.val_loss;
     run->last = (watched_step){.step = step,
@@ -177,16 +178,8 @@ static void restart(watched_run *run) {
                 .cap = MAX_POINTS};
         run->per_point[i] = 1;
     }
-    const double none = (double)NAN;
-    run->last = (watched_step){.step = -1,
-            .loss = none,
-            .lr = none,
-            .grad_norm = none,
-            .tokens_per_s = none,
-            .mfu = none,
-            .step_s = none,
-            .tokens = none,
-            .val_loss = none};
+    run->last.val_loss = (double)NAN;
+    show_step(run, NULL, -1);
     run->steps = (step_histogram){0};
     run->terms = (watched_terms){.steps = -1};
     run->n_skipped = run->n_broken = 0;

@@ -14,12 +14,11 @@
 #include "base/str.h"
 
 const char *kept_programs_folder(arena *a, const char *dir) {
-    const char *env = getenv("DROVER_COMPILE_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
+    const char *env = getenv("DROVER_COMPILE_CACHE"),
+               *cache = path_user_cache(a, "drover/compiled");
     if (dir && *dir) return dir;
     if (env && *env) return env;
-    if (cache && *cache) return path_join(a, cache, "drover/compiled");
-    return home && *home ? path_join(a, home, ".cache/drover/compiled") : "none";
+    return cache ? cache : "none";
 }
 
 static double now_s(void) {

@@ -10,11 +10,9 @@
 const char *const plugin_names[N_PLUGIN_NAMES] = {"cuda", "rocm", "tpu", "neuron", "cpu"};
 
 const char *plugin_folder(arena *a) {
-    const char *dir = getenv("DROVER_PJRT_DIR"), *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
+    const char *dir = getenv("DROVER_PJRT_DIR"), *cache = path_user_cache(a, "drover/pjrt");
     if (dir && *dir) return dir;
-    if (cache && *cache) return path_join(a, cache, "drover/pjrt");
-    return path_join(a, home && *home ? home : ".", ".cache/drover/pjrt");
+    return cache ? cache : ".cache/drover/pjrt";
 }
 
 static bool is_path(const char *s) {

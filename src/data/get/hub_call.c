@@ -1,5 +1,5 @@
-// Requests by libcurl: their bodies, their answers, their tries.
-#include "push/hub_call.h"
+// Makes requests with libcurl, reads their answers, and repeats them.
+#include "data/get/hub_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "base/host_port.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "data/get/http_try.h"
 
 enum {
     MAX_ANSWER = 256 << 20,
@@ -20,7 +19,7 @@ enum {
 };
 
 // --- addresses
-drv_status hub_url_check(const hub_link *link, const char *url, const char *who) {
+drv_status hub_url_check(const http_link *link, const char *url, const char *who) {
     const bool tls = strncasecmp(url, "https://", 8) == 0;
     const char *begin = tls ? url + 8 : url + 7;
     bool good = tls || strncasecmp(url, "http://", 7) == 0, local = false;
@@ -75,11 +74,25 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
     return n;
 }
 
+// The URL in <URL>; rel="next"
+static void take_next(hub_call *call, const char *value) {
+    const char *rel = strstr(value, "rel=\"next\""), *end = rel;
+    if (!rel) return;
+    while (end > value && *end != '>')
+        end--;
+    const char *begin = end;
+    while (begin > value && *begin != '<')
+        begin--;
+    if (*begin != '<' || end <= begin) return;
+    free(call->next);
+    call->next = strndup(begin + 1, (size_t)(end - begin - 1));
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
     hub_call *call = ctx;
     const size_t n = size * count;
-    char value[64];
-    http_retry_after(line, n, &call->retry_after);
+    char value[2048];
+    http_retry_after(line, n, &call->tries.retry_after);
     if (http_header(line, n, "RateLimit", value, sizeof value)) { // "api";r=0;t=55
         const char *reset = strstr(value, ";t=");
         call->rate_reset = reset ? strtod(reset + 3, NULL) : 0;
@@ -88,6 +101,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *ctx) {
     http_header(line, n, "Location", call->location, sizeof call->location);
     http_header(line, n, "X-Error-Code", call->error_code, sizeof call->error_code);
     http_header(line, n, "X-Error-Message", call->error, sizeof call->error);
+    if (http_header(line, n, "Link", value, sizeof value)) take_next(call, value);
     return n;
 }
 
@@ -97,16 +111,17 @@ static void add_header(hub_call *call, const char *line) {
     call->headers = list;
 }
 
-void hub_call_begin(const hub_link *link, hub_call *call, CURLM *multi) {
+void hub_call_begin(const http_link *link, hub_call *call, CURLM *multi) {
     CURL *handle = call->handle = curl->easy_init();
     DRV_MEMORY(handle, "no memory for a request");
     str_clear(&call->body);
     call->etag[0] = call->location[0] = call->error_code[0] = call->error[0] = 0;
     call->sent = 0;
     call->code = 0;
-    call->retry_after = call->rate_reset = 0;
-    http_prepare(handle, call->url, link->token, link->endpoint);
-    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
+    call->tries.retry_after = call->rate_reset = 0;
+    http_prepare(handle, call->url, link);
+    curl->easy_setopt(handle, CURLOPT_FOLLOWLOCATION, call->follows ? 1L : 0L);
+    curl->easy_setopt(handle, CURLOPT_MAXREDIRS, 10L);
     curl->easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
     curl->easy_setopt(handle, CURLOPT_WRITEDATA, call);
     curl->easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
@@ -119,6 +134,7 @@ void hub_call_begin(const hub_link *link, hub_call *call, CURLM *multi) {
         add_header(call, "Accept: application/vnd.git-lfs+json, application/json");
     }
     if (strcmp(call->method, "GET") != 0) {
+        curl->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
         add_header(call, "Expect:"); // a server that does not know it costs a second each
         curl->easy_setopt(handle, CURLOPT_UPLOAD, 1L);
         curl->easy_setopt(handle, CURLOPT_CUSTOMREQUEST, call->method);
@@ -143,25 +159,6 @@ void hub_call_close(hub_call *call, CURLM *multi) {
 }
 
 // --- its result
-// The address without its query, which of storage is a signature.
-static str_view shown_url(const hub_call *call) {
-    return (str_view){call->url, strcspn(call->url, "?")};
-}
-
-static drv_status again(const hub_link *link, hub_call *call, const char *why) {
-    const str_view url = shown_url(call);
-    if (++call->failures >= link->tries)
-        return drv_fail(DRV_E_IO, "%.*s: given up after %d tr%s: %s", (int)url.n, url.p,
-                call->failures, call->failures == 1 ? "y" : "ies", why);
-    const bool limited = call->code == 429 && call->retry_after <= 0;
-    const double wait = http_wait_s(call->failures, limited ? call->rate_reset : call->retry_after);
-    call->not_before = clock_s() + wait;
-    call->state = CALL_WAITS;
-    log_info("%.*s: %s; try %d of %d in %.1f s", (int)url.n, url.p, why, call->failures + 1,
-            link->tries, wait);
-    return DRV_OK;
-}
-
 // Returns whether the server cannot have begun to act on the request.
 static bool never_began(const hub_call *call, CURLcode result) {
     if (call->code) return call->code == 429 || call->code == 503;
@@ -169,13 +166,12 @@ static bool never_began(const hub_call *call, CURLcode result) {
            result == CURLE_SSL_CONNECT_ERROR;
 }
 
-drv_status hub_call_settle(const hub_link *link, hub_call *call, CURLcode result) {
-    const str_view url = shown_url(call);
+drv_status hub_call_settle(const http_link *link, hub_call *call, CURLcode result) {
     char why[64];
     curl->easy_getinfo(call->handle, CURLINFO_RESPONSE_CODE, &call->code);
     if (call->unreadable)
-        return drv_fail(DRV_E_IO, "a file has become shorter while it was sent to %.*s", (int)url.n,
-                url.p);
+        return drv_fail(DRV_E_IO, "a file has become shorter while it was sent to %.*s",
+                (int)strcspn(call->url, "?"), call->url);
     const bool answered = result == CURLE_OK || call->code >= 300; // before all was sent
     if (answered && !(http_worth_a_try(call->code) && call->code >= 300)) {
         call->state = CALL_DONE;
@@ -185,15 +181,18 @@ drv_status hub_call_settle(const hub_link *link, hub_call *call, CURLcode result
     const char *reason = answered ? why : curl->easy_strerror(result);
     if (call->once && !never_began(call, result))
         return drv_fail(DRV_E_IO, "%.*s: %s: it is not known whether the request took effect",
-                (int)url.n, url.p, reason);
-    return again(link, call, reason);
+                (int)strcspn(call->url, "?"), call->url, reason);
+    if (call->code == 429 && call->tries.retry_after <= 0)
+        call->tries.retry_after = call->rate_reset;
+    call->state = CALL_WAITS;
+    return http_failed(link, call->url, reason, call->follows ? HTTP_SAID_FROM : 1, &call->tries);
 }
 
-drv_status hub_call_run(const hub_link *link, hub_call *call) {
-    drv_status status = curl_open("uploads need");
+drv_status hub_call_run(const http_link *link, hub_call *call) {
+    drv_status status = curl_open("requests need");
     call->state = CALL_WAITS;
     while (status == DRV_OK && call->state == CALL_WAITS) {
-        const double wait = call->not_before - clock_s();
+        const double wait = call->tries.not_before - clock_s();
         if (wait > 0) {
             usleep((useconds_t)((wait < 0.1 ? wait : 0.1) * 1e6));
             continue;
@@ -212,6 +211,8 @@ bool hub_call_succeeded(const hub_call *call) {
 
 void hub_call_free(hub_call *call) {
     str_free(&call->body);
+    free(call->next);
+    call->next = NULL;
 }
 
 // Adds what the server says about it: its header, or "error" of its body.
@@ -230,39 +231,40 @@ static void add_reason(const hub_call *call, str *out) {
     json_decref(root);
 }
 
-static const char *advice(const hub_call *call) {
-    if (strcmp(call->error_code, "GatedRepo") == 0)
-        return "gated: accept its terms on its page with the account of the token";
-    switch (call->code) {
-    case 400:
-        return "the hub refuses the request";
-    case 401:
-        return "not authorised: set HF_TOKEN to a valid token";
-    case 403:
-        return "forbidden: the token needs the permission to write there";
-    case 404:
-        return "not found, or the token may not see it";
-    case 409:
-        return "it conflicts with what is there";
-    case 412:
-        return "somebody has committed since";
-    case 413:
-        return "too large for the server";
-    default:
-        return call->code >= 300 && call->code < 400
-                       ? "it leads elsewhere: has the repository another name now?"
-                       : "an answer that was not expected";
-    }
-}
-
 drv_status hub_call_refused(const hub_call *call) {
-    const str_view url = shown_url(call);
     str said = {0};
+    str_puts(&said, "");
     add_reason(call, &said);
     if (call->code >= 300 && call->code < 400)
         str_printf(&said, " %.*s", (int)strcspn(call->location, "?"), call->location);
-    const drv_status status = drv_fail(DRV_E_IO, "%.*s: %s (%ld)%s", (int)url.n, url.p,
-            advice(call), call->code, said.n ? said.p : "");
+    const drv_status status =
+            http_refused(call->method, call->url, call->code, call->error_code, said.p);
     str_free(&said);
     return status;
+}
+
+hub_call hub_call_post(const char *url, const char *content_type, const char *text,
+        size_t n_bytes) {
+    return (hub_call){.method = "POST",
+            .url = url,
+            .content_type = content_type,
+            .bytes = text,
+            .n_bytes = (int64_t)n_bytes,
+            .fd = -1};
+}
+
+drv_status hub_call_answer(hub_call *call, drv_status status, json_t **out) {
+    if (status == DRV_OK && !hub_call_succeeded(call)) status = hub_call_refused(call);
+    if (status == DRV_OK && out)
+        status = json_read_bytes(call->url, call->body.p ? call->body.p : "", call->body.n, out);
+    hub_call_free(call);
+    return status;
+}
+
+drv_status hub_call_list(arena *a, const http_link *link, const char *url, json_t **out,
+        char **next) {
+    hub_call call = {.method = "GET", .url = url, .fd = -1, .follows = true};
+    const drv_status status = hub_call_run(link, &call);
+    *next = arena_strdup(a, call.next ? call.next : "");
+    return hub_call_answer(&call, status, out);
 }

@@ -69,7 +69,8 @@ static void users_cannot_part_it_from_the_calls(void **state) {
     assert_string_equal(value_of(&f, "xla_gpu_enable_triton_gemm="), "True");
     backend_opts target = {.flags = &other, .n_flags = 1, .target = "cuda:h200"};
     compiler_flags out;
-    FAILS(compiler_flags_choose(a, &plugin, &target, &out), DRV_E_USAGE, "can only be checked on the GPU");
+    FAILS(compiler_flags_choose(a, &plugin, &target, &out), DRV_E_USAGE,
+            "can only be checked on the GPU");
     target.nondeterministic = true;
     OK(compiler_flags_choose(a, &plugin, &target, &out));
     arena_free(a);

@@ -359,7 +359,7 @@ static void generation(void **state) {
 // Token 2 of 5 sees three keys, each with a score of NaN, and hidden ones beside them.
 static void nan_of_a_query(const kernels *level) {
     enum { TOKENS = 5, DIM = 4, WIDTH = 3 * DIM };
-    float qkv[TOKENS * WIDTH], o[TOKENS * DIM] = {0}, lse[TOKENS] = {0};
+    float qkv[TOKENS * WIDTH], out[TOKENS * DIM] = {0}, lse[TOKENS] = {0};
     int32_t position[TOKENS];
     for (int i = 0; i < TOKENS * WIDTH; i++)
         qkv[i] = i == 2 * WIDTH + 1 ? NAN : (float)noise(1, (uint64_t)i);
@@ -372,14 +372,14 @@ static void nan_of_a_query(const kernels *level) {
             .head_dim = DIM,
             .qkv = qkv,
             .position = position,
-            .o = o,
+            .o = out,
             .lse = lse,
             .lse_stride = TOKENS};
     void *scratch = malloc((size_t)attention_scratch_bytes(&args));
     level->attention(&args, 0, scratch);
     for (int t = 0; t < TOKENS; t++)
-        if (!isnan(o[t * DIM]) != (t != 2) || !isnan(lse[t]) != (t != 2))
-            fail_msg("%s: token %d has %g, lse %g", level->name, t, (double)o[t * DIM],
+        if (!isnan(out[t * DIM]) != (t != 2) || !isnan(lse[t]) != (t != 2))
+            fail_msg("%s: token %d has %g, lse %g", level->name, t, (double)out[t * DIM],
                     (double)lse[t]);
     free(scratch);
 }

@@ -61,7 +61,7 @@ _Noreturn void drv_abort(const char *file, int line, const char *cond, const cha
 // anybody else.
 _Noreturn void drv_out_of_memory(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// The same where `cond` says that memory was not to be had.
+// Does the same if `cond`, which says that memory was allocated, is false.
 #define DRV_MEMORY(cond, ...)                                                                      \
     do {                                                                                           \
         if (__builtin_expect(!(cond), 0)) drv_out_of_memory(__VA_ARGS__);                          \

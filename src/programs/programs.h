@@ -29,7 +29,7 @@ static inline bool stage_trains(const stage_programs *s) {
     return s->trains_before || s->trains_here;
 }
 
-// Told of each program when all have been compiled, in order.
+// Called for each program, in order, when all have been compiled.
 typedef struct compile_report {
     void (*tell)(void *ctx, const char *name, int n_nodes, const load_request *made);
     void *ctx;
@@ -128,8 +128,8 @@ DRV_CHECKED drv_status programs_check_fit(const programs *p);
 // more than planned. Logs a warning if it holds less, since the plan is wrong then too.
 DRV_CHECKED drv_status programs_check_held(const programs *p);
 
-// Warns of what the compiler has made slow in a program, a line for each kind; of all programs that
-// are loaded, on devices where it matters.
+// Warns of slow code that the compiler has produced, with a line for each kind, in all loaded
+// programs on devices where it matters.
 void program_facts_warn(const char *program, const program_facts *f);
 void programs_warn(const programs *p);
 // Prints all of it in indented lines.

@@ -20,9 +20,9 @@ typedef struct stepper {
     int64_t n_micro_batches, n_accum_groups; // of this rank
     int n_blocks;                            // of each row, on this rank
     int n_partial_sums;                      // of a micro-batch (docs/adr/0026)
-    // Sums of all partial sums of a step, place after place in the update's data axis, block by
-    // block: the loss, and for rows of pairs also the three of pair_figures. `mine`: those of a
-    // micro-batch, as its program gives them.
+    // The values of all partial sums of a step, by place in the data axis of the update, then by
+    // block: the loss, and for rows of pairs also the three numbers of pair_figures. `mine`: the
+    // values of one micro-batch, as its program returns them.
     double *losses, *mine;
     int n_values;
     int64_t first_loss, n_losses; // of this rank; of a reduction block

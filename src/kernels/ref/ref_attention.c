@@ -58,10 +58,8 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
     const int g = h / (args->n_heads / args->n_kv_heads);
     double max = x->max;
     bool has_nan = false;
-    for (int64_t s = begin; s < end; s++) {
-        max = fmax(max, score(args, t, s, h));
-        has_nan |= isnan(score(args, t, s, h));
-    }
+    for (int64_t s = begin; s < end; s++)
+        max = fmax(max, score(args, t, s, h)), has_nan |= isnan(score(args, t, s, h));
     if (max == -HUGE_VAL && !has_nan) return; // all are hidden
     const double keep = exp(x->max - max);
     x->max = max;

@@ -36,7 +36,6 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
     printf("step          %.4g s, %s tokens/s, %s a rank, %.1f %% MFU\n", c->seconds,
             str_si(d->tokens_per_s), str_si(d->tokens_per_s / ranks), 100 * d->mfu);
     step_terms_print(c);
-    if (d->n_advice == 0) printf("faster with   no change of one setting that was tried\n");
     for (int i = 0; i < d->n_advice; i++)
         printf("%-13s --set %s: %.1f %% more tokens/s, less time for %s\n", i ? "" : "faster with",
                 d->advice[i].setting, 100 * (d->advice[i].faster - 1),

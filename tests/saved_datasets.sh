@@ -45,6 +45,8 @@ END
 expect 2 "expected below" "$drover" data build --tokenizer small --out x --input "$golden"/saved_ids
 
 # --- labels are roles: no chat template is needed, padding is left out
+expect 0 "3 documents" build hub_set --sft --input "$golden"/../parquet/labels.parquet
+says "attention_mask is 0" "labels.parquet:3: has a label that is neither its id nor -100"
 expect 0 "5 documents" build sft_set --sft --input "$golden"/saved_labels
 says "attention_mask is 0"
 check "ids, and which of them have labels" python3 - "$golden"/saved_labels.jsonl sft_set <<'END'

@@ -34,6 +34,17 @@ expect 0 "2 documents" build cut_set --input file.arrow --cut-after 0 # the last
 expect 0 "" build rows_of_ids --input "$golden"/ids_i64.arrow
 check "all ids" cmp cut_set.bin rows_of_ids.bin
 
+# --- a token after each of them that does not end with it
+last=$(python3 -c 'import json, sys; print(next(r[-1] for l in open(sys.argv[1]) if (r := json.loads(l)["input_ids"])))' "$golden"/saved_ids.jsonl)
+expect 0 "40 documents" build ended --input "$golden"/saved_ids --eod "$last"
+check "each row is ended once" python3 - "$golden"/saved_ids.jsonl ended.bin "$last" <<'END'
+import json, struct, sys
+rows, eod = [json.loads(line)["input_ids"] for line in open(sys.argv[1])], int(sys.argv[3])
+ids = [i for r in rows for i in (r if r[-1:] == [eod] else r + [eod])]
+got = open(sys.argv[2], "rb").read()
+assert struct.unpack(f"<{len(got) // 2}H", got) == tuple(ids), (len(ids), len(got))
+END
+
 # --- a tokenizer with fewer tokens than the ids want stops the build
 cp -r tok small && python3 - <<'END'
 import json

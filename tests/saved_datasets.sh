@@ -34,6 +34,15 @@ expect 0 "2 documents" build cut_set --input file.arrow --cut-after 0 # the last
 expect 0 "" build rows_of_ids --input "$golden"/ids_i64.arrow
 check "all ids" cmp cut_set.bin rows_of_ids.bin
 
+# --- a build that ended early, as the third file is broken, is resumed only by one of the same kind
+for i in 1 2 3; do cp "$golden"/../parquet/many.parquet early$i.parquet; done
+truncate -s 100 early3.parquet
+expect 2 "early3.parquet" build early --sft --input 'early?.parquet'
+check "a journal and roles stay" [ -e early.build.json -a -e early.roles.tmp ]
+expect 2 "early.build.json: belongs to another build" build early --input 'early?.parquet'
+check "the roles are gone" [ ! -e early.roles.tmp ]
+check "the other build has a journal of its own" [ -e early.build.json ]
+
 # --- a token after each of them that does not end with it
 last=$(python3 -c 'import json, sys; print(next(r[-1] for l in open(sys.argv[1]) if (r := json.loads(l)["input_ids"])))' "$golden"/saved_ids.jsonl)
 expect 0 "40 documents" build ended --input "$golden"/saved_ids --eod "$last"

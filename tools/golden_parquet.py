@@ -96,6 +96,9 @@ def tokenised(out):
                                  labels=pa.array([r["labels"] for r in rows], pa.list_(pa.int64())),
                                  attention_mask=pa.array([r["attention_mask"] for r in rows], pa.list_(pa.int8())))),
                    out / "labels.parquet", row_group_size=4)
+    many = [[i % 200, 7] for i in range(1100)]  # more than a batch of a build takes of small files
+    pq.write_table(pa.table({k: pa.array(many, pa.list_(pa.int32())) for k in ("input_ids", "labels")}), out / "many.parquet",
+                   compression="zstd")
     points = [[dict(x=1)], [dict(x=2), dict(x=3)]]  # lists of structs are no ids
     pq.write_table(pa.table(dict(input_ids=points)), out / "structs.parquet")
 

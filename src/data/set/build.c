@@ -88,9 +88,9 @@ static uint64_t task_of(const builder *build) {
     str_printf(&text, "%016llx %s %s %d %d %d %d", (unsigned long long)build->tokenizer_hash,
             o->key ? o->key : "", o->separator ? o->separator : "", o->separator != NULL, o->strict,
             build->eod, JOURNAL_VERSION);
-    if (build->format)
+    if (build->opts->sft) // also of ids with labels, which need no format
         str_printf(&text, " %s %016llx", build->opts->preference ? "preference" : "sft",
-                (unsigned long long)sft_format_hash(build->format));
+                build->format ? (unsigned long long)sft_format_hash(build->format) : 0);
     const uint64_t hash = XXH3_64bits(text.p, text.n);
     str_free(&text);
     return hash;

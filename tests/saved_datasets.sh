@@ -34,6 +34,26 @@ expect 0 "2 documents" build cut_set --input file.arrow --cut-after 0 # the last
 expect 0 "" build rows_of_ids --input "$golden"/ids_i64.arrow
 check "all ids" cmp cut_set.bin rows_of_ids.bin
 
+# --- a build that ended early, as the third file is broken, is resumed only by one of the same kind
+for i in 1 2 3; do cp "$golden"/../parquet/many.parquet early$i.parquet; done
+truncate -s 100 early3.parquet
+expect 2 "early3.parquet" build early --sft --input 'early?.parquet'
+check "a journal and roles stay" [ -e early.build.json -a -e early.roles.tmp ]
+expect 2 "early.build.json: belongs to another build" build early --input 'early?.parquet'
+check "the roles are gone" [ ! -e early.roles.tmp ]
+check "the other build has a journal of its own" [ -e early.build.json ]
+
+# --- a token after each of them that does not end with it
+last=$(python3 -c 'import json, sys; print(next(r[-1] for l in open(sys.argv[1]) if (r := json.loads(l)["input_ids"])))' "$golden"/saved_ids.jsonl)
+expect 0 "40 documents" build ended --input "$golden"/saved_ids --eod "$last"
+check "each row is ended once" python3 - "$golden"/saved_ids.jsonl ended.bin "$last" <<'END'
+import json, struct, sys
+rows, eod = [json.loads(line)["input_ids"] for line in open(sys.argv[1])], int(sys.argv[3])
+ids = [i for r in rows for i in (r if r[-1:] == [eod] else r + [eod])]
+got = open(sys.argv[2], "rb").read()
+assert struct.unpack(f"<{len(got) // 2}H", got) == tuple(ids), (len(ids), len(got))
+END
+
 # --- a tokenizer with fewer tokens than the ids want stops the build
 cp -r tok small && python3 - <<'END'
 import json
@@ -45,6 +65,8 @@ END
 expect 2 "expected below" "$drover" data build --tokenizer small --out x --input "$golden"/saved_ids
 
 # --- labels are roles: no chat template is needed, padding is left out
+expect 0 "3 documents" build hub_set --sft --input "$golden"/../parquet/labels.parquet
+says "attention_mask is 0" "labels.parquet:3: has a label that is neither its id nor -100"
 expect 0 "5 documents" build sft_set --sft --input "$golden"/saved_labels
 says "attention_mask is 0"
 check "ids, and which of them have labels" python3 - "$golden"/saved_labels.jsonl sft_set <<'END'

@@ -78,7 +78,8 @@ refuses "wide.npy: as uint16 every second token is 0" --input wide.npy
 "$drover" data build --input after.npy --tokenizer tok --out mega 2>out
 refuses "mega.bin: begins with" --input mega.bin
 says "with its .idx it is a data set already"
-refuses "token ids are stored unchanged" --input a.bin --append-eod
+refuses "a.bin\": --append-eod and --eod are for texts and lists of ids" --input a.bin --append-eod
+refuses "exclude each other" --input a.bin --cut-before 0 --append-eod
 refuses "--token-type is \"float\"" --input a.bin --token-type float
 mkdir only && cp a.bin b.bin only
 refuses "it has 2 .bin: a pattern in quotes names them: 'only/*.bin'" --input only

@@ -1,5 +1,6 @@
 // Arrow streams against the rows that pyarrow and datasets were given (tools/golden_arrow.py):
-// text, lists of ids, labels and masks, nested rows, each codec; broken files.
+// text, lists of ids, labels and masks, nested rows, each codec; broken files. Lists of ids in
+// Parquet (tools/golden_parquet.py), which are read by the same rules.
 #include "harness.h"
 
 #include <string.h>
@@ -9,24 +10,27 @@
 #include "data/read/record_source.h"
 #include "tok/tokenizer.h"
 
+static const char *folder = "arrow"; // of the golden files
 static const char *const fields[] = {"messages", "system", NULL};
 
 static json_t *wanted_rows(arena *a, const char *name) {
     char *text;
     size_t n;
-    OK(file_read(a, arena_printf(a, "%s/%s", golden_path(a, "arrow"), name), &text, &n));
+    OK(file_read(a, golden_path(a, arena_printf(a, "%s/%s", folder, name)), &text, &n));
     json_t *want = json_array();
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;)
         json_array_append_new(want, json_loads(line, 0, NULL));
     return want;
 }
 
-// A row as Python has it: {"text": ...}, {"input_ids": [...]} and perhaps labels, or an object.
+// A row as Python has it: {"text": ...}, {"input_ids": [...]} and perhaps labels, or an object; for
+// broken ids {"broken": why}.
 static json_t *as_python(const record *read, const str *row) {
     if (read->json) return json_loadb(row->p, row->n, JSON_ALLOW_NUL, NULL);
     if (!read->ids)
         return json_pack("{s: o}", "text",
                 read->broken ? json_null() : json_stringn(row->p ? row->p : "", row->n));
+    if (read->broken) return json_pack("{s: s}", "broken", read->broken);
     const bool labelled = read->labels;
     const size_t n = row->n / (sizeof(int32_t) + labelled);
     json_t *ids = json_array(), *labels = json_array();
@@ -45,7 +49,8 @@ static json_t *as_python(const record *read, const str *row) {
 
 static drv_status rows_of(const char *path, const reader_opts *opts, json_t *out) {
     record_source source;
-    DRV_TRY(record_source_open(&(input_file){.kind = INPUT_ARROW, .path = path}, opts, &source));
+    const input_kind kind = str_ends(path, ".parquet") ? INPUT_PARQUET : INPUT_ARROW;
+    DRV_TRY(record_source_open(&(input_file){.kind = kind, .path = path}, opts, &source));
     str row = {0};
     drv_status status = DRV_OK;
     for (bool done = false; status == DRV_OK;) {
@@ -71,7 +76,7 @@ static void compare(const char *const *files, const char *want_file, const reade
     arena *a = arena_new("rows");
     json_t *got = json_array(), *want = wanted_rows(a, want_file);
     for (int i = 0; files[i]; i++)
-        OK(rows_of(arena_printf(a, "%s/%s", golden_path(a, "arrow"), files[i]), opts, got));
+        OK(rows_of(golden_path(a, arena_printf(a, "%s/%s", folder, files[i])), opts, got));
     check_rows(got, want, files[0]);
     json_decref(got);
     json_decref(want);
@@ -97,6 +102,31 @@ static void ids_of_each_width(void **state) {
     compare((const char *const[]){"saved_ids/data-00000-of-00002.arrow",
                     "saved_ids/data-00001-of-00002.arrow", NULL},
             "saved_ids.jsonl", &opts);
+}
+
+static void ids_in_parquet(void **state) {
+    static const char *const names[] = {"ids_i32", "ids_i64", "ids_u16", "ids_u64", "labels"};
+    folder = "parquet";
+    for (int i = 0; i < 5; i++) {
+        char file[32], want[32];
+        snprintf(file, sizeof file, "%s.parquet", names[i]);
+        snprintf(want, sizeof want, "%s.jsonl", names[i]);
+        compare((const char *const[]){file, NULL}, want,
+                &(reader_opts){.key = "text", .ids.taken = true, .fields = i == 4 ? fields : NULL});
+    }
+    folder = "arrow";
+    arena *a = arena_new("named");
+    json_t *got = json_array();
+    const char *structs = golden_path(a, "parquet/structs.parquet"),
+               *ids = golden_path(a, "parquet/ids_i32.parquet");
+    FAILS(rows_of(structs, &(reader_opts){.key = "text", .ids.taken = true}, got), DRV_E_DATA,
+            "no string column \"text\", nor \"input_ids\" of lists of integers");
+    FAILS(rows_of(ids, &(reader_opts){.key = "text"}, got), DRV_E_DATA,
+            "no string column \"text\"");
+    FAILS(rows_of(ids, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got),
+            DRV_E_DATA, "nor \"input_ids\" and \"labels\" of lists of integers");
+    json_decref(got);
+    arena_free(a);
 }
 
 // Dictionaries, another one for the second batch, and such as grow; views, after a column of them
@@ -170,15 +200,17 @@ static void what_is_not_there_is_named(void **state) {
 // Any file cut short or with wrong bytes is refused or read, never more.
 static void broken(void **state) {
     arena *a = arena_new("broken");
-    const char *path = path_join(a, temporary_dir(a), "x.arrow");
-    static const char *const names[] = {"chat.arrow", "text_zstd.arrow", "ids_u16.arrow",
-            "saved_labels/data-00000-of-00001.arrow", "roles.arrow", "deltas_i8.arrow",
-            "views_lz4.arrow"};
+    static const char *const names[] = {"arrow/chat.arrow", "arrow/text_zstd.arrow",
+            "arrow/ids_u16.arrow", "arrow/saved_labels/data-00000-of-00001.arrow",
+            "arrow/roles.arrow", "arrow/deltas_i8.arrow", "arrow/views_lz4.arrow",
+            "parquet/ids_i64.parquet", "parquet/labels.parquet"};
     log_to_file_only(true);
-    for (int f = 0; f < 7; f++) {
+    for (int of = 0; of < 9; of++) {
         char *good;
         size_t n;
-        OK(file_read(a, arena_printf(a, "%s/%s", golden_path(a, "arrow"), names[f]), &good, &n));
+        const char *path =
+                path_join(a, temporary_dir(a), str_ends(names[of], "t") ? "x.parquet" : "x.arrow");
+        OK(file_read(a, golden_path(a, names[of]), &good, &n));
         char *bytes = arena_alloc(a, n);
         for (size_t i = 0; i < 2 * n; i += 17) {
             json_t *got = json_array();
@@ -188,7 +220,7 @@ static void broken(void **state) {
             assert_int_equal(fwrite(bytes, 1, i < n ? n : i - n, file), i < n ? n : i - n);
             assert_int_equal(fclose(file), 0);
             const reader_opts opts = {.key = "text",
-                    .fields = f == 0 || f == 3 || f == 4 ? fields : NULL,
+                    .fields = of == 0 || of == 3 || of == 4 || of == 8 ? fields : NULL,
                     .ids.taken = true};
             if (rows_of(path, &opts, got) != DRV_OK) assert_non_null(strstr(drv_message(), path));
             json_decref(got);
@@ -202,6 +234,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(text_in_each_codec),
             cmocka_unit_test(ids_of_each_width),
+            cmocka_unit_test(ids_in_parquet),
             cmocka_unit_test(coded_text),
             cmocka_unit_test(labels_without_padding),
             cmocka_unit_test(rows_from_the_third_on),

@@ -229,6 +229,7 @@ static void broken_files(void **state) {
     FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "7 bytes long, but its index has 8 tokens");
     unlink(bin);
     FAILS(dataset_open(a, prefix, &set), DRV_E_IO, "could not open");
+    FAILS(dataset_open(a, "", &set), DRV_E_USAGE, "the name of the data set is empty");
     arena_free(a);
 }
 

@@ -46,6 +46,20 @@ static void check_text(const char *path, const json_t *test) {
     }
 }
 
+static void what_is_wrong_is_said(void **state) {
+    static const struct {
+        const char *text, *says;
+    } cases[] = {{"{\"text\": \"b\"", "ends within an object"}, {"{", "ends within an object"},
+            {"[1, 2", "ends within an array"}, {"{\"a\":", "ends where a value was expected"},
+            {"{\"a\": 1 \"b\": 2}", "expected a comma after a value"},
+            {"{a: 1}", "expected a key in double quotes"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_cursor c = {.p = cases[i].text, .end = cases[i].text + strlen(cases[i].text)};
+        assert_false(jc_skip(&c));
+        assert_string_equal(c.error, cases[i].says);
+    }
+}
+
 static void as_python_reads_it(void **state) {
     arena *a = arena_new("json");
     const char *path = path_join(a, temporary_dir(a), "x.json");
@@ -64,6 +78,7 @@ static void as_python_reads_it(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_python_reads_it)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_wrong_is_said),
+            cmocka_unit_test(as_python_reads_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

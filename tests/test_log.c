@@ -85,10 +85,12 @@ static void closed_while_writing(void **state) {
     OK(log_open_file(path));
     closes = true;
     log_info("a last line");
+    log_info("the file %s", "a\nb.bin"); // a line is one line
     closes = false;
     assert_int_equal(pthread_join(closer, NULL), 0);
     OK(file_read(a, path, &text, NULL));
     assert_non_null(strstr(text, "a last line"));
+    assert_non_null(strstr(text, "the file a?b.bin\n"));
     arena_free(a);
 }
 

@@ -168,6 +168,22 @@ static drv_status verify(arena *a, const char *prefix) {
 }
 
 // Rows are made of the marks that a build keeps, where they are those that it kept.
+static void pairs_that_do_not_fit_are_counted(void **state) {
+    arena *a = arena_new("pairs");
+    rows *r;
+    const row_source_spec s = {write_pairs(a, &pairs[6], 2, MARKS), 1}; // 1 + 6 + 4 tokens
+    const rows_opts o = {.sources = &s,
+            .n_sources = 1,
+            .row_tokens = WIDTH,
+            .n_vocab = VOCAB,
+            .packing = PACKING_PAIRS,
+            .loss = LOSS_LAST,
+            .drop_long = true};
+    FAILS(rows_open(a, &o, &r), DRV_E_DATA,
+            "nothing to predict in 1 pairs; 1 too long for a row are left out (data.too_long: drop)");
+    arena_free(a);
+}
+
 static void marks_stand_for_the_tokens(void **state) {
     arena *a = arena_new("pairs");
     const char *prefix = write_set(a, MARKS), *path = arena_printf(a, "%s.pairs", prefix);
@@ -297,6 +313,7 @@ static void both_are_cut_alike(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(prompts_stand_there_once),
+            cmocka_unit_test(pairs_that_do_not_fit_are_counted),
             cmocka_unit_test(marks_stand_for_the_tokens), cmocka_unit_test(tokens_know_their_pairs),
             cmocka_unit_test(both_are_cut_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,8 +150,8 @@ static void schemas(void **state) {
         assert_int_equal(nodes[i].is_list, want[i].is_list);
         assert_int_equal(nodes[i].kind == PARQUET_TEXT, want[i].text);
     }
-    const parquet_node *leaf;
-    FAILS(parquet_find_text(&file, &schema, "tags", &leaf), DRV_E_DATA,
+    assert_null(parquet_find_text(&schema, "tags"));
+    FAILS(parquet_no_text(&file, &schema, "tags", false), DRV_E_DATA,
             "none of its columns is one: \"messages\", \"tags\"");
     // Numbers of children that do not fit.
     bytes.p[3 + 7] = 14; // "schema" has 7

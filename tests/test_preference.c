@@ -387,6 +387,8 @@ static void records_without_a_pair_are_refused(void **state) {
     refuse("{\"chosen\": \"b\", \"rejected\": \"c\"}", true, "no prompt");
     refuse("{\"chosen\": \"a\", \"rejected\": \"a b\"}", true,
             "\"chosen\" is empty after the prompt");
+    refuse("{\"prompt\": \"a\", \"chosen\": \"[{'role': 'assistant'}]\", \"rejected\": \"[{'role': 'a'}]\"}",
+            false, "\"chosen\" is a list of messages as Python prints it, expected JSON");
     refuse("[1]", false, "no JSON object");
     refuse("{", false, "not valid JSON");
 }
@@ -405,7 +407,13 @@ static void prompts_stand_apart_or_within(void **state) {
             "\"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"system\", "
             "\"content\": \"s\"}, {\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
             "{\"system\": \"s\", \"conversations\": [{\"from\": \"human\", \"value\": \"q\"}], \"chosen\": [{\"role\": "
-            "\"assistant\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"assistant\", \"content\": \"b\"}]}"};
+            "\"assistant\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"assistant\", \"content\": \"b\"}]}",
+            // JSON in texts, as in columns of CSV
+            "{\"prompt\": \"[{\\\"role\\\": \\\"system\\\", \\\"content\\\": \\\"s\\\"}, {\\\"role\\\": \\\"user\\\", "
+            "\\\"content\\\": \\\"q\\\"}]\", \"chosen\": \"[{\\\"role\\\": \\\"assistant\\\", \\\"content\\\": "
+            "\\\"a\\\"}]\", \"rejected\": \" {\\\"from\\\": \\\"gpt\\\", \\\"value\\\": \\\"b\\\"}\"}",
+            "{\"system\": \"s\", \"conversations\": \"[{\\\"from\\\": \\\"human\\\", \\\"value\\\": \\\"q\\\"}]\", "
+            "\"chosen\": \"a\", \"rejected\": \"b\"}"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         pair_record r;
         OK(pair_record_read(lines[i], strlen(lines[i]), false, &r));
@@ -416,7 +424,13 @@ static void prompts_stand_apart_or_within(void **state) {
         assert_string_equal(content(r.rejected, 0), "b");
         pair_record_free(&r);
     }
+    const char json_answer[] = "{\"prompt\": \"q\", \"chosen\": \"[{\\\"role\\\": \\\"user\\\", "
+                               "\\\"content\\\": \\\"a\\\"}]\", \"rejected\": \"[1]\"}";
     pair_record r;
+    OK(pair_record_read(json_answer, sizeof json_answer - 1, false,
+            &r)); // a text: the other is one
+    assert_string_equal(content(r.chosen, 0), "[{\"role\": \"user\", \"content\": \"a\"}]");
+    pair_record_free(&r);
     const char texts[] = "{\"chosen\": \"Human: q Bot: a\", \"rejected\": \"Human: q Bot: b\"}";
     OK(pair_record_read(texts, sizeof texts - 1, true, &r));
     assert_string_equal(json_string_value(r.prompt_text), "Human: q Bot:");

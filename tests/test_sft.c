@@ -197,15 +197,17 @@ static void lists_in_texts(void **state) {
             "{\"messages\": \"[{\\\"role\\\": \\\"user\\\", \\\"content\\\": \\\"q\\\"}, "
             "{\\\"role\\\": \\\"assistant\\\", \\\"content\\\": \\\"a\\\"}]\"}",
             "{\"conversations\": \"[{\\\"from\\\": \\\"human\\\", \\\"value\\\": \\\"q\\\"}, "
-            "{\\\"from\\\": \\\"gpt\\\", \\\"value\\\": \\\"a\\\"}]\"}"};
-    sft_example x[3] = {0};
-    for (int i = 0; i < 3; i++) {
+            "{\\\"from\\\": \\\"gpt\\\", \\\"value\\\": \\\"a\\\"}]\"}",
+            "{\"prompt\": \"[{\\\"role\\\": \\\"user\\\", \\\"content\\\": \\\"q\\\"}]\", "
+            "\"completion\": \"[{\\\"role\\\": \\\"assistant\\\", \\\"content\\\": \\\"a\\\"}]\"}"};
+    sft_example x[4] = {0};
+    for (int i = 0; i < 4; i++) {
         OK(sft_encode(format, setup.e, lines[i], strlen(lines[i]), &x[i]));
         assert_int_equal(x[i].ids.n, x[0].ids.n);
         assert_memory_equal(x[i].ids.p, x[0].ids.p, sizeof *x[0].ids.p * (size_t)x[0].ids.n);
         assert_memory_equal(x[i].roles.p, x[0].roles.p, x[0].roles.n);
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         sft_example_free(&x[i]);
     close_setting(&setup);
 }

@@ -55,6 +55,54 @@ def pairs(out):
     pq.write_table(pa.Table.from_pylist(rows), out / "pairs.parquet", row_group_size=16)
 
 
+def kept(row):
+    """What drover makes of a row of token ids: those that its mask does not call padding, or what is wrong."""
+    lists = [x for x in row.values()]
+    if None in lists:
+        return dict(broken="is null")
+    if any(None in x for x in lists):
+        return dict(broken="has an id, label or mask that is null")
+    if len({len(x) for x in lists}) > 1:
+        return dict(broken="has labels or a mask of another length than its ids")
+    if any(not 0 <= x < 2**31 for x in row["input_ids"]):
+        return dict(broken="has an id below 0 or above 2147483647")
+    mask = row.get("attention_mask", [1] * len(row["input_ids"]))
+    if any(m and l not in (-100, x) for x, l, m in zip(row["input_ids"], row.get("labels", row["input_ids"]), mask)):
+        return dict(broken="has a label that is neither its id nor -100")
+    return {k: [x for x, m in zip(v, mask) if m] for k, v in row.items() if k != "attention_mask"}
+
+
+def tokenised(out):
+    """NAME.jsonl: what drover makes of the rows of token ids in NAME.parquet, some of them broken."""
+    rng = random.Random(11)
+    lists = [[rng.randrange(256) for _ in range(rng.choice([0, 1, 7, 33]))] for _ in range(60)]
+    kinds = dict(ids_i32=(pa.list_(pa.int32()), [[3, -1, 4]]), ids_i64=(pa.large_list(pa.int64()), [[2**31], [-2**40]]),
+                 ids_u16=(pa.list_(pa.uint16()), [[65535]]), ids_u64=(pa.list_(pa.uint64()), [[2**63 + 1]]))
+    for i, (name, (kind, odd)) in enumerate(kinds.items()):
+        rows = [dict(input_ids=x) for x in lists[:30] + [None, [5, None, 6]] + odd + lists[30:]]
+        (out / f"{name}.jsonl").write_text("".join(json.dumps(kept(r)) + "\n" for r in rows))
+        table = pa.table(dict(n=list(range(len(rows))), input_ids=pa.array([r["input_ids"] for r in rows], kind)))
+        delta = dict(use_dictionary=False, column_encoding={"input_ids.list.element": "DELTA_BINARY_PACKED"}) if i % 2 else {}
+        pq.write_table(table, out / f"{name}.parquet", data_page_version=f"{1 + i % 2}.0", row_group_size=25, data_page_size=200,
+                       compression="zstd" if i % 2 else "none", use_compliant_nested_type=i != 2, **delta)
+    rows = [dict(input_ids=[1, 2, 3], labels=[-100, 2, 3], attention_mask=[1, 1, 1]),
+            dict(input_ids=[7, 8, 0, 0], labels=[-100, 8, -100, 5], attention_mask=[1, 1, 0, 0]),
+            dict(input_ids=[1, 2], labels=[1, 3], attention_mask=[1, 1]), dict(input_ids=[1, 2], labels=[1], attention_mask=[1, 1]),
+            dict(input_ids=[1, 2], labels=[1, 2], attention_mask=[1]), dict(input_ids=[1], labels=None, attention_mask=[1]),
+            dict(input_ids=[1, 2], labels=[None, 2], attention_mask=[1, 1]), dict(input_ids=[], labels=[], attention_mask=[]),
+            dict(input_ids=[9], labels=[9], attention_mask=[1])]
+    (out / "labels.jsonl").write_text("".join(json.dumps(kept(r)) + "\n" for r in rows))
+    pq.write_table(pa.table(dict(input_ids=pa.array([r["input_ids"] for r in rows], pa.list_(pa.int32())),
+                                 labels=pa.array([r["labels"] for r in rows], pa.list_(pa.int64())),
+                                 attention_mask=pa.array([r["attention_mask"] for r in rows], pa.list_(pa.int8())))),
+                   out / "labels.parquet", row_group_size=4)
+    many = [[i % 200, 7] for i in range(1100)]  # more than a batch of a build takes of small files
+    pq.write_table(pa.table({k: pa.array(many, pa.list_(pa.int32())) for k in ("input_ids", "labels")}), out / "many.parquet",
+                   compression="zstd")
+    points = [[dict(x=1)], [dict(x=2), dict(x=3)]]  # lists of structs are no ids
+    pq.write_table(pa.table(dict(input_ids=points)), out / "structs.parquet")
+
+
 def main(out):
     out.mkdir(parents=True, exist_ok=True)
     texts = rows()
@@ -81,6 +129,7 @@ def main(out):
     pq.write_table(table.select(["text"]), out / "brotli.parquet", compression="brotli")
     conversations(out)
     pairs(out)
+    tokenised(out)
     (out / "VERSIONS").write_text(f"pyarrow {pa.__version__}, Python {sys.version.split()[0]}\n")
 
 

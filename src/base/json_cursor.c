@@ -207,18 +207,21 @@ bool jc_i64(json_cursor *cursor, int64_t *out) {
 }
 
 bool jc_next(json_cursor *cursor, char open, bool *first, str *key) {
-    const char close = open == '{' ? '}' : ']';
+    const bool is_object = open == '{';
     if (cursor->error) return false;
-    if (*first && !take(cursor, open, open == '{' ? "expected an object" : "expected an array"))
+    if (*first && !take(cursor, open, is_object ? "expected an object" : "expected an array"))
         return false;
     const char next = jc_peek(cursor);
-    if (next == close) {
+    if (next == (is_object ? '}' : ']')) {
         cursor->p++;
         return false;
     }
-    if (!*first && !take(cursor, ',', "expected a comma or the end of a list")) return false;
+    if (cursor->p == cursor->end)
+        return fail(cursor, is_object ? "ends within an object" : "ends within an array");
+    if (!*first && !take(cursor, ',', "expected a comma after a value")) return false;
     *first = false;
-    if (open == '[') return true;
+    if (!is_object) return true;
+    if (jc_peek(cursor) != '"') return fail(cursor, "expected a key in double quotes");
     if (key) str_clear(key);
     return walk_string(cursor, key) && take(cursor, ':', "expected a colon after a key");
 }
@@ -245,7 +248,7 @@ static bool skip(json_cursor *cursor, int depth) {
     case 'N':
         return word(cursor, "NaN");
     case 0:
-        return fail(cursor, "the end where a value was expected");
+        return fail(cursor, "ends where a value was expected");
     default:
         return number(cursor);
     }

@@ -213,7 +213,7 @@ __attribute__((format(printf, 2, 0))) static void emit_format(const char *level,
         va_list ap) {
     char text[4096];
     vsnprintf(text, sizeof text, fmt, ap);
-    for (char *c = text; *level && *c; c++) // a warning is one line, whatever names it holds
+    for (char *c = text; *c; c++) // one line, whatever names it holds
         if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
     emit(level, text, text);
 }

@@ -112,7 +112,11 @@ static void reset(prompt *p, const char *text DRV_UNUSED) {
 }
 
 static void help(prompt *p DRV_UNUSED, const char *text DRV_UNUSED) {
-    log_info("%s", CHAT_COMMANDS_HELP);
+    const char *line = CHAT_COMMANDS_HELP;
+    for (size_t n; *line; line += n + (line[n] == '\n')) {
+        n = strcspn(line, "\n");
+        log_info("%.*s", (int)n, line);
+    }
 }
 
 static void leave(prompt *p, const char *text DRV_UNUSED) {

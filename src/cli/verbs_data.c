@@ -141,7 +141,8 @@ static const cli_option build_options[] = {
         {"--template", "NAME",
                 "chat template: chat (the tokenizer's own, the default), alpaca, a file, or none"},
         {"--date", "DAY", "date for templates, as 2026-11-22 (default: today)"},
-        {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
+        {"--append-eod", NULL,
+                "put the tokenizer's end-of-text token after each document, also of ids, unless they end with it"},
         {"--eod", "TOKEN", "put this token after each document: its text, or its id in digits"},
         {"--cut-before", "TOKEN", "a document of token ids begins with this token (see above)"},
         {"--cut-after", "TOKEN", "a document of token ids ends with this token"},
@@ -169,8 +170,8 @@ static const cli_rule build_rules[] = {
                 .excludes =
                         "--json-key --text-column --ending --separator --append-eod --eod --token-type"},
         {.option = "--text-column", .excludes = "--json-key"},
-        {.option = "--cut-before", .excludes = "--cut-after --sft --preference"},
-        {.option = "--cut-after", .excludes = "--sft --preference"},
+        {.option = "--cut-before", .excludes = "--cut-after --append-eod --eod --sft --preference"},
+        {.option = "--cut-after", .excludes = "--append-eod --eod --sft --preference"},
         {.option = "--preference",
                 .excludes =
                         "--sft --json-key --text-column --ending --separator --append-eod --eod --token-type --strict"},
@@ -210,17 +211,18 @@ static const verb subverbs[] = {
                         "\n"
                         "Files named by a path or a pattern may also be .tar of WebDataset (KEY.txt, KEY.json, each also\n"
                         ".gz) and .mds of MosaicML, whose folders are read by their index.json, or contain token ids:\n"
-                        ".bin of llm.c and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar and .arrow. Ids\n"
-                        "are checked against the tokenizer and stored unchanged. A document in .bin begins with the\n"
-                        "tokenizer's BOS (or its end-of-text token, if it has no BOS), a document in .npy ends with the\n"
+                        ".bin of llm.c and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar, .parquet and\n"
+                        ".arrow (input_ids). Ids are checked against the tokenizer and stored unchanged. A document in\n"
+                        ".bin begins with the tokenizer's BOS (or its end-of-text token, if it has no BOS), a document in .npy ends with the\n"
                         "end-of-text token, and elsewhere each row is a document. --cut-before and --cut-after name\n"
-                        "another token, also for rows, which are then joined first.\n"
+                        "another token, also for rows, which are then joined first. --append-eod is for texts and rows:\n"
+                        ".bin and .npy have the tokens between their documents already.\n"
                         "\n"
                         "--sft makes a set for fine-tuning from JSON (lines, or one array of objects), Parquet, Arrow,\n"
                         "CSV and TSV with messages (role, content), conversations (from, value), prompt and response or\n"
-                        "completion, or instruction, input or context, and output or response; from Arrow also\n"
-                        "with input_ids and labels. The tokens are those of transformers' apply_chat_template; PREFIX.roles\n"
-                        "marks the answers, so that training can count them alone (data.loss). An\n"
+                        "completion, or instruction, input or context, and output or response; from Arrow\n"
+                        "and Parquet also with input_ids and labels. The tokens are those of transformers'\n"
+                        "apply_chat_template; PREFIX.roles marks the answers, so that training can count them alone (data.loss). An\n"
                         "answer is marked by {% generation %} in the template, or else begins\n"
                         "after the generation prompt; the build fails if the template's text\n"
                         "of the first messages is not the beginning of the text of more\n"

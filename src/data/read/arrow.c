@@ -1,20 +1,11 @@
 // Chooses the form in which the rows of an Arrow stream are read, and reads them.
 #include "base/log.h"
 #include "data/read/arrow_columns.h"
+#include "data/read/id_row.h"
 #include "data/read/json_row.h"
 #include "data/read/record_source.h"
 
-enum { NO_LABEL = -100 };   // of a token without a loss, in PyTorch and transformers
 enum { MAX_ROW = 1 << 28 }; // bytes of JSON: lists of nulls or of empty structs take none in a file
-
-// The kind of records that a file has. LABELLED_IDS: after the ids a byte for each of them, 1 if
-// its label is the id itself, 0 if it is -100.
-typedef enum arrow_gives {
-    ARROW_GIVES_TEXT,
-    ARROW_GIVES_JSON,
-    ARROW_GIVES_IDS,
-    ARROW_GIVES_LABELLED_IDS,
-} arrow_gives;
 
 typedef struct arrow_reader {
     arena *a;
@@ -22,20 +13,28 @@ typedef struct arrow_reader {
     arrow_stream *stream;
     const arrow_schema *schema;
     arrow_columns columns;
-    arrow_gives gives;
-    int text;              // field of the text
-    int ids, labels, mask; // fields of lists; -1: none
-    int64_t row, rows;     // of the current batch
-    size_t row_at;         // offset at which the current row begins in the output
+    row_form form;
+    int text;               // field of the text
+    int lists[N_ROW_LISTS]; // their fields
+    id_row ids;
+    int64_t row, rows; // of the current batch
+    size_t row_at;     // offset at which the current row begins in the output
     json_row_notes notes;
 } arrow_reader;
 
 // --- which columns
 static bool is_ids(const arrow_schema *schema, int field) {
-    if (field < 0) return false;
     const arrow_type type = schema->fields[field].type;
     return (type == ARROW_LIST || type == ARROW_FIXED_LIST) &&
            schema->fields[field + 1].type == ARROW_INT;
+}
+
+static column_type type_of(const void *file, const char *name) {
+    const arrow_schema *schema = ((const arrow_reader *)file)->schema;
+    const int field = arrow_find(schema, name);
+    if (field < 0) return COLUMN_OTHER;
+    if (schema->fields[field].type == ARROW_TEXT) return COLUMN_TEXT;
+    return is_ids(schema, field) ? COLUMN_IDS : COLUMN_OTHER;
 }
 
 static void want_all_below(arrow_reader *arrow, int field) {
@@ -79,37 +78,21 @@ static drv_status no_column(const arrow_reader *arrow, const char *expected) {
     return status;
 }
 
-static drv_status choose_ids(arrow_reader *arrow, int ids, bool labelled) {
-    const arrow_schema *schema = arrow->schema;
-    arrow->gives = labelled ? ARROW_GIVES_LABELLED_IDS : ARROW_GIVES_IDS;
-    arrow->ids = ids;
-    if (labelled) arrow->labels = arrow_find(schema, "labels");
-    const int mask = arrow_find(schema, "attention_mask");
-    if (is_ids(schema, mask)) {
-        arrow->mask = mask;
-        log_info("%s: tokens whose attention_mask is 0 are padding and left out", arrow->path);
-    }
-    const int lists[] = {arrow->ids, arrow->labels, arrow->mask};
-    for (int i = 0; i < 3; i++)
-        if (lists[i] >= 0) want_all_below(arrow, lists[i]);
-    return DRV_OK;
+static void choose_list(arrow_reader *arrow, row_list list, const char *name) {
+    arrow->ids.has[list] = true;
+    arrow->lists[list] = arrow_find(arrow->schema, name);
+    want_all_below(arrow, arrow->lists[list]);
 }
 
-static drv_status choose_text(arrow_reader *arrow, const reader_opts *opts) {
-    const arrow_schema *schema = arrow->schema;
-    const int column = arrow_find(schema, opts->key), ids = arrow_find(schema, "input_ids");
-    if (column >= 0 && schema->fields[column].type == ARROW_TEXT) {
-        arrow->gives = ARROW_GIVES_TEXT;
-        arrow->text = column;
-        arrow->columns.wanted[column] = true;
-        if (opts->ids.taken && !opts->is_key_given && is_ids(schema, ids))
-            log_info("%s: the text is encoded; --json-key input_ids takes the ids beside it",
-                    arrow->path);
-        return DRV_OK;
-    }
-    if (opts->ids.taken && is_ids(schema, column)) return choose_ids(arrow, column, false);
-    if (opts->ids.taken && !opts->is_key_given && is_ids(schema, ids))
-        return choose_ids(arrow, ids, false);
+static void choose_ids(arrow_reader *arrow, const char *ids) {
+    choose_list(arrow, ROW_IDS, ids);
+    if (arrow->form == FORM_LABELLED_IDS) choose_list(arrow, ROW_LABELS, "labels");
+    if (type_of(arrow, "attention_mask") != COLUMN_IDS) return;
+    choose_list(arrow, ROW_MASK, "attention_mask");
+    id_row_say_mask(arrow->path);
+}
+
+static drv_status no_text(const arrow_reader *arrow, const reader_opts *opts) {
     char expected[256];
     snprintf(expected, sizeof expected, "\"%.100s\" of text%s", opts->key,
             opts->ids.taken ? ", nor \"input_ids\" of lists of integers" : "");
@@ -118,24 +101,36 @@ static drv_status choose_text(arrow_reader *arrow, const reader_opts *opts) {
 
 static drv_status choose_rows(arrow_reader *arrow, const reader_opts *opts) {
     const arrow_schema *schema = arrow->schema;
-    const int ids = arrow_find(schema, "input_ids");
-    if (opts->ids.taken && is_ids(schema, ids) && is_ids(schema, arrow_find(schema, "labels")))
-        return choose_ids(arrow, ids, true);
     bool any = false;
     for (int i = 0; opts->fields[i]; i++) {
         const int field = arrow_find(schema, opts->fields[i]);
         if (field >= 0) want_values(arrow, schema->fields[field].name, field, &any);
     }
-    arrow->gives = ARROW_GIVES_JSON;
     if (any) return DRV_OK;
     str expected = {0};
     str_puts(&expected, "of text by a name that is known (");
     for (int i = 0; opts->fields[i]; i++)
         str_printf(&expected, "%s%s", i ? ", " : "", opts->fields[i]);
-    str_puts(&expected, "), nor \"input_ids\" and \"labels\" of lists of integers");
+    str_puts(&expected, ")");
+    if (opts->ids.taken)
+        str_puts(&expected, ", nor \"input_ids\" and \"labels\" of lists of integers");
     const drv_status status = no_column(arrow, expected.p);
     str_free(&expected);
     return status;
+}
+
+static drv_status choose_columns(arrow_reader *arrow, const reader_opts *opts) {
+    const char *ids;
+    arrow->form = row_form_choose(arrow->path, opts, type_of, arrow, &ids);
+    if (arrow->form == FORM_NONE) return no_text(arrow, opts);
+    if (arrow->form == FORM_JSON) return choose_rows(arrow, opts);
+    if (arrow->form == FORM_TEXT) {
+        arrow->text = arrow_find(arrow->schema, opts->key);
+        arrow->columns.wanted[arrow->text] = true;
+    } else {
+        choose_ids(arrow, ids);
+    }
+    return DRV_OK;
 }
 
 // --- a row as JSON
@@ -217,74 +212,33 @@ static drv_status add_value(arrow_reader *arrow, int field, int64_t i, str *out)
 }
 
 // --- a row as ids
-static const char *list_at(const arrow_reader *arrow, int field, int64_t i, int64_t *begin,
-        int64_t *end) {
-    if (arrow_is_null(&arrow->columns, field, i)) return "is null";
-    arrow_range(&arrow->columns, field, i, begin, end);
-    for (int64_t k = *begin; k < *end; k++)
-        if (arrow_is_null(&arrow->columns, field + 1, k))
-            return "has an id, label or mask that is null";
-    return NULL;
-}
-
-// The lists of a row; n is the length of all of them.
-typedef struct id_row {
-    int64_t ids, labels, mask, n; // first elements
-} id_row;
-
-static const char *find_lists(const arrow_reader *arrow, int64_t i, id_row *out) {
-    const int fields[] = {arrow->ids, arrow->labels, arrow->mask};
-    int64_t *const begins[] = {&out->ids, &out->labels, &out->mask};
-    for (int k = 0; k < 3; k++) {
-        int64_t end;
-        if (fields[k] < 0) continue;
-        const char *why = list_at(arrow, fields[k], i, begins[k], &end);
-        if (why) return why;
-        const int64_t n = end - *begins[k];
-        if (k == 0) out->n = n;
-        if (n != out->n) return "has labels or a mask of another length than its ids";
+static const char *push_list(arrow_reader *arrow, row_list list, int64_t i) {
+    const int field = arrow->lists[list];
+    int64_t begin, end;
+    if (arrow_is_null(&arrow->columns, field, i)) return id_row_null_list;
+    arrow_range(&arrow->columns, field, i, &begin, &end);
+    for (int64_t k = begin; k < end; k++) {
+        if (arrow_is_null(&arrow->columns, field + 1, k)) return id_row_null_element;
+        id_row_push(&arrow->ids, list, arrow_number(&arrow->columns, field + 1, k));
     }
     return NULL;
 }
 
-static bool is_padding(const arrow_reader *arrow, const id_row *row, int64_t k) {
-    return arrow->mask >= 0 && arrow_number(&arrow->columns, arrow->mask + 1, row->mask + k) == 0;
-}
-
-static const char *add_ids(const arrow_reader *arrow, int64_t i, str *out) {
-    const size_t begin = out->n;
-    id_row row = {0};
-    const char *why = find_lists(arrow, i, &row);
-    if (why) return why;
-    for (int64_t k = 0; k < row.n; k++) {
-        const int64_t id = arrow_number(&arrow->columns, arrow->ids + 1, row.ids + k);
-        const int32_t narrow = (int32_t)id;
-        if (narrow != id || id < 0) {
-            out->n = begin;
-            return "has an id below 0 or above 2147483647";
-        }
-        if (!is_padding(arrow, &row, k)) str_add(out, &narrow, sizeof narrow);
-    }
-    for (int64_t k = 0; arrow->labels >= 0 && k < row.n; k++) {
-        const int64_t id = arrow_number(&arrow->columns, arrow->ids + 1, row.ids + k),
-                      label = arrow_number(&arrow->columns, arrow->labels + 1, row.labels + k);
-        if (is_padding(arrow, &row, k)) continue;
-        if (label != NO_LABEL && label != id) {
-            out->n = begin;
-            return "has a label that is neither its id nor -100";
-        }
-        str_add(out, &(char){label != NO_LABEL}, 1);
-    }
-    return NULL;
+static const char *add_ids(arrow_reader *arrow, int64_t i, str *out) {
+    const char *why = NULL;
+    id_row_clear(&arrow->ids);
+    for (int list = 0; list < N_ROW_LISTS && !why; list++)
+        if (arrow->ids.has[list]) why = push_list(arrow, (row_list)list, i);
+    return why ? why : id_row_add(&arrow->ids, out);
 }
 
 // --- rows
 static drv_status next(void *state, str *out, record *to, bool *done) {
     arrow_reader *arrow = state;
     bool row;
-    to->json = arrow->gives == ARROW_GIVES_JSON;
-    to->labels = arrow->gives == ARROW_GIVES_LABELLED_IDS;
-    to->ids = to->labels || arrow->gives == ARROW_GIVES_IDS;
+    to->json = arrow->form == FORM_JSON;
+    to->labels = arrow->form == FORM_LABELLED_IDS;
+    to->ids = arrow->ids.has[ROW_IDS];
     to->broken = NULL;
     *done = false;
     while (arrow->row == arrow->rows) {
@@ -301,14 +255,14 @@ static drv_status next(void *state, str *out, record *to, bool *done) {
         arrow->rows = batch.rows;
     }
     const int64_t i = arrow->row++;
-    if (arrow->gives == ARROW_GIVES_JSON) {
+    if (arrow->form == FORM_JSON) {
         arrow->notes.depth = 0;
         arrow->row_at = out->n;
         DRV_TRY(add_members(arrow, 0, i, out));
         to->nulls_cut = arrow->notes.nulls_cut;
         return DRV_OK;
     }
-    if (arrow->gives != ARROW_GIVES_TEXT) {
+    if (arrow->form != FORM_TEXT) {
         to->broken = add_ids(arrow, i, out);
         return DRV_OK;
     }
@@ -328,6 +282,7 @@ static int64_t where(const void *state) {
 
 static void close_reader(void *state) {
     arrow_reader *arrow = state;
+    id_row_free(&arrow->ids);
     arrow_columns_free(&arrow->columns);
     arrow_stream_close(arrow->stream);
     arena_free(arrow->a);
@@ -337,18 +292,13 @@ drv_status arrow_open(const input_file *file, const reader_opts *opts, record_so
     static const record_source_ops ops = {next, where, close_reader};
     arena *a = arena_new("arrow");
     arrow_reader *arrow = ARENA_NEW(a, arrow_reader);
-    *arrow = (arrow_reader){.a = a,
-            .path = file->path,
-            .text = -1,
-            .ids = -1,
-            .labels = -1,
-            .mask = -1};
+    *arrow = (arrow_reader){.a = a, .path = file->path};
     *out = (record_source){.ops = &ops, .state = arrow};
     DRV_TRY(arrow_stream_open(a, file->path, &arrow->stream));
     arrow->schema = arrow_stream_schema(arrow->stream);
     arrow_columns_init(a, arrow->path, arrow->stream, &arrow->columns);
-    DRV_TRY(opts->fields ? choose_rows(arrow, opts) : choose_text(arrow, opts));
-    out->ids = arrow->ids >= 0 ? IDS_TYPED : IDS_NONE;
-    out->labels = arrow->gives == ARROW_GIVES_LABELLED_IDS;
+    DRV_TRY(choose_columns(arrow, opts));
+    out->ids = arrow->ids.has[ROW_IDS] ? IDS_TYPED : IDS_NONE;
+    out->labels = arrow->form == FORM_LABELLED_IDS;
     return DRV_OK;
 }

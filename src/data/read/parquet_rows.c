@@ -1,4 +1,4 @@
-// Reads the text of one column, or assembles rows from columns as the Dremel paper does
+// Reads the text or the ids of a row, or assembles rows from columns as the Dremel paper does
 // (doi.org/10.14778/1920841.1920886, record assembly): a definition level says how much of a path
 // is there, a repetition level which list continues. All leaves below a node are walked side by
 // side and must agree.
@@ -7,11 +7,13 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "data/read/id_row.h"
 #include "data/read/json_row.h"
 #include "data/read/parquet_pages.h"
 #include "data/read/record_source.h"
 
-enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a few bytes of a page can describe a very long list
+// Bytes of JSON or of ids: a few bytes of a page can describe a very long list.
+enum { MAX_ROW = 1 << 28 };
 
 typedef struct row_leaf {
     parquet_column column;
@@ -24,9 +26,11 @@ typedef struct parquet_rows {
     parquet_schema schema;
     row_leaf *leaves; // [schema.n] by node
     bool *wanted;     // [schema.n] it or a node below it is read
-    bool is_text;     // the rows are the text of the one wanted leaf
-    int first;        // the first leaf that is read
-    size_t row_at;    // offset at which the current row begins in the output
+    row_form form;
+    int lists[N_ROW_LISTS]; // the leaves of the ids, labels and mask
+    id_row ids;
+    int first;     // the first leaf that is read
+    size_t row_at; // offset at which the current row begins in the output
     json_row_notes notes;
 } parquet_rows;
 
@@ -64,7 +68,8 @@ static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
     str_free(&path);
 }
 
-static drv_status choose_all(parquet_rows *rows, const char *const *fields) {
+static drv_status choose_rows(parquet_rows *rows, const reader_opts *opts) {
+    const char *const *fields = opts->fields;
     chosen all = {0};
     const parquet_node *nodes = rows->schema.nodes;
     for (int i = 1; i < rows->schema.n; i += nodes[i].n_nodes) {
@@ -78,12 +83,46 @@ static drv_status choose_all(parquet_rows *rows, const char *const *fields) {
     for (int i = 0; fields[i]; i++)
         str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
     parquet_name_columns(&rows->schema, true, &names);
-    const drv_status status =
-            drv_fail(DRV_E_DATA, "%s: no column of text by a name that is known (%s); it has %s",
-                    rows->file.path, expected.p ? expected.p : "", names.n ? names.p : "none");
+    const drv_status status = drv_fail(DRV_E_DATA,
+            "%s: no column of text by a name that is known (%s)%s; it has %s", rows->file.path,
+            expected.p ? expected.p : "",
+            opts->ids.taken ? ", nor \"input_ids\" and \"labels\" of lists of integers" : "",
+            names.n ? names.p : "none");
     str_free(&expected);
     str_free(&names);
     return status;
+}
+
+static column_type type_of(const void *file, const char *name) {
+    const parquet_node *leaf;
+    const parquet_schema *schema = &((const parquet_rows *)file)->schema;
+    if (parquet_find_text(schema, name)) return COLUMN_TEXT;
+    return parquet_find_ids(schema, name, &leaf) ? COLUMN_IDS : COLUMN_OTHER;
+}
+
+static void choose_list(parquet_rows *rows, row_list list, const char *name) {
+    const parquet_node *leaf;
+    if (!parquet_find_ids(&rows->schema, name, &leaf)) return;
+    rows->ids.has[list] = true;
+    rows->lists[list] = (int)(leaf - rows->schema.nodes);
+    rows->wanted[rows->lists[list]] = true;
+}
+
+static drv_status choose_columns(parquet_rows *rows, const reader_opts *opts) {
+    const char *ids;
+    rows->form = row_form_choose(rows->file.path, opts, type_of, rows, &ids);
+    if (rows->form == FORM_NONE)
+        return parquet_no_text(&rows->file, &rows->schema, opts->key, opts->ids.taken);
+    if (rows->form == FORM_JSON) return choose_rows(rows, opts);
+    if (rows->form == FORM_TEXT) {
+        rows->wanted[parquet_find_text(&rows->schema, opts->key) - rows->schema.nodes] = true;
+        return DRV_OK;
+    }
+    choose_list(rows, ROW_IDS, ids);
+    if (rows->form == FORM_LABELLED_IDS) choose_list(rows, ROW_LABELS, "labels");
+    choose_list(rows, ROW_MASK, "attention_mask");
+    if (rows->ids.has[ROW_MASK]) id_row_say_mask(rows->file.path);
+    return DRV_OK;
 }
 
 static drv_status open_leaves(parquet_rows *rows, const parquet_footer *footer) {
@@ -105,14 +144,7 @@ static drv_status open_all(parquet_rows *rows, const reader_opts *opts) {
     rows->schema = footer.schema;
     rows->wanted = ARENA_ARRAY(rows->a, bool, rows->schema.n);
     memset(rows->wanted, 0, sizeof *rows->wanted * (size_t)rows->schema.n);
-    rows->is_text = !opts->fields;
-    if (rows->is_text) {
-        const parquet_node *leaf;
-        DRV_TRY(parquet_find_text(&rows->file, &rows->schema, opts->key, &leaf));
-        rows->wanted[leaf - rows->schema.nodes] = true;
-    } else {
-        DRV_TRY(choose_all(rows, opts->fields));
-    }
+    DRV_TRY(choose_columns(rows, opts));
     return open_leaves(rows, &footer);
 }
 
@@ -120,6 +152,10 @@ static drv_status open_all(parquet_rows *rows, const reader_opts *opts) {
 static drv_status disagree(const parquet_rows *rows, int i) {
     return drv_fail(DRV_E_DATA, "%s: the columns below \"%s\" do not agree on the rows",
             rows->file.path, rows->schema.nodes[i].name);
+}
+
+static drv_status too_long(const parquet_rows *rows) {
+    return drv_fail(DRV_E_DATA, "%s: a row of more than %d MiB", rows->file.path, MAX_ROW >> 20);
 }
 
 // Reads the current entry of leaf i, which must exist and continue the list of this level.
@@ -149,8 +185,13 @@ static drv_status pass_missing(parquet_rows *rows, int i, int repetition) {
     return DRV_OK;
 }
 
-static void add_scalar(const parquet_node *node, const byte_array *value, str *out) {
+static int64_t number_of(const parquet_node *node, const byte_array *value) {
     int64_t whole = 0;
+    memcpy(&whole, value->p, value->n);
+    return node->kind == PARQUET_INT && value->n == 4 ? (int32_t)whole : whole;
+}
+
+static void add_scalar(const parquet_node *node, const byte_array *value, str *out) {
     float single;
     double real;
     if (node->kind == PARQUET_TEXT) {
@@ -161,14 +202,12 @@ static void add_scalar(const parquet_node *node, const byte_array *value, str *o
     } else if (node->kind == PARQUET_REAL) {
         memcpy(&real, value->p, sizeof real);
         str_add_json_real(out, real);
+    } else if (node->kind == PARQUET_BOOL) {
+        str_puts(out, number_of(node, value) ? "true" : "false");
+    } else if (node->kind == PARQUET_UINT) {
+        str_printf(out, "%llu", (unsigned long long)number_of(node, value));
     } else {
-        memcpy(&whole, value->p, value->n);
-        if (node->kind == PARQUET_BOOL)
-            str_puts(out, whole ? "true" : "false");
-        else if (node->kind == PARQUET_UINT)
-            str_printf(out, "%llu", (unsigned long long)whole);
-        else
-            str_printf(out, "%lld", (long long)(value->n == 4 ? (int32_t)whole : whole));
+        str_printf(out, "%lld", (long long)number_of(node, value));
     }
 }
 
@@ -190,9 +229,9 @@ static drv_status add_members(parquet_rows *rows, int i, int repetition, str *ou
 }
 
 // Appends one element of the list that the repeated node i is. The element is node i itself, or its
-// only child if i is just the wrapper of a list (LogicalTypes.md, "Backward-compatibility rules").
+// only child if i is just the wrapper of a list.
 static drv_status add_element(parquet_rows *rows, int i, int repetition, str *out) {
-    const parquet_node *node = &rows->schema.nodes[i], *list = &rows->schema.nodes[node->parent];
+    const parquet_node *node = &rows->schema.nodes[i];
     parquet_slot slot;
     if (node->leaf >= 0) {
         DRV_TRY(slot_of(rows, i, repetition, &slot));
@@ -201,13 +240,8 @@ static drv_status add_element(parquet_rows *rows, int i, int repetition, str *ou
         parquet_pages_pass(rows->leaves[i].pages);
         return DRV_OK;
     }
-    const size_t n_list = strlen(list->name);
-    const bool is_element = !list->is_list || node->n_children != 1 ||
-                            strcmp(node->name, "array") == 0 ||
-                            (strncmp(node->name, list->name, n_list) == 0 &&
-                                    strcmp(node->name + n_list, "_tuple") == 0);
-    return is_element ? add_members(rows, i, repetition, out)
-                      : add_node(rows, i + 1, repetition, out);
+    return parquet_is_list_wrapper(&rows->schema, node) ? add_node(rows, i + 1, repetition, out)
+                                                        : add_members(rows, i, repetition, out);
 }
 
 static drv_status add_list(parquet_rows *rows, int i, int repetition, str *out) {
@@ -222,9 +256,7 @@ static drv_status add_list(parquet_rows *rows, int i, int repetition, str *out) 
     }
     const char *before = "[";
     for (int at = repetition;; at = node->repetition) {
-        if (out->n - rows->row_at > MAX_ROW)
-            return drv_fail(DRV_E_DATA, "%s: a row of more than %d MiB", rows->file.path,
-                    MAX_ROW >> 20);
+        if (out->n - rows->row_at > MAX_ROW) return too_long(rows);
         str_puts(out, before);
         DRV_TRY(add_element(rows, i, at, out));
         DRV_TRY(parquet_pages_peek(rows->leaves[first].pages, &slot, &there));
@@ -255,13 +287,61 @@ static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) 
     return DRV_OK;
 }
 
+// --- a row as ids
+// Reads the list of the current row, and sets *why to what is wrong with it.
+static drv_status push_list(parquet_rows *rows, row_list list, const char **why) {
+    const int i = rows->lists[list];
+    const parquet_node *leaf = &rows->schema.nodes[i],
+                       *repeated = leaf->repeated ? leaf : &rows->schema.nodes[leaf->parent];
+    parquet_pages *pages = rows->leaves[i].pages;
+    parquet_slot slot;
+    DRV_TRY(slot_of(rows, i, 0, &slot));
+    const bool is_empty = slot.definition < repeated->definition;
+    if (slot.definition + 1 < repeated->definition) *why = id_row_null_list;
+    for (bool more = true; more;) {
+        if (slot.present)
+            id_row_push(&rows->ids, list, number_of(leaf, &slot.value));
+        else if (!is_empty && !*why)
+            *why = id_row_null_element;
+        if (rows->ids.n[list] > MAX_ROW / (int)sizeof(int32_t)) return too_long(rows);
+        parquet_pages_pass(pages);
+        DRV_TRY(parquet_pages_peek(pages, &slot, &more));
+        more &= slot.repetition > 0;
+        if (more && (is_empty || slot.definition < repeated->definition)) return disagree(rows, i);
+    }
+    return DRV_OK;
+}
+
+static drv_status add_ids(parquet_rows *rows, str *out, record *to) {
+    id_row_clear(&rows->ids);
+    to->ids = true;
+    to->labels = rows->form == FORM_LABELLED_IDS;
+    for (int list = 0; list < N_ROW_LISTS; list++)
+        if (rows->ids.has[list]) DRV_TRY(push_list(rows, (row_list)list, &to->broken));
+    if (!to->broken) to->broken = id_row_add(&rows->ids, out);
+    return DRV_OK;
+}
+
+// --- rows
 // Appends the text of the current row.
-static void add_text(parquet_rows *rows, int leaf, const parquet_slot *slot, str *out, record *to) {
-    if (slot->present)
-        str_add(out, slot->value.p, slot->value.n);
+static drv_status add_text(parquet_rows *rows, str *out, record *to) {
+    parquet_slot slot;
+    DRV_TRY(slot_of(rows, rows->first, 0, &slot));
+    if (slot.present)
+        str_add(out, slot.value.p, slot.value.n);
     else
         to->broken = "is null";
-    parquet_pages_pass(rows->leaves[leaf].pages);
+    parquet_pages_pass(rows->leaves[rows->first].pages);
+    return DRV_OK;
+}
+
+static drv_status add_json(parquet_rows *rows, str *out, record *to) {
+    to->json = true;
+    rows->row_at = out->n;
+    rows->notes.depth = 0;
+    DRV_TRY(add_members(rows, 0, 0, out));
+    to->nulls_cut = rows->notes.nulls_cut;
+    return DRV_OK;
 }
 
 static drv_status next(void *state, str *out, record *to, bool *done) {
@@ -270,16 +350,10 @@ static drv_status next(void *state, str *out, record *to, bool *done) {
     bool row;
     DRV_TRY(parquet_pages_peek(rows->leaves[rows->first].pages, &slot, &row));
     *done = !row;
-    if (row && rows->is_text) {
-        add_text(rows, rows->first, &slot, out, to);
-    } else if (row) {
-        to->json = true;
-        rows->row_at = out->n;
-        rows->notes.depth = 0;
-        DRV_TRY(add_members(rows, 0, 0, out));
-        to->nulls_cut = rows->notes.nulls_cut;
-    }
-    for (int i = rows->first; !row && i < rows->schema.n; i++) {
+    to->broken = NULL;
+    if (row && rows->form == FORM_TEXT) return add_text(rows, out, to);
+    if (row) return rows->ids.has[ROW_IDS] ? add_ids(rows, out, to) : add_json(rows, out, to);
+    for (int i = rows->first; i < rows->schema.n; i++) {
         bool more = false;
         if (rows->leaves[i].pages) DRV_TRY(parquet_pages_peek(rows->leaves[i].pages, &slot, &more));
         if (more) return disagree(rows, i);
@@ -301,6 +375,7 @@ static int64_t where(const void *state) {
 static void close_rows(void *state) {
     parquet_rows *rows = state;
     close(rows->file.fd);
+    id_row_free(&rows->ids);
     for (int i = 0; rows->leaves && i < rows->schema.n; i++)
         parquet_pages_free(rows->leaves[i].pages);
     arena_free(rows->a);
@@ -315,5 +390,7 @@ drv_status parquet_open(const input_file *file, const reader_opts *opts, record_
     DRV_TRY(file_open_regular(file->path, &rows->file.fd, &rows->file.size));
     DRV_TRY(open_all(rows, opts));
     rows->first = first_leaf(rows, 0);
+    out->ids = rows->ids.has[ROW_IDS] ? IDS_TYPED : IDS_NONE;
+    out->labels = rows->form == FORM_LABELLED_IDS;
     return DRV_OK;
 }

@@ -1,6 +1,8 @@
 // The list of schema elements in the footer -> a tree (parquet-format, parquet.thrift).
 #include "data/read/parquet_schema.h"
 
+#include <string.h>
+
 enum { MAX_DEPTH = 32 };
 
 // Field numbers and values of parquet.thrift.
@@ -196,24 +198,52 @@ void parquet_name_columns(const parquet_schema *schema, bool all, str *out) {
     }
 }
 
-drv_status parquet_find_text(const parquet_file *file, const parquet_schema *schema,
-        const char *path, const parquet_node **out) {
+const parquet_node *parquet_find_text(const parquet_schema *schema, const char *path) {
+    const parquet_node *found = NULL;
     str text = {0};
-    *out = NULL;
-    for (int i = 1; i < schema->n && !*out; i++) {
+    for (int i = 1; i < schema->n && !found; i++) {
         if (!may_be_text(&schema->nodes[i])) continue;
         str_clear(&text);
         parquet_add_path(schema, &schema->nodes[i], &text);
-        if (str_is(&text, path)) *out = &schema->nodes[i];
+        if (str_is(&text, path)) found = &schema->nodes[i];
     }
-    const bool none = text.n == 0;
-    str_clear(&text);
-    if (!*out) parquet_name_columns(schema, none, &text);
-    const drv_status status =
-            *out ? DRV_OK
-                 : drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s%s", file->path, path,
-                           none ? "none of its columns is one: " : "it has ",
-                           text.n ? text.p : "it has none", none ? "" : ": --json-key chooses one");
     str_free(&text);
+    return found;
+}
+
+drv_status parquet_no_text(const parquet_file *file, const parquet_schema *schema, const char *path,
+        bool ids) {
+    str names = {0};
+    parquet_name_columns(schema, false, &names);
+    const bool none = names.n == 0;
+    if (none) parquet_name_columns(schema, true, &names);
+    const drv_status status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"%s; %s%s%s",
+            file->path, path, ids ? ", nor \"input_ids\" of lists of integers" : "",
+            none ? "none of its columns is one: " : "it has ", names.n ? names.p : "it has none",
+            none ? "" : ": --json-key chooses one");
+    str_free(&names);
     return status;
+}
+
+bool parquet_is_list_wrapper(const parquet_schema *schema, const parquet_node *node) {
+    const parquet_node *list = &schema->nodes[node->parent];
+    const size_t n_list = strlen(list->name);
+    return list->is_list && node->n_children == 1 && strcmp(node->name, "array") != 0 &&
+           !(strncmp(node->name, list->name, n_list) == 0 &&
+                   strcmp(node->name + n_list, "_tuple") == 0);
+}
+
+const parquet_node *parquet_find_ids(const parquet_schema *schema, const char *name,
+        const parquet_node **leaf) {
+    const parquet_node *nodes = schema->nodes;
+    for (int i = 1; i < schema->n; i += nodes[i].n_nodes) {
+        if (strcmp(nodes[i].name, name) != 0) continue;
+        const parquet_node *node = &nodes[i];
+        if (node->is_list && node->n_children == 1 && !node->repeated) node++;
+        if (node->repeated && node->leaf < 0 && parquet_is_list_wrapper(schema, node)) node++;
+        *leaf = node;
+        const bool is_whole = node->kind == PARQUET_INT || node->kind == PARQUET_UINT;
+        return is_whole && node->repetition == 1 ? &nodes[i] : NULL;
+    }
+    return NULL;
 }

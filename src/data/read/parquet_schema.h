@@ -63,7 +63,16 @@ void parquet_add_path(const parquet_schema *schema, const parquet_node *node, st
 // Appends the quoted paths of the first text columns that are not repeated, or of all top-level
 // columns.
 void parquet_name_columns(const parquet_schema *schema, bool all, str *out);
-// Finds the text column at this path; it must not be repeated. DRV_E_DATA: there is none; the
-// message lists the text columns.
-DRV_CHECKED drv_status parquet_find_text(const parquet_file *file, const parquet_schema *schema,
-        const char *path, const parquet_node **out);
+// Returns the text column at this path, which is not repeated; NULL: there is none.
+const parquet_node *parquet_find_text(const parquet_schema *schema, const char *path);
+// Returns the error for a file without it, which lists the text columns. `ids`: a column of ids
+// would do too.
+drv_status parquet_no_text(const parquet_file *file, const parquet_schema *schema, const char *path,
+        bool ids);
+// Returns whether the only child of this repeated node is the element of a list, rather than the
+// member of an element (LogicalTypes.md, "Backward-compatibility rules").
+bool parquet_is_list_wrapper(const parquet_schema *schema, const parquet_node *node);
+// Returns the top-level column of that name that is a list of integers, and sets *leaf to the node
+// of its elements; NULL: there is none.
+const parquet_node *parquet_find_ids(const parquet_schema *schema, const char *name,
+        const parquet_node **leaf);

@@ -135,9 +135,9 @@ static drv_status find_columns_file(reader *in, const char *format) {
 }
 
 drv_status reader_starts_with_labels(reader *in, bool *labelled) {
-    const bool is_arrow = in->files[0].kind == INPUT_ARROW;
-    if (is_arrow && !in->first.ops) DRV_TRY(record_source_open(&in->files[0], &in->o, &in->first));
-    *labelled = is_arrow && in->first.labels;
+    const bool seeks = record_source_seeks(in->files[0].kind);
+    if (seeks && !in->first.ops) DRV_TRY(record_source_open(&in->files[0], &in->o, &in->first));
+    *labelled = seeks && in->first.labels;
     return DRV_OK;
 }
 

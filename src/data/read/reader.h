@@ -73,8 +73,7 @@ typedef struct reader reader; // single owner
 // escape, or an option that concerns none of the files.
 DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
-// Sets *labelled to whether the schema of the first file is that of Arrow with token ids and
-// labels.
+// Sets *labelled to whether the first file is Arrow or Parquet whose schema has token ids and labels.
 DRV_CHECKED drv_status reader_starts_with_labels(reader *in, bool *labelled);
 // Skips the first n files. Call it before the first reader_next.
 void reader_skip_files(reader *in, int n);

@@ -41,9 +41,8 @@ static drv_status check_option(const reader_opts *opts, const input_file *files,
 drv_status reader_check_options(const reader_opts *opts, const input_file *files, int n_files,
         record_source *first) {
     enum {
-        IDS_AND_TEXT = 1 << INPUT_ARROW | 1 << INPUT_MDS | 1 << INPUT_TAR,
-        KEYED = IDS_AND_TEXT | 1 << INPUT_JSONL | 1 << INPUT_PARQUET | 1 << INPUT_CSV |
-                1 << INPUT_TSV
+        IDS_AND_TEXT = 1 << INPUT_ARROW | 1 << INPUT_PARQUET | 1 << INPUT_MDS | 1 << INPUT_TAR,
+        KEYED = IDS_AND_TEXT | 1 << INPUT_JSONL | 1 << INPUT_CSV | 1 << INPUT_TSV
     };
     const struct {
         bool given;
@@ -58,7 +57,7 @@ drv_status reader_check_options(const reader_opts *opts, const input_file *files
                             1 << INPUT_NPY | 1 << INPUT_MDS, IDS_UNTYPED}},
             {opts->ids.rows.where != CUT_NOT,
                     {opts->ids.rows.where == CUT_BEFORE ? "--cut-before" : "--cut-after",
-                            "token ids (.bin, .npy, .mds, .tar, .arrow)",
+                            "token ids (.bin, .npy, .mds, .tar, .parquet, .arrow)",
                             IDS_AND_TEXT | 1 << INPUT_BIN | 1 << INPUT_NPY, IDS_TYPED}}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         if (given[i].given) DRV_TRY(check_option(opts, files, n_files, &given[i].option, first));

@@ -41,13 +41,13 @@ void record_source_close(record_source *source); // and zeroes it
 // The rows of an Arrow file or stream, as Hugging Face datasets writes them
 // (datasets.save_to_disk): the column that the options name, of text or of ids, or rows of their
 // fields as JSON. If the options take ids, "input_ids" is read where there is no text, with
-// "labels" where rows are wanted. Holds the wanted columns of one record batch in memory.
+// "labels" where rows are wanted (id_row.h). Holds the wanted columns of one record batch in memory.
 DRV_CHECKED drv_status arrow_open(const input_file *file, const reader_opts *opts,
         record_source *out);
 // The rows of a Parquet file: the string column at the path that the options name ("a.b" in a
-// struct), or rows of their fields as JSON with nested lists and structs. Of rows, maps, decimals,
-// dates, times and null members are left out, which is logged. Bytes that are not UTF-8 stay in
-// strings. Holds one page of each wanted column in memory.
+// struct), token ids by the rules of Arrow, or rows of their fields as JSON with nested lists and
+// structs. Of rows, maps, decimals, dates, times and null members are left out, which is logged.
+// Bytes that are not UTF-8 stay in strings. Holds one page of each wanted column in memory.
 DRV_CHECKED drv_status parquet_open(const input_file *file, const reader_opts *opts,
         record_source *out);
 // The samples of one shard of a MosaicML StreamingDataset (MDS version 2): the text or the token

@@ -62,7 +62,8 @@ typedef struct builder {
     bool resumable;                // standard input cannot be read again
     uint64_t task;                 // hash of inputs and options: only the same task is resumed
     uint64_t tokenizer_hash;
-    int32_t eod; // -1: none
+    int32_t eod;  // -1: none
+    int32_t last; // the last token of the document that is written; -1: it has none yet
     double begin, journaled;
     bool begun_said, turns_said;
     build_counts counts, before; // before: by an earlier run
@@ -87,9 +88,9 @@ static uint64_t task_of(const builder *build) {
     str_printf(&text, "%016llx %s %s %d %d %d %d", (unsigned long long)build->tokenizer_hash,
             o->key ? o->key : "", o->separator ? o->separator : "", o->separator != NULL, o->strict,
             build->eod, JOURNAL_VERSION);
-    if (build->format)
+    if (build->opts->sft) // also of ids with labels, which need no format
         str_printf(&text, " %s %016llx", build->opts->preference ? "preference" : "sft",
-                (unsigned long long)sft_format_hash(build->format));
+                build->format ? (unsigned long long)sft_format_hash(build->format) : 0);
     const uint64_t hash = XXH3_64bits(text.p, text.n);
     str_free(&text);
     return hash;
@@ -138,6 +139,7 @@ static void note_largest(build_counts *counts, const int32_t *ids, int64_t n) {
 static drv_status write_tokens(builder *build, const int32_t *ids, int64_t n) {
     note_largest(&build->counts, ids, n);
     build->counts.tokens += n;
+    build->last = ids[n - 1];
     return dataset_writer_add(build->writer, ids, n);
 }
 
@@ -189,7 +191,9 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
         DRV_TRY(write_ids(build, made, at, ids->at + ids->n - at));
         counts->bytes += (int64_t)piece->n;
         if (!piece->ends) continue;
-        if (build->eod >= 0) DRV_TRY(write_tokens(build, &build->eod, 1));
+        const bool is_ended = batch->text->records[i].ids && build->last == build->eod;
+        if (build->eod >= 0 && !is_ended) DRV_TRY(write_tokens(build, &build->eod, 1));
+        build->last = -1;
         DRV_TRY(dataset_writer_end_document(build->writer));
         counts->documents++;
     }
@@ -435,7 +439,7 @@ static drv_status check_inputs(const builder *build) {
                     files[i].name, build->opts->preference ? "preference" : "sft");
         if (is_ids && build->opts->append_eod)
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --append-eod and --eod are for texts; token ids are stored unchanged",
+                    "\"%s\": --append-eod and --eod are for texts and lists of ids; this file is a stream of ids, which has the tokens between its documents already",
                     files[i].name);
     }
     return DRV_OK;
@@ -541,6 +545,7 @@ drv_status dataset_build(arena *a, const build_opts *opts, build_stats *out) {
             .lock = {.fd = -1},
             .begin = clock_s(),
             .journaled = -1, // the first file that is done counts at once
+            .last = -1,
             .counts.largest_id = -1};
     drv_status status = open_all(a, &build);
     if (status == DRV_OK) status = run(&build);

@@ -149,6 +149,9 @@ static void read_about(arena *a, dataset *set) {
 // A shell completes names of files; and a file that is not tokenised yet is not a data set.
 static drv_status check_prefix(arena *a, const char *prefix) {
     const int n = (int)strlen(prefix);
+    if (n == 0)
+        return drv_fail(DRV_E_USAGE,
+                "the name of the data set is empty, expected the prefix of its files, PREFIX.bin and PREFIX.idx");
     if (!file_exists(prefix) || file_exists(arena_printf(a, "%s.idx", prefix))) return DRV_OK;
     const bool part = str_ends(prefix, ".bin") || str_ends(prefix, ".idx");
     if (part && file_exists(arena_printf(a, "%.*s.idx", n - 4, prefix)))

@@ -96,7 +96,10 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
             sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
     if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);
     if (status == DRV_OK && roles) status = sink_open(a, &writer->roles, prefix, "roles", n_tokens);
-    if (!roles) writer->roles.final = arena_printf(a, "%s.roles", prefix);
+    if (!roles) {
+        writer->roles.final = arena_printf(a, "%s.roles", prefix);
+        unlink(arena_printf(a, "%s.roles.tmp", prefix)); // of a killed build of another kind
+    }
     if (status == DRV_OK)
         *out = writer;
     else

@@ -138,20 +138,23 @@ static drv_status add_pieces(row_source *src, piece_list *list) {
 
 // Describes which examples are left out or cut off, and how much shared prompts save: "; 3 longer
 // than ..."; "" if there is nothing to say. A row of T tokens fits a document of T + 1, whose last
-// token is only predicted.
+// token is only predicted; the tokens that fit of a pair depend on what its documents share.
 static void describe_left(const row_source *src, str *out) {
     const bool pairs = src->packing == PACKING_PAIRS;
-    const long long longest = src->opts->row_tokens + 1 + pairs;
+    char which[64] = "too long for a row";
+    if (!pairs)
+        snprintf(which, sizeof which, "longer than %lld tokens",
+                (long long)src->opts->row_tokens + 1);
     str_puts(out, "");
     if (src->count.shared)
         str_printf(out, "; prompts are there once, which saves %.1f%% of the tokens",
                 100 * (double)src->count.shared / (double)(src->count.shared + src->pack.n_tokens));
     if (src->count.dropped)
-        str_printf(out, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
-                (long long)src->count.dropped, longest);
+        str_printf(out, "; %lld %s are left out (data.too_long: drop)",
+                (long long)src->count.dropped, which);
     else if (src->count.longer)
-        str_printf(out, "; %lld longer than %lld tokens are cut off %s (data.too_long: truncate)",
-                (long long)src->count.longer, longest,
+        str_printf(out, "; %lld %s are cut off %s (data.too_long: truncate)",
+                (long long)src->count.longer, which,
                 pairs ? "so that both responses have a share" : "there");
     if (src->count.unanswered)
         str_printf(out, "; %lld without a token to learn are left out",

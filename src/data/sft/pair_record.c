@@ -8,7 +8,7 @@
 const char *const pair_record_fields[] = {"chosen", "rejected", "prompt", "query", "instruction",
         "question", "input", "context", "conversations", "system", "tools", NULL};
 
-static const char *const sides[] = {"chosen", "rejected"};
+static const char *const sides[] = {"chosen", "rejected", NULL};
 
 void pair_record_free(pair_record *r) {
     json_decref(r->prompt);
@@ -135,7 +135,11 @@ static bool says_something(const json_t *messages) {
            json_object_get(last, "tool_calls");
 }
 
-static drv_status read_messages(pair_record *r, const json_t *o) {
+static drv_status read_messages(pair_record *r, json_t *o) {
+    static const char *const prompt[] = {"prompt", NULL}, *const turns[] = {"conversations", NULL};
+    DRV_TRY(record_parse_texts(o, sides));
+    DRV_TRY(record_parse_texts(o, prompt));
+    DRV_TRY(record_parse_texts(o, turns));
     const json_t *chosen = side_of(o, 0), *rejected = side_of(o, 1);
     const bool lists = json_is_array(chosen) && json_is_array(rejected),
                beside = json_is_array(json_object_get(o, "prompt")) ||

@@ -102,6 +102,59 @@ drv_status record_add_list(json_t *messages, const char *name, const json_t *lis
     return DRV_OK;
 }
 
+// --- messages that are JSON in a text
+static bool is_message(const json_t *o) {
+    if (json_is_string(json_object_get(o, "from")))
+        return json_is_string(json_object_get(o, "value"));
+    return json_is_string(json_object_get(o, "role")) &&
+           (json_object_get(o, "content") || json_object_get(o, "tool_calls"));
+}
+
+// Returns whether it is a message, or a list of nothing but messages.
+static bool are_messages(const json_t *value) {
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!is_message(json_array_get(value, i))) return false;
+    return json_array_size(value) > 0 || is_message(value);
+}
+
+// Returns the messages that a text is in JSON, which the caller owns; NULL: it is anything else.
+static json_t *messages_in(const char *text, size_t n) {
+    json_t *value = NULL;
+    const char first = text[strspn(text, " \t\r\n")];
+    if (first != '[' && first != '{') return NULL;
+    if (json_parse(text, n, &value) == DRV_OK && are_messages(value)) return value;
+    json_decref(value);
+    return NULL;
+}
+
+static bool is_printed_by_python(const char *text) {
+    static const char *const begins[] = {"[{'role':", "[{'content':", "[{'from':", "[{'value':"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (str_starts(text, begins[i])) return true;
+    return false;
+}
+
+drv_status record_parse_texts(json_t *o, const char *const *names) {
+    bool printed = true, parsed = true;
+    const char *first = NULL;
+    json_t *found = json_object();
+    for (int i = 0; names[i]; i++) {
+        const json_t *field = json_object_get(o, names[i]);
+        if (!json_is_string(field)) continue;
+        const char *text = json_string_value(field);
+        json_t *messages = messages_in(text, json_string_length(field));
+        if (!first) first = names[i];
+        printed &= is_printed_by_python(text);
+        parsed &= messages != NULL;
+        if (messages) json_object_set_new(found, names[i], messages);
+    }
+    if (parsed) json_object_update(o, found);
+    json_decref(found);
+    if (!first || !printed) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\" is a list of messages as Python prints it, expected JSON",
+            first);
+}
+
 // --- a prompt and its answer
 // Instruction and input are one message, with an empty line between them; templates that know the
 // parts find them.
@@ -184,7 +237,7 @@ drv_status record_tools(const json_t *o, json_t **out) {
     return *out ? DRV_OK : drv_fail(DRV_E_DATA, "\"tools\" is not a list");
 }
 
-static drv_status add_all(sft_record *r, const json_t *o) {
+static drv_status add_all(sft_record *r, json_t *o) {
     if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "no JSON object");
     DRV_TRY(record_tools(o, &r->tools));
     for (int i = 0; i < 2; i++) {
@@ -195,6 +248,8 @@ static drv_status add_all(sft_record *r, const json_t *o) {
         json_decref(list);
         return status;
     }
+    static const char *const sides[] = {"prompt", "completion", NULL};
+    DRV_TRY(record_parse_texts(o, sides));
     r->parted = true;
     return add_pair(r->messages, o);
 }

@@ -21,6 +21,10 @@ void record_add_message(json_t *messages, const char *role, json_t *content);
 DRV_CHECKED drv_status record_add(json_t *messages, json_t *message, size_t i);
 // Appends the messages of the list in the field `name`.
 DRV_CHECKED drv_status record_add_list(json_t *messages, const char *name, const json_t *list);
+// Replaces the fields of these names, ended by NULL, by the messages that their texts are in JSON,
+// as columns of CSV have them, unless one of the texts is anything else: a response may be any
+// JSON. DRV_E_DATA: all of them are lists of messages as Python prints them.
+DRV_CHECKED drv_status record_parse_texts(json_t *o, const char *const *names);
 // Appends a text of the user, joined with `input` if that is not NULL, or a list of messages.
 DRV_CHECKED drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char *name,
         const json_t *input, const char *input_name);

@@ -132,7 +132,7 @@ DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *
 const char *ckpt_run_hint(arena *a, const char *folder);
 // Returns NNNNNN of ".../step-NNNNNN"; -1 for another name.
 int64_t ckpt_step_of(const char *path);
-// Removes the unfinished folders of killed writers.
+// Removes the unfinished folders of killed writers, known by their mark (out_folder.h).
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
 // Checks that a model has exactly these tensors, apart from those that model_source_drops accepts.

@@ -75,7 +75,7 @@ drv_status out_folder_clear(arena *a, const char *path) {
     if (lstat(path, &st) != 0 && errno == ENOENT) return DRV_OK;
     if (!out_folder_is_left(a, path))
         return drv_fail(DRV_E_USAGE,
-                "\"%s\" is in the way and not drover's (no %s in it); rename it, or write elsewhere",
+                "\"%s\" is in the way: drover did not leave it there (it has no %s); rename it, or write elsewhere",
                 path, OUT_FOLDER_MARK);
     DRV_TRY(dir_list(a, path, &names, &n));
     for (int i = 0; i < n; i++) // the mark goes last, for the case that this is stopped

@@ -1,9 +1,11 @@
 // Models as sources of tensors, and folders of tensors written in shards.
 #include "harness.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/dtype.h"
@@ -233,6 +235,33 @@ static void what_a_killed_writer_left_is_removed(void **state) {
     arena_free(a);
 }
 
+// The C library's, which fails for folders as on a full disk if full_disk is set.
+static bool full_disk;
+int fsync(int fd) {
+    struct stat st;
+    if (!full_disk || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode)) return 0;
+    errno = ENOSPC;
+    return -1;
+}
+
+// Another try would be refused, since the output is there: the message says so, and the status is
+// not the one that asks for another try.
+static void in_place_but_not_synced(void **state) {
+    arena *a = arena_new("sync");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    for (int i = 0; i < 2; i++) { // renamed, then into the folder that is there
+        out_folder o;
+        out_folder_name(a, out, &o);
+        OK(out_folder_make(&o));
+        OK(out_folder_put(&o, "file", "text", 4));
+        full_disk = true;
+        FAILS(out_folder_place(&o, i > 0), DRV_E_IO, "out\" is in place, but may be gone after a");
+        full_disk = false;
+        assert_int_equal(file_size(path_join(a, out, "file")), 4);
+    }
+    arena_free(a);
+}
+
 // Copies a file that memory need not hold, and one in a folder of its own; a folder that cannot be
 // made is a failure.
 static void copies_of_files(void **state) {
@@ -376,8 +405,8 @@ int main(void) {
             cmocka_unit_test(into_the_current_folder),
             cmocka_unit_test(only_what_drover_left_is_removed),
             cmocka_unit_test(what_a_killed_writer_left_is_removed),
-            cmocka_unit_test(copies_of_files), cmocka_unit_test(names_of_trainers),
-            cmocka_unit_test(other_layouts_are_refused), cmocka_unit_test(a_run_is_no_model),
-            cmocka_unit_test(a_file_that_is_shortened)};
+            cmocka_unit_test(in_place_but_not_synced), cmocka_unit_test(copies_of_files),
+            cmocka_unit_test(names_of_trainers), cmocka_unit_test(other_layouts_are_refused),
+            cmocka_unit_test(a_run_is_no_model), cmocka_unit_test(a_file_that_is_shortened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

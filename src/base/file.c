@@ -320,7 +320,13 @@ drv_status file_put_in_place(const char *path) {
         return s;
     }
     parent_of(path, dir, sizeof dir);
-    return file_sync_dir(dir);
+    return file_sync_placed(dir, path);
+}
+
+drv_status file_sync_placed(const char *dir, const char *path) {
+    DRV_TRY_CTX(file_sync_dir(dir), "\"%s\" is in place, but may be gone after a power failure",
+            path);
+    return DRV_OK;
 }
 
 drv_status file_write_atomic(const char *path, const void *p, size_t n) {

@@ -66,6 +66,8 @@ DRV_CHECKED drv_status file_write_aside(const char *path, const void *p, size_t 
 DRV_CHECKED drv_status file_put_in_place(const char *path);
 
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
+// The same after `path` was renamed into place in it: the message of a failure says that it is there.
+DRV_CHECKED drv_status file_sync_placed(const char *dir, const char *path);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 // Returns whether both paths lead to the same existing file or folder.

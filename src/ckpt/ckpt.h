@@ -103,7 +103,8 @@ DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_co
 bool ckpt_was_read(ckpt_saver *saver, double at_most_s);
 // The same for the end of a save: true if ckpt_wait would return at once.
 bool ckpt_ended(ckpt_saver *saver, double at_most_s);
-// Waits for the save. DRV_OK: the checkpoint is in place; otherwise nothing of it is left.
+// Waits for the save. DRV_OK: the checkpoint is in place; otherwise nothing of it is left, unless
+// only the sync after the rename failed, as the message then says.
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
 // Returns the duration of the last successful save in seconds, and the bytes of all its files.
 // Valid on rank 0.

@@ -323,6 +323,7 @@ static drv_status write_file(writing *w) {
     if (status == DRV_OK && fsync(w->fd) != 0) status = file_fail("sync", w->tmp);
     if (close(w->fd) != 0 && status == DRV_OK) status = file_fail("close", w->tmp);
     if (status == DRV_OK) status = file_put_in_place(w->path);
+    if (!w->opts->force && file_exists(w->path)) status = out_placed(status);
     if (status != DRV_OK) unlink(w->tmp);
     return status;
 }

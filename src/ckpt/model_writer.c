@@ -202,7 +202,7 @@ static drv_status put_beside(arena *a, out_folder *o, const char **path) {
     *path = name;
     for (int i = 2; file_exists(*path); i++)
         *path = arena_printf(a, "%s-%d", name, i);
-    return out_folder_commit(o, *path);
+    return out_placed(out_folder_commit(o, *path));
 }
 
 static drv_status finish(arena *a, out_folder *o, const model_write_opts *opts,

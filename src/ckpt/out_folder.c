@@ -206,8 +206,8 @@ drv_status out_folder_commit(out_folder *o, const char *path) {
     forget(o);
     unlink(path_join(o->a, path,
             OUT_FOLDER_MARK)); // not before: it is drover's until it is in place
-    DRV_TRY(file_sync_dir(path));
-    return file_sync_dir(path_parent(o->a, path));
+    DRV_TRY(file_sync_placed(path, path));
+    return file_sync_placed(path_parent(o->a, path), path);
 }
 
 // Weights, and what is said of these weights alone.
@@ -235,12 +235,12 @@ drv_status out_folder_commit_into(out_folder *o, const char *path) {
         DRV_TRY(move_into(o, "manifest.json", path));
     DRV_TRY(out_folder_clear(o->a, o->tmp));
     forget(o);
-    return file_sync_dir(path);
+    return file_sync_placed(path, path);
 }
 
 drv_status out_folder_place(out_folder *o, bool force) {
     const bool into = o->inside || (force && file_exists(o->path));
-    return into ? out_folder_commit_into(o, o->path) : out_folder_commit(o, o->path);
+    return out_placed(into ? out_folder_commit_into(o, o->path) : out_folder_commit(o, o->path));
 }
 
 void out_folder_discard(out_folder *o) {

@@ -56,6 +56,11 @@ DRV_CHECKED drv_status out_folder_sync(out_folder *o);
 DRV_CHECKED drv_status out_folder_manifest(out_folder *o, int64_t step);
 // Puts the folder into place, by the next two. `force`: its path may be a folder with other files.
 DRV_CHECKED drv_status out_folder_place(out_folder *o, bool force);
+// Returns the status of putting an output into place. Where only the sync failed, another try would
+// find the output in its way, so the status is not DRV_E_FULL, which asks for one (docs/adr/0006).
+static inline drv_status out_placed(drv_status status) {
+    return status == DRV_E_FULL ? DRV_E_IO : status;
+}
 // Renames the folder to `path`, which may be an empty folder. Call out_folder_sync before.
 DRV_CHECKED drv_status out_folder_commit(out_folder *o, const char *path);
 // Moves the files one by one into a folder that has other files; files of the same name are

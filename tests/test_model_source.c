@@ -262,6 +262,24 @@ static void in_place_but_not_synced(void **state) {
     arena_free(a);
 }
 
+// Two writers of one folder: the second is refused, and what the first has written stays.
+static void consolidate_takes_the_lock(void **state) {
+    arena *a = arena_new("lock");
+    const char *dir = temporary_dir(a), *from = golden_path(a, "tied"),
+               *out = path_join(a, dir, "out");
+    file_lock lock;
+    out_folder o;
+    OK(model_write_open(a, from, out, false, &o, &lock));
+    OK(out_folder_make(&o));
+    OK(out_folder_put(&o, "file", "text", 4));
+    FAILS(ckpt_consolidate(a, from, out, 0, false), DRV_E_IO, "another drover");
+    assert_int_equal(file_size(path_join(a, o.tmp, "file")), 4);
+    file_lock_release(&lock);
+    OK(ckpt_consolidate(a, from, out, 0, false));
+    assert_false(file_exists(o.lock));
+    arena_free(a);
+}
+
 // Copies a file that memory need not hold, and one in a folder of its own; a folder that cannot be
 // made is a failure.
 static void copies_of_files(void **state) {
@@ -405,8 +423,9 @@ int main(void) {
             cmocka_unit_test(into_the_current_folder),
             cmocka_unit_test(only_what_drover_left_is_removed),
             cmocka_unit_test(what_a_killed_writer_left_is_removed),
-            cmocka_unit_test(in_place_but_not_synced), cmocka_unit_test(copies_of_files),
-            cmocka_unit_test(names_of_trainers), cmocka_unit_test(other_layouts_are_refused),
-            cmocka_unit_test(a_run_is_no_model), cmocka_unit_test(a_file_that_is_shortened)};
+            cmocka_unit_test(in_place_but_not_synced), cmocka_unit_test(consolidate_takes_the_lock),
+            cmocka_unit_test(copies_of_files), cmocka_unit_test(names_of_trainers),
+            cmocka_unit_test(other_layouts_are_refused), cmocka_unit_test(a_run_is_no_model),
+            cmocka_unit_test(a_file_that_is_shortened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -333,6 +333,26 @@ static void failed_save_leaves_the_old(void **state) {
     arena_free(a);
 }
 
+// A run that was stopped between a save and the removal of older ones: a resume removes them, but
+// no newer one, nor one that is not whole.
+static void a_resume_removes_old_ones(void **state) {
+    static const char *const left[] = {"step-000002", "step-000004", "step-000005", "step-000006"};
+    arena *a = arena_new("ckpt");
+    char **names;
+    int n;
+    const char *dir = save_some(a, 1, 6, 0);
+    assert_int_equal(truncate(path_join(a, dir, "step-000002/model.safetensors"), 9), 0);
+    ckpt_saver *s = ckpt_saver_new(dir, 2, NULL, zeros, NULL);
+    ckpt_saver_retain(s, 5);
+    OK(ckpt_wait(s));
+    ckpt_saver_free(s);
+    OK(ckpt_list(a, dir, &names, &n));
+    assert_int_equal(n, 4);
+    for (int i = 0; i < n; i++)
+        assert_string_equal(names[i], left[i]);
+    arena_free(a);
+}
+
 // A start removes the folders of stopped writers, and a save puts a user's folder aside.
 static void folders_in_the_way(void **state) {
     arena *a = arena_new("ckpt");
@@ -557,7 +577,8 @@ int main(void) {
             cmocka_unit_test(retention_spares_the_broken), cmocka_unit_test(another_attempts_stays),
             cmocka_unit_test(harmed), cmocka_unit_test(manifests_of_other_versions_and_types),
             cmocka_unit_test(too_many_blocks), cmocka_unit_test(failed_save_leaves_the_old),
-            cmocka_unit_test(folders_in_the_way), cmocka_unit_test(what_is_no_number_is_not_saved),
+            cmocka_unit_test(a_resume_removes_old_ones), cmocka_unit_test(folders_in_the_way),
+            cmocka_unit_test(what_is_no_number_is_not_saved),
             cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
             cmocka_unit_test(finite_values), cmocka_unit_test(filling_tied),
             cmocka_unit_test(indexes_that_lie)};

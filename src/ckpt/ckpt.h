@@ -96,6 +96,9 @@ void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void 
 // Marks the checkpoint of this step as unusable although its files match its manifest: it no longer
 // counts as a checkpoint, and is renamed if a new one needs its name.
 void ckpt_saver_refuse(ckpt_saver *saver, int64_t step);
+// For a new saver of a run that has resumed from this step: removes the old checkpoints that a
+// stopped run was about to remove, in the background; the first save waits for the end of it.
+void ckpt_saver_retain(ckpt_saver *saver, int64_t step);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);

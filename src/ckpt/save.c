@@ -118,6 +118,7 @@ static drv_status retain(ckpt_saver *saver) {
     int64_t kept = 0;
     if (saver->keep == 0) return DRV_OK;
     DRV_TRY(ckpt_list(saver->a, saver->dir, &names, &n));
+    if (n <= saver->keep) return DRV_OK; // nothing to remove, nor to verify
     for (int i = n - 1; i >= 0; i--) {
         char *path = path_join(saver->a, saver->dir, names[i]);
         const int64_t step = ckpt_step_of(path);
@@ -208,13 +209,25 @@ static drv_status save(ckpt_saver *saver) {
     return ckpt_agree(saver->ranks, finish(saver));
 }
 
-// The checkpoint is in place: that an old one could not be removed does not make it fail.
+// That an old one could not be removed is no failure.
+static void retain_or_warn(ckpt_saver *saver) {
+    if (retain(saver) != DRV_OK) log_warn("old checkpoints: %s", drv_message());
+}
+
 static void in_place(ckpt_saver *saver) {
     if (ckpt_rank(saver->ranks) != 0) return;
     saver->seconds = clock_s() - saver->begun_s;
     note_known(saver, saver->step, true);
-    if (retain(saver) != DRV_OK) log_warn("old checkpoints: %s", drv_message());
+    retain_or_warn(saver);
     log_info("checkpoint: %s", saver->final);
+}
+
+static void *end_thread(ckpt_saver *saver) {
+    pthread_mutex_lock(&saver->lock);
+    saver->state_read = saver->done = true;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+    return NULL;
 }
 
 static void *save_thread(void *arg) {
@@ -226,11 +239,14 @@ static void *save_thread(void *arg) {
     } else {
         in_place(saver);
     }
-    pthread_mutex_lock(&saver->lock);
-    saver->state_read = saver->done = true;
-    pthread_cond_broadcast(&saver->changed);
-    pthread_mutex_unlock(&saver->lock);
-    return NULL;
+    return end_thread(saver);
+}
+
+static void *retain_thread(void *arg) {
+    ckpt_saver *saver = arg;
+    note_known(saver, saver->step, true); // the run has resumed from it
+    retain_or_warn(saver);
+    return end_thread(saver);
 }
 
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
@@ -270,6 +286,22 @@ drv_status ckpt_wait(ckpt_saver *saver) {
     return status;
 }
 
+static void begin_thread(ckpt_saver *saver, void *(*work)(void *saver)) {
+    saver->state_read = saver->done = false;
+    saver->begun_s = clock_s();
+    saver->running = true;
+    saver->has_thread = pthread_create(&saver->thread, NULL, work, saver) == 0;
+    if (!saver->has_thread) work(saver); // other ranks count on this one
+}
+
+void ckpt_saver_retain(ckpt_saver *saver, int64_t step) {
+    if (ckpt_rank(saver->ranks) != 0) return;
+    saver->a = arena_new("old checkpoints");
+    saver->step = step;
+    saver->ended = (drv_saved){.status = DRV_OK};
+    begin_thread(saver, retain_thread);
+}
+
 drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content) {
     DRV_TRY(ckpt_wait(saver));
     saver->a = arena_new("checkpoint");
@@ -278,11 +310,7 @@ drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *conte
     saver->content.trainer_json = arena_strdup(saver->a, content->trainer_json);
     saver->final = arena_printf(saver->a, "%s/step-%06lld", saver->dir, (long long)step);
     saver->folder = (out_folder){0};
-    saver->state_read = saver->done = false;
-    saver->begun_s = clock_s();
-    saver->running = true;
-    saver->has_thread = pthread_create(&saver->thread, NULL, save_thread, saver) == 0;
-    if (!saver->has_thread) save_thread(saver); // other ranks count on this one
+    begin_thread(saver, save_thread);
     return DRV_OK;
 }
 

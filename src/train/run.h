@@ -88,7 +88,7 @@ typedef enum save_state {
 // The saves of a run.
 typedef struct run_saving {
     save_state state;
-    ckpt_saver *saver;                 // NULL until the first save
+    ckpt_saver *saver;                 // NULL until a resume or the first save
     ckpt_content content;              // the content to write
     const char *run_dir, *checkpoints; // where it saves
     bool lost_dir;                     // run_dir was moved, removed or taken over
@@ -169,6 +169,8 @@ DRV_CHECKED drv_status run_move_out(run *r);
 // the run, once the first of them is checkpoint.give_up_minutes old.
 enum { MIN_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
+// After a resume: removes the old checkpoints that a stopped run was about to remove.
+void run_retain(run *r);
 // Returns whether there is a save whose result was not handled yet.
 bool run_is_saving(const run *r);
 // Handles the result of a save that has ended. `wait`: waits for a save that is still running.

@@ -482,6 +482,7 @@ static drv_status loop(run *r) {
     DRV_TRY(ranks_together(&r->rank, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
+    if (!r->audit && r->saving.saved_step >= 0) run_retain(r);
     r->saving.began_s = clock_s();
     bool asked; // for a save, while the run was opened
     DRV_TRY(run_agree(r, DRV_OK, &asked));

@@ -47,7 +47,7 @@ typedef struct run_progress {
     arena *hashed;         // holds the last hashed step (training.hash_every); NULL: none yet
     bool metrics_failing;  // a warning was logged
     double mean_step_s;
-    int n_doubts; // steps that were faster than the peak, after each of which it was measured again
+    int n_doubts; // steps faster than the measured peak, which was measured again after each of them
 } run_progress;
 
 // Everything that is opened once, before the first step.
@@ -149,8 +149,8 @@ DRV_CHECKED drv_status run_finish_steps(run *r);
 const char *run_stop_reason(const run *r);
 // Returns the key that caused the stop; NULL: it was not a key.
 const char *run_stop_key(const run *r);
-// Has all ranks agree after a step: on the failure `mine` of any rank, on a stop or a save that was
-// requested on any rank or is due by rank 0's clock, and on whether a save has ended on all ranks.
+// Makes all ranks agree after a step: on a failure of one (`mine`), on a stop or a save that was
+// requested on any or is due by rank 0's clock, and on whether a save has ended on all ranks.
 DRV_CHECKED drv_status run_agree(run *r, drv_status mine, bool *save);
 // Ends a run whose loop ended with `status`: saves the last finished step, unless saving is what
 // failed, and returns the status of the run, with its message.

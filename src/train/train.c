@@ -552,7 +552,7 @@ static drv_status train_as(arena *a, const run_config *config, bool fresh, struc
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
-    stop_listen(); // before ranks connect: the others would take a rank that a signal ended for dead
+    stop_listen(); // before ranks connect: a rank that a signal ended would look dead to the others
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
     const comm_opts opts = {.give_up_s = cfg->give_up_s};

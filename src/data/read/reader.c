@@ -71,7 +71,9 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
             in->files[i].kind = INPUT_JSONL;
     }
     *out = in;
-    return reader_check_options(&in->o, in->files, in->n_files, &in->first);
+    const drv_status status = reader_check_options(&in->o, in->files, in->n_files, &in->first);
+    if (status != DRV_OK) record_source_close(&in->first);
+    return status;
 }
 
 static void close_file(reader *in) {

@@ -23,8 +23,8 @@ check "nothing was made" [ ! -e never ]
 if "$tests"/../tools/replay_launchers.py "$drover" >out; then ok; else bad "an answer to a recorded launcher" out; fi
 
 few=(--set training.steps=1 --set run_dir=one)
-expect 2 "this job has 1 rank, but 2 were expected (DROVER_EXPECT_RANKS)" "$drover" train run.yaml "${few[@]}" --expect-ranks 2
-expect 2 "this job has 1 node, but 4 were expected (DROVER_EXPECT_NODES)" env DROVER_EXPECT_NODES=4 "$drover" train run.yaml "${few[@]}"
+expect 2 "this job has 1 rank, but 2 were expected (--expect-ranks or DROVER_EXPECT_RANKS)" "$drover" train run.yaml "${few[@]}" --expect-ranks 2
+expect 2 "this job has 1 node, but 4 were expected (--expect-nodes or DROVER_EXPECT_NODES)" env DROVER_EXPECT_NODES=4 "$drover" train run.yaml "${few[@]}"
 expect 2 'DROVER_EXPECT_RANKS is "x"' env DROVER_EXPECT_RANKS=x "$drover" train run.yaml "${few[@]}"
 expect 2 "expect-nodes" "$drover" train run.yaml "${few[@]}" --expect-nodes 0
 check "nothing was made" [ ! -e one/metrics.jsonl ]

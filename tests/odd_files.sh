@@ -87,11 +87,11 @@ for file in log.txt metrics.jsonl events.jsonl hashes.jsonl; do
     touch base/$file
     again every_kind base/$file
 done
-touch base/config.yaml.tmp
-for kind in pipe socket folder; do again refused base/config.yaml.tmp $kind; done
-ln -sf /dev/full base/config.yaml.tmp # a link is no file of the run's: it goes, and nothing is written through it
+touch base/config.yaml.drover-tmp
+for kind in pipe socket folder; do again refused base/config.yaml.drover-tmp $kind; done
+ln -sf /dev/full base/config.yaml.drover-tmp # a link is no file of the run's: it goes, and nothing is written through it
 again expect 0 "done: step 4 of 4"
-check "a link is still in the place of a file that was written" [ ! -e base/config.yaml.tmp ]
+check "a link is still in the place of a file that was written" [ ! -e base/config.yaml.drover-tmp ]
 
 # --- inputs: a pipe that is named is read; one that a folder or a pattern gives is passed over
 mkdir texts && cp text.txt texts/a.txt && mkfifo texts/b.txt

@@ -31,6 +31,8 @@ static void values_out_of_range_are_refused(void **state) {
             {TINY "parallel: {zero: banana}\n", {"parallel.zero", "banana"}},
             {TINY "parallel: {data: some}\n", {"parallel.data", "some", "auto or a whole number"}},
             {TINY "parallel: {sequence: 2}\n", {"parallel.sequence", "true or false"}},
+            {TINY "data: TinyLlama\nabc: 1\n",
+                    {"run.yaml:2: \"data\" is", "TinyLlama", "keys below it, as data.", "\"abc\""}},
             {TINY "tokenizer: [a]\n", {"tokenizer", "a list of 1", "expected text"}},
             {TINY "data: {train: [{weight: 1}]}\n", {"data.train[0]", "no prefix"}},
             {TINY "data: {train: [a, [b]]}\n", {"data.train[1]", "a list of 1"}},

@@ -27,6 +27,7 @@ static void other_trainers_keys_are_answered(void **state) {
             {"bf-16: 1", "here it is \"training.precision\""},
             {"model: {num_layer: 1}", "here it is \"model.num_hidden_layers\""},
             {"optimizer: {lr_: 1}", "did you mean \"optimizer.lr\"?"},
+            {"shave: 1", "expected one of those that drover config prints"},
             {"abc: 1", "expected one of those that drover config prints"},
             {"optimizer: {learning_rate: 1}", "\"optimizer.lr\""},
             {"gradient_accumulation_steps: 4", "\"training.global_batch_size\""},
@@ -77,6 +78,7 @@ static void other_trainers_keys_are_answered(void **state) {
 
 static void keys_of_litgpt_and_llama_factory_are_answered(void **state) {
     static const answered cases[] = {{"plot_loss: true", "drover plot RUN_DIR"},
+            {"stage: sft", "here it is \"training.objective\" (dpo, or tokens for pt and sft"},
             {"template: llama3", "--template"},
             {"max_samples: 9", "build it of those records alone"},
             {"quantization_bit: 4", "\"model.base_dtype\""},

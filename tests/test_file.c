@@ -160,7 +160,7 @@ static void what_is_written_aside_is_a_new_file(void **state) {
     int other;
     const char *path = path_join(a, temporary_dir(a), "file");
     OK(file_write_atomic(path, "old", 3));
-    OK(file_append(arena_printf(a, "%s.tmp", path), &other));
+    OK(file_append(arena_printf(a, "%s" FILE_ASIDE, path), &other));
     OK(file_write_aside(path, "new", 3));
     OK(file_read(a, path, &text, &n));
     assert_string_equal(text, "old");
@@ -169,8 +169,11 @@ static void what_is_written_aside_is_a_new_file(void **state) {
     close(other);
     OK(file_read(a, path, &text, &n));
     assert_string_equal(text, "new");
-    assert_false(file_exists(arena_printf(a, "%s.tmp", path)));
+    assert_false(file_exists(arena_printf(a, "%s" FILE_ASIDE, path)));
     FAILS(file_put_in_place(path), DRV_E_IO, "could not rename into place");
+    OK(file_write_atomic(arena_printf(a, "%s.tmp", path), "a user's", 8));
+    OK(file_write_atomic(path, "newer", 5));
+    assert_int_equal(file_size(arena_printf(a, "%s.tmp", path)), 8);
     arena_free(a);
 }
 
@@ -185,7 +188,7 @@ static void links_are_not_followed(void **state) {
     OK(file_write_atomic(other, "mine", 4));
     assert_int_equal(symlink(other, path), 0);
     FAILS(file_append(path, &fd), DRV_E_IO, "file\": it is a link, expected a file on a disk");
-    assert_int_equal(symlink(other, arena_printf(a, "%s.tmp", path)), 0);
+    assert_int_equal(symlink(other, arena_printf(a, "%s" FILE_ASIDE, path)), 0);
     OK(file_write_atomic(path, "new", 3));
     OK(file_read(a, other, &text, &n));
     assert_string_equal(text, "mine");

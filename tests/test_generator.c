@@ -249,12 +249,31 @@ static void room(void **state) {
     arena_free(a);
 }
 
+// However many tokens generation_config.json names: each of them ends a text.
+static void many_ends(void **state) {
+    enum { N_ENDS = 60 };
+    arena *a = arena_new("test");
+    generator_opts opts = {.folder = model_folder(a, "tied"), .precision = GENERATE_FP32};
+    generator *g;
+    json_t *ids = json_array();
+    for (int i = 0; i < N_ENDS; i++)
+        json_array_append_new(ids, json_integer(i));
+    OK(json_write_file(path_join(a, opts.folder, "generation_config.json"),
+            json_pack("{s:o}", "eos_token_id", ids)));
+    OK(generator_open(a, &opts, &g));
+    for (int i = 0; i < N_ENDS; i++)
+        assert_true(generator_is_end(g, i));
+    assert_false(generator_is_end(g, N_ENDS + 1));
+    generator_close(g);
+    arena_free(a);
+}
+
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_length_is_transformers),
             cmocka_unit_test(the_whole_prompt_in_one_program),
             cmocka_unit_test(a_prompt_may_come_in_pieces),
             cmocka_unit_test(turns_of_a_conversation), cmocka_unit_test(interrupted),
-            cmocka_unit_test(room)};
+            cmocka_unit_test(room), cmocka_unit_test(many_ends)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 // Models as sources of tensors, and folders of tensors written in shards.
 #include "harness.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/dtype.h"
@@ -55,7 +57,8 @@ static float value_of(int t, int64_t i) {
 static drv_status write_folder(arena *a, const char *path, int64_t shard_bytes) {
     out_folder o;
     tensor_writer *w;
-    OK(out_folder_begin(a, path, &o));
+    out_folder_follow(a, path, &o);
+    OK(out_folder_make(&o));
     OK(tensor_writer_open(&o, "model", entries, N_ENTRIES, shard_bytes, &w));
     for (int t = 0; t < N_ENTRIES; t++)
         for (int64_t i = 0; i < st_entry_elements(&entries[t]); i++) {
@@ -127,7 +130,8 @@ static void into_a_folder_in_use(void **state) {
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
         OK(file_write_atomic(path_join(a, dir, before[i]), "old", 3));
     out_folder o;
-    OK(out_folder_begin(a, arena_printf(a, "%s/", dir), &o));
+    out_folder_follow(a, arena_printf(a, "%s/", dir), &o);
+    OK(out_folder_make(&o));
     OK(out_folder_put(&o, "config.json", "new", 3));
     OK(out_folder_put(&o, "model.safetensors", "new", 3));
     OK(out_folder_commit_into(&o, dir));
@@ -191,6 +195,91 @@ static void into_the_current_folder(void **state) {
     arena_free(a);
 }
 
+// What drover did not leave stays, whatever it is, also after a failure.
+static void only_what_drover_left_is_removed(void **state) {
+    arena *a = arena_new("theirs");
+    const char *dir = temporary_dir(a), *out = path_join(a, dir, "out"),
+               *tmp = path_join(a, dir, "out.tmp"), *theirs = path_join(a, tmp, "config.json");
+    out_folder o;
+    for (int kind = 0; kind < 3; kind++) { // a folder, a file, a link
+        if (kind == 0) OK(dir_make(tmp));
+        if (kind == 2) assert_int_equal(symlink(dir, tmp), 0);
+        if (kind < 2) OK(file_write_atomic(kind ? tmp : theirs, "mine", 4));
+        out_folder_follow(a, out, &o);
+        FAILS(out_folder_make(&o), DRV_E_USAGE, "out.tmp\" is in the way");
+        out_folder_discard(&o);
+        assert_int_equal(file_size(kind == 0 ? theirs : tmp) == 4, kind < 2);
+        assert_true(file_exists(tmp));
+        OK(dir_remove(tmp));
+    }
+    arena_free(a);
+}
+
+// What a killed writer left goes, and so does the mark in the end.
+static void what_a_killed_writer_left_is_removed(void **state) {
+    arena *a = arena_new("left");
+    const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
+    out_folder o;
+    for (int i = 0; i < 2; i++) {
+        out_folder_follow(a, out, &o);
+        OK(out_folder_make(&o));
+        OK(out_folder_put(&o, i ? "new" : "old", "text", 4));
+    }
+    assert_false(file_exists(path_join(a, o.tmp, "old")));
+    OK(out_folder_commit(&o, out));
+    char **names;
+    int n;
+    OK(dir_list(a, out, &names, &n));
+    assert_int_equal(n, 1);
+    assert_string_equal(names[0], "new");
+    arena_free(a);
+}
+
+// The C library's, which fails for folders as on a full disk if full_disk is set.
+static bool full_disk;
+int fsync(int fd) {
+    struct stat st;
+    if (!full_disk || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode)) return 0;
+    errno = ENOSPC;
+    return -1;
+}
+
+// Another try would be refused, since the output is there: the message says so, and the status is
+// not the one that asks for another try.
+static void in_place_but_not_synced(void **state) {
+    arena *a = arena_new("sync");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    for (int i = 0; i < 2; i++) { // renamed, then into the folder that is there
+        out_folder o;
+        out_folder_name(a, out, &o);
+        OK(out_folder_make(&o));
+        OK(out_folder_put(&o, "file", "text", 4));
+        full_disk = true;
+        FAILS(out_folder_place(&o, i > 0), DRV_E_IO, "out\" is in place, but may be gone after a");
+        full_disk = false;
+        assert_int_equal(file_size(path_join(a, out, "file")), 4);
+    }
+    arena_free(a);
+}
+
+// Two writers of one folder: the second is refused, and what the first has written stays.
+static void consolidate_takes_the_lock(void **state) {
+    arena *a = arena_new("lock");
+    const char *dir = temporary_dir(a), *from = golden_path(a, "tied"),
+               *out = path_join(a, dir, "out");
+    file_lock lock;
+    out_folder o;
+    OK(model_write_open(a, from, out, false, &o, &lock));
+    OK(out_folder_make(&o));
+    OK(out_folder_put(&o, "file", "text", 4));
+    FAILS(ckpt_consolidate(a, from, out, 0, false), DRV_E_IO, "another drover");
+    assert_int_equal(file_size(path_join(a, o.tmp, "file")), 4);
+    file_lock_release(&lock);
+    OK(ckpt_consolidate(a, from, out, 0, false));
+    assert_false(file_exists(o.lock));
+    arena_free(a);
+}
+
 // Copies a file that memory need not hold, and one in a folder of its own; a folder that cannot be
 // made is a failure.
 static void copies_of_files(void **state) {
@@ -204,7 +293,8 @@ static void copies_of_files(void **state) {
     for (int i = 0; i < BYTES; i++)
         bytes[i] = (char)(i / 7);
     OK(file_write_atomic(from, bytes, BYTES));
-    OK(out_folder_begin(a, out, &o));
+    out_folder_follow(a, out, &o);
+    OK(out_folder_make(&o));
     OK(out_folder_copy(&o, "a/copy", from));
     assert_int_equal(o.files[0].bytes, BYTES);
     FAILS(out_folder_copy(&o, "a/copy/below", from), DRV_E_IO, "a/copy");
@@ -330,8 +420,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(halves_round_to_nearest_even),
             cmocka_unit_test(what_a_type_cannot_hold), cmocka_unit_test(shards_and_rows),
             cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(into_a_folder_by_a_link),
-            cmocka_unit_test(into_the_current_folder), cmocka_unit_test(copies_of_files),
-            cmocka_unit_test(names_of_trainers), cmocka_unit_test(other_layouts_are_refused),
-            cmocka_unit_test(a_run_is_no_model), cmocka_unit_test(a_file_that_is_shortened)};
+            cmocka_unit_test(into_the_current_folder),
+            cmocka_unit_test(only_what_drover_left_is_removed),
+            cmocka_unit_test(what_a_killed_writer_left_is_removed),
+            cmocka_unit_test(in_place_but_not_synced), cmocka_unit_test(consolidate_takes_the_lock),
+            cmocka_unit_test(copies_of_files), cmocka_unit_test(names_of_trainers),
+            cmocka_unit_test(other_layouts_are_refused), cmocka_unit_test(a_run_is_no_model),
+            cmocka_unit_test(a_file_that_is_shortened)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

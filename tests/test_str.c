@@ -90,6 +90,23 @@ static void locks(void **state) {
     arena_free(a);
 }
 
+// A file that is no lock stays as it is, for instance the poetry.lock of a Python project.
+static void no_locks(void **state) {
+    static const char *const texts[] = {"[[package]]\n", "12", "12\n13\n", "\n12"};
+    arena *a = arena_new("lock");
+    const char *path = path_join(a, temporary_dir(a), "x.lock");
+    file_lock mine;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *text;
+        size_t n;
+        OK(file_write_atomic(path, texts[i], strlen(texts[i])));
+        FAILS(file_lock_take(a, path, "x", &mine), DRV_E_USAGE, "x.lock\" is in the way");
+        OK(file_read(a, path, &text, &n));
+        assert_string_equal(text, texts[i]);
+    }
+    arena_free(a);
+}
+
 static void names_in_a_list(void **state) {
     const char *const names[] = {"a", NULL, "bc"};
     assert_int_equal(str_index("a", names, 3), 0);
@@ -115,6 +132,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(durations_in_words),
             cmocka_unit_test(escapes), cmocka_unit_test(names_for_a_shell),
             cmocka_unit_test(names_in_a_list), cmocka_unit_test(a_text_moves_into_an_arena),
-            cmocka_unit_test(locks)};
+            cmocka_unit_test(locks), cmocka_unit_test(no_locks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,7 +205,7 @@ paused lines "before 1 write */hashes.jsonl" --set training.hash_every=1
 # Its checkpoint is in place: it has yet to say so in saved.json, and to remove older ones.
 paused saves "after 1 rename */checkpoints/step-000009" --set training.hash_every=1 --set checkpoint.keep=1
 # It has begun to say so, in the file that is to be renamed to saved.json.
-paused notes "before 1 write */saved.json.tmp" --set training.hash_every=1
+paused notes "before 1 write */saved.json.drover-tmp" --set training.hash_every=1
 # It has begun to remove the oldest one: the other finds no part of it, and nothing goes from under it.
 paused removes "after 1 rename */checkpoints/step-000003.tmp" --set training.hash_every=1 --set checkpoint.keep=1
 

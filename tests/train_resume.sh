@@ -35,10 +35,10 @@ moments=(
     "after 2 write */metrics.jsonl"
     "before 1 sync */checkpoints/*/optimizer.safetensors"
     "half 1 write */checkpoints/*/trainer.json"
-    "half 1 write */checkpoints/*/manifest.json.tmp"
+    "half 1 write */checkpoints/*/manifest.json.drover-tmp"
     "before 1 rename */checkpoints/step-??????"
     "after 1 rename */checkpoints/step-??????"
-    "half 1 write */saved.json.tmp"
+    "half 1 write */saved.json.drover-tmp"
     "after 1 rename */saved.json"
     "before 5 write */metrics.jsonl"
     "half 4 write */tensorboard/*"
@@ -74,6 +74,12 @@ expect 0 "step-000040" "$drover" train run.yaml --set run_dir=killed
 check "$said: other bits" same_bits killed 000040
 check "$said: metrics.jsonl has not one line per step" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
 check "$said: left are $(ls killed/checkpoints | tr '\n' ' ')" [ "$(ls killed/checkpoints)" = "$(ls straight/checkpoints)" ]
+
+# Killed between the last save and the removal of an older one, which the next start does, whatever it trains.
+{ "${preload[@]}" AT_EVENT="kill after 1 rename */checkpoints/step-000040" "$drover" train run.yaml --set run_dir=late >out 2>&1; } 2>/dev/null
+check "three checkpoints are left: $(ls late/checkpoints | tr '\n' ' ')" [ "$(ls late/checkpoints | wc -l)" = 3 ]
+expect 0 "nothing to do" "$drover" train run.yaml --set run_dir=late
+check "left are $(ls late/checkpoints | tr '\n' ' ')" [ "$(ls late/checkpoints)" = "$(ls straight/checkpoints)" ]
 
 # --- harmed checkpoints
 cp -r straight harmed

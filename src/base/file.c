@@ -291,7 +291,7 @@ drv_status file_append(const char *path, int *fd) {
 }
 
 static drv_status name_aside(const char *path, char *out, size_t cap) {
-    if (snprintf(out, cap, "%s.tmp", path) < (int)cap) return DRV_OK;
+    if (snprintf(out, cap, "%s" FILE_ASIDE, path) < (int)cap) return DRV_OK;
     return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
 }
 
@@ -320,7 +320,13 @@ drv_status file_put_in_place(const char *path) {
         return s;
     }
     parent_of(path, dir, sizeof dir);
-    return file_sync_dir(dir);
+    return file_sync_placed(dir, path);
+}
+
+drv_status file_sync_placed(const char *dir, const char *path) {
+    DRV_TRY_CTX(file_sync_dir(dir), "\"%s\" is in place, but may be gone after a power failure",
+            path);
+    return DRV_OK;
 }
 
 drv_status file_write_atomic(const char *path, const void *p, size_t n) {
@@ -495,6 +501,14 @@ static drv_status held_by_another(int fd, const char *path, const char *what) {
             process, what, path);
 }
 
+// Returns whether the file is empty or holds the number of a process, as a lock does. Any other
+// file is a user's, such as the poetry.lock beside a folder "poetry".
+static bool is_lock(int fd) {
+    char text[32] = "";
+    const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    return n == 0 || (n > 0 && text[n - 1] == '\n' && (ssize_t)strspn(text, "0123456789") == n - 1);
+}
+
 drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out) {
     *out = (file_lock){.fd = -1, .path = arena_strdup(a, path)};
     for (;;) {
@@ -512,6 +526,12 @@ drv_status file_lock_take(arena *a, const char *path, const char *what, file_loc
                 held.st_dev != there.st_dev) {
             close(fd);
             continue;
+        }
+        if (!is_lock(fd)) {
+            close(fd);
+            return drv_fail(DRV_E_USAGE,
+                    "\"%s\" is in the way: it is not a lock of drover; rename it, or write elsewhere",
+                    path);
         }
         char pid[32];
         const int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());

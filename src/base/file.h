@@ -55,14 +55,19 @@ DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, si
 // kind, anything else at this path (a pipe, a link).
 DRV_CHECKED drv_status file_append(const char *path, int *fd);
 
-// Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old
-// content or the new one is there, never a part.
+// The end of the name of a file under way. A file of this name that is there is replaced, so it is
+// one that no user gives.
+#define FILE_ASIDE ".drover-tmp"
+// Writes aside (PATH FILE_ASIDE), fsyncs, renames into place, fsyncs the folder: after a crash the
+// old content or the new one is there, never a part.
 DRV_CHECKED drv_status file_write_atomic(const char *path, const void *p, size_t n);
 // The two halves of it, for callers that must check something right before the rename.
 DRV_CHECKED drv_status file_write_aside(const char *path, const void *p, size_t n);
 DRV_CHECKED drv_status file_put_in_place(const char *path);
 
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
+// The same after `path` was renamed into place in it: the message of a failure says that it is there.
+DRV_CHECKED drv_status file_sync_placed(const char *dir, const char *path);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 // Returns whether both paths lead to the same existing file or folder.
@@ -100,6 +105,7 @@ typedef struct file_lock {
     const char *path;
 } file_lock;
 // DRV_E_IO: another process has it; the message names the lock, the process and `what` it protects,
-// as in "the data set \"data/web\"". On a file system without locks it warns and returns DRV_OK.
+// as in "the data set \"data/web\"". DRV_E_USAGE: the file is not a lock of drover. On a file
+// system without locks it warns and returns DRV_OK.
 DRV_CHECKED drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out);
 void file_lock_release(file_lock *l); // allowed if it is not held

@@ -96,6 +96,9 @@ void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void 
 // Marks the checkpoint of this step as unusable although its files match its manifest: it no longer
 // counts as a checkpoint, and is renamed if a new one needs its name.
 void ckpt_saver_refuse(ckpt_saver *saver, int64_t step);
+// For a new saver of a run that has resumed from this step: removes the old checkpoints that a
+// stopped run was about to remove, in the background; the first save waits for the end of it.
+void ckpt_saver_retain(ckpt_saver *saver, int64_t step);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
@@ -103,7 +106,8 @@ DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_co
 bool ckpt_was_read(ckpt_saver *saver, double at_most_s);
 // The same for the end of a save: true if ckpt_wait would return at once.
 bool ckpt_ended(ckpt_saver *saver, double at_most_s);
-// Waits for the save. DRV_OK: the checkpoint is in place; otherwise nothing of it is left.
+// Waits for the save. DRV_OK: the checkpoint is in place; otherwise nothing of it is left, unless
+// only the sync after the rename failed, as the message then says.
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
 // Returns the duration of the last successful save in seconds, and the bytes of all its files.
 // Valid on rank 0.
@@ -132,7 +136,7 @@ DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *
 const char *ckpt_run_hint(arena *a, const char *folder);
 // Returns NNNNNN of ".../step-NNNNNN"; -1 for another name.
 int64_t ckpt_step_of(const char *path);
-// Removes the unfinished folders of killed writers.
+// Removes the unfinished folders of killed writers, known by their mark (out_folder.h).
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
 // Checks that a model has exactly these tensors, apart from those that model_source_drops accepts.

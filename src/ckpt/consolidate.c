@@ -46,7 +46,8 @@ static drv_status copy_others(arena *a, const char *path, out_folder *o) {
     DRV_TRY(dir_list(a, path, &names, &n));
     for (int i = 0; i < n; i++) {
         const char *file = path_join(a, path, names[i]);
-        if (is_tensors(names[i]) || strcmp(names[i], "manifest.json") == 0) continue;
+        if (is_tensors(names[i]) || STR_ONE_OF(names[i], "manifest.json", OUT_FOLDER_MARK))
+            continue;
         if (!file_is_dir(file))
             DRV_TRY(out_folder_copy(o, names[i], file));
         else if (strcmp(names[i], path_parent(a, TOOL_TEMPLATE_FILE)) != 0)
@@ -89,13 +90,13 @@ static drv_status copy_all(arena *a, const char *path, int64_t shard_bytes, out_
 
 drv_status ckpt_consolidate(arena *a, const char *path, const char *out, int64_t shard_bytes,
         bool force) {
+    file_lock lock;
     out_folder o;
-    DRV_TRY(model_write_check(path, out, force));
-    out_folder_name(a, out, &o);
-    DRV_TRY(dir_make_parent(o.path));
-    DRV_TRY(out_folder_make(&o));
-    drv_status status = copy_all(a, path, shard_bytes, &o);
+    DRV_TRY(model_write_open(a, path, out, force, &o, &lock));
+    drv_status status = out_folder_make(&o);
+    if (status == DRV_OK) status = copy_all(a, path, shard_bytes, &o);
     if (status == DRV_OK) status = out_folder_place(&o, force);
     if (status != DRV_OK) out_folder_discard(&o);
+    file_lock_release(&lock);
     return status;
 }

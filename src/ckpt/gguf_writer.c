@@ -315,7 +315,7 @@ static drv_status write_data(writing *w) {
 
 // --- the file
 static drv_status write_file(writing *w) {
-    w->tmp = arena_printf(w->a, "%s.tmp", w->path);
+    w->tmp = arena_printf(w->a, "%s" FILE_ASIDE, w->path);
     DRV_TRY(dir_make_parent(w->path));
     w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (w->fd < 0) return file_fail("create", w->tmp);
@@ -323,6 +323,7 @@ static drv_status write_file(writing *w) {
     if (status == DRV_OK && fsync(w->fd) != 0) status = file_fail("sync", w->tmp);
     if (close(w->fd) != 0 && status == DRV_OK) status = file_fail("close", w->tmp);
     if (status == DRV_OK) status = file_put_in_place(w->path);
+    if (!w->opts->force && file_exists(w->path)) status = out_placed(status);
     if (status != DRV_OK) unlink(w->tmp);
     return status;
 }

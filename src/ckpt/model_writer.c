@@ -50,6 +50,14 @@ drv_status model_write_check(const char *source, const char *path, bool force) {
     return status;
 }
 
+drv_status model_write_open(arena *a, const char *source, const char *path, bool force,
+        out_folder *o, file_lock *lock) {
+    DRV_TRY(model_write_check(source, path, force));
+    out_folder_name(a, path, o);
+    DRV_TRY(dir_make_parent(o->path));
+    return file_lock_take(a, o->lock, arena_printf(a, "\"%s\"", path), lock);
+}
+
 // Finds a disk that is too small before the work. If its free space is unknown, writing finds out.
 drv_status model_write_room(const char *path, int64_t bytes) {
     struct statvfs disk;
@@ -202,7 +210,7 @@ static drv_status put_beside(arena *a, out_folder *o, const char **path) {
     *path = name;
     for (int i = 2; file_exists(*path); i++)
         *path = arena_printf(a, "%s-%d", name, i);
-    return out_folder_commit(o, *path);
+    return out_placed(out_folder_commit(o, *path));
 }
 
 static drv_status finish(arena *a, out_folder *o, const model_write_opts *opts,
@@ -258,10 +266,7 @@ drv_status model_write(arena *a, const model_source *s, const st_entry *list, in
     for (int i = 0; i < n && !opts->keep_blocks; i++)
         out->bytes += st_entry_bytes(&typed[i]);
     if (opts->keep_blocks) out->bytes = file_size(s->path);
-    DRV_TRY(model_write_check(s->path, path, opts->force));
-    out_folder_name(a, path, &o);
-    DRV_TRY(dir_make_parent(o.path));
-    DRV_TRY(file_lock_take(a, o.lock, arena_printf(a, "\"%s\"", path), &lock));
+    DRV_TRY(model_write_open(a, s->path, path, opts->force, &o, &lock));
     drv_status status = write_all(a, s, typed, n, &o, opts, out);
     file_lock_release(&lock);
     out->seconds = clock_s() - began;

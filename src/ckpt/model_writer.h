@@ -52,6 +52,10 @@ typedef struct model_written { // for a summary
 // `force` is not given. Call it before long work.
 DRV_CHECKED drv_status model_write_check(const char *source, const char *path, bool force);
 
+// Checks it, names the folder and takes its lock, which the caller releases.
+DRV_CHECKED drv_status model_write_open(arena *a, const char *source, const char *path, bool force,
+        out_folder *o, file_lock *lock);
+
 // `list`: the tensors to write, by their names in the source. The folder appears complete or not at
 // all. The texts in `out` live in `a`.
 DRV_CHECKED drv_status model_write(arena *a, const model_source *s, const st_entry *list, int n,

@@ -25,14 +25,21 @@ typedef struct out_folder { // single owner
 #define OUT_FOLDER_TMP  "drover.tmp"
 #define OUT_FOLDER_LOCK "drover.lock"
 
-// Creates PATH.tmp, and removes one that a killed writer left.
-DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *out);
-// The two halves of it, for a `path` that may exist: the first one only chooses the names, and
-// follows links.
-void out_folder_name(arena *a, const char *path, out_folder *out);
-DRV_CHECKED drv_status out_folder_make(out_folder *o);
-// The same for a rank that does not create the folder: sets only the names.
+// The mark of an unfinished folder: an empty file in it. By it drover knows its own PATH.tmp from
+// a user's folder of that name.
+#define OUT_FOLDER_MARK ".drover-unfinished"
+DRV_CHECKED drv_status out_folder_mark(arena *a, const char *path);
+// Returns whether it is a folder that a killed writer left: it has the mark, or is empty.
+bool out_folder_is_left(arena *a, const char *path);
+// Removes what a killed writer left. DRV_E_USAGE: something else is there.
+DRV_CHECKED drv_status out_folder_clear(arena *a, const char *path);
+
+// Chooses the names for a new `path`.
 void out_folder_follow(arena *a, const char *path, out_folder *out);
+// The same for a `path` that may exist: follows links.
+void out_folder_name(arena *a, const char *path, out_folder *out);
+// Creates the folder tmp with the mark, and clears it before.
+DRV_CHECKED drv_status out_folder_make(out_folder *o);
 // Adds a file that other ranks wrote and hashed to the list.
 void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]);
 // Writes a whole file.
@@ -49,6 +56,11 @@ DRV_CHECKED drv_status out_folder_sync(out_folder *o);
 DRV_CHECKED drv_status out_folder_manifest(out_folder *o, int64_t step);
 // Puts the folder into place, by the next two. `force`: its path may be a folder with other files.
 DRV_CHECKED drv_status out_folder_place(out_folder *o, bool force);
+// Returns the status of putting an output into place. Where only the sync failed, another try would
+// find the output in its way, so the status is not DRV_E_FULL, which asks for one (docs/adr/0006).
+static inline drv_status out_placed(drv_status status) {
+    return status == DRV_E_FULL ? DRV_E_IO : status;
+}
 // Renames the folder to `path`, which may be an empty folder. Call out_folder_sync before.
 DRV_CHECKED drv_status out_folder_commit(out_folder *o, const char *path);
 // Moves the files one by one into a folder that has other files; files of the same name are

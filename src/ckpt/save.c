@@ -118,34 +118,40 @@ static drv_status retain(ckpt_saver *saver) {
     int64_t kept = 0;
     if (saver->keep == 0) return DRV_OK;
     DRV_TRY(ckpt_list(saver->a, saver->dir, &names, &n));
+    if (n <= saver->keep) return DRV_OK; // nothing to remove, nor to verify
     for (int i = n - 1; i >= 0; i--) {
         char *path = path_join(saver->a, saver->dir, names[i]);
         const int64_t step = ckpt_step_of(path);
         if (step > saver->step || !is_valid(saver, step, path) || kept++ < saver->keep) continue;
         char *aside = arena_printf(saver->a, "%s.tmp", path);
-        DRV_TRY(dir_remove(aside));
+        DRV_TRY(out_folder_clear(saver->a, aside));
         DRV_TRY(check_ours(saver));
+        DRV_TRY(out_folder_mark(saver->a, path)); // so that a start knows what is left of it
         if (rename(path, aside) != 0)
             return drv_fail(DRV_E_IO, "could not remove \"%s\": %s", path, strerror(errno));
-        DRV_TRY(dir_remove(aside));
+        DRV_TRY(out_folder_clear(saver->a, aside));
     }
     return DRV_OK;
+}
+
+static drv_status move_aside(arena *a, const char *path, const char *why) {
+    char *aside = arena_printf(a, "%s.refused", path);
+    for (int i = 2; file_exists(aside); i++)
+        aside = arena_printf(a, "%s.refused-%d", path, i);
+    log_warn("\"%s\", %s, is renamed to \"%s\"", path, why, aside);
+    if (rename(path, aside) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", path, aside,
+            strerror(errno));
 }
 
 // Renames the folder in the way, which was refused when the run was resumed: it may be all that is
 // left of something. One that is whole is another attempt's, which has taken the directory since
 // check_ours looked.
-static drv_status move_aside(ckpt_saver *saver) {
+static drv_status move_refused(ckpt_saver *saver) {
     if (access(saver->final, F_OK) != 0 && errno == ENOENT) return DRV_OK;
     if (!was_refused(saver, saver->step) && ckpt_verify(saver->final) == DRV_OK)
         return drv_fail(DRV_E_IO, "\"%s\" is there, written by another drover", saver->final);
-    char *aside = arena_printf(saver->a, "%s.refused", saver->final);
-    for (int i = 2; file_exists(aside); i++)
-        aside = arena_printf(saver->a, "%s.refused-%d", saver->final, i);
-    log_warn("\"%s\", which was refused, is renamed to \"%s\"", saver->final, aside);
-    if (rename(saver->final, aside) == 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", saver->final, aside,
-            strerror(errno));
+    return move_aside(saver->a, saver->final, "which was refused");
 }
 
 static void read_done(ckpt_saver *saver) {
@@ -159,7 +165,11 @@ static drv_status begin(ckpt_saver *saver) {
     const ckpt_ranks *ranks = saver->ranks;
     out_folder *o = &saver->folder;
     out_folder_follow(saver->a, saver->final, o);
-    if (ckpt_rank(ranks) == 0) DRV_TRY(out_folder_begin(saver->a, saver->final, o));
+    if (ckpt_rank(ranks) == 0) {
+        if (file_exists(o->tmp) && !out_folder_is_left(saver->a, o->tmp))
+            DRV_TRY(move_aside(saver->a, o->tmp, "which drover did not leave"));
+        DRV_TRY(out_folder_make(o));
+    }
     return block_bytes_of_new(&o->block_bytes);
 }
 
@@ -186,7 +196,7 @@ static drv_status finish(ckpt_saver *saver) {
     saver->n_bytes = 0;
     for (int i = 0; i < saver->folder.n; i++)
         saver->n_bytes += saver->folder.files[i].bytes;
-    DRV_TRY(move_aside(saver));
+    DRV_TRY(move_refused(saver));
     return out_folder_commit(&saver->folder, saver->final);
 }
 
@@ -199,13 +209,25 @@ static drv_status save(ckpt_saver *saver) {
     return ckpt_agree(saver->ranks, finish(saver));
 }
 
-// The checkpoint is in place: that an old one could not be removed does not make it fail.
+// That an old one could not be removed is no failure.
+static void retain_or_warn(ckpt_saver *saver) {
+    if (retain(saver) != DRV_OK) log_warn("old checkpoints: %s", drv_message());
+}
+
 static void in_place(ckpt_saver *saver) {
     if (ckpt_rank(saver->ranks) != 0) return;
     saver->seconds = clock_s() - saver->begun_s;
     note_known(saver, saver->step, true);
-    if (retain(saver) != DRV_OK) log_warn("old checkpoints: %s", drv_message());
+    retain_or_warn(saver);
     log_info("checkpoint: %s", saver->final);
+}
+
+static void *end_thread(ckpt_saver *saver) {
+    pthread_mutex_lock(&saver->lock);
+    saver->state_read = saver->done = true;
+    pthread_cond_broadcast(&saver->changed);
+    pthread_mutex_unlock(&saver->lock);
+    return NULL;
 }
 
 static void *save_thread(void *arg) {
@@ -217,11 +239,14 @@ static void *save_thread(void *arg) {
     } else {
         in_place(saver);
     }
-    pthread_mutex_lock(&saver->lock);
-    saver->state_read = saver->done = true;
-    pthread_cond_broadcast(&saver->changed);
-    pthread_mutex_unlock(&saver->lock);
-    return NULL;
+    return end_thread(saver);
+}
+
+static void *retain_thread(void *arg) {
+    ckpt_saver *saver = arg;
+    note_known(saver, saver->step, true); // the run has resumed from it
+    retain_or_warn(saver);
+    return end_thread(saver);
 }
 
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
@@ -261,6 +286,22 @@ drv_status ckpt_wait(ckpt_saver *saver) {
     return status;
 }
 
+static void begin_thread(ckpt_saver *saver, void *(*work)(void *saver)) {
+    saver->state_read = saver->done = false;
+    saver->begun_s = clock_s();
+    saver->running = true;
+    saver->has_thread = pthread_create(&saver->thread, NULL, work, saver) == 0;
+    if (!saver->has_thread) work(saver); // other ranks count on this one
+}
+
+void ckpt_saver_retain(ckpt_saver *saver, int64_t step) {
+    if (ckpt_rank(saver->ranks) != 0) return;
+    saver->a = arena_new("old checkpoints");
+    saver->step = step;
+    saver->ended = (drv_saved){.status = DRV_OK};
+    begin_thread(saver, retain_thread);
+}
+
 drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content) {
     DRV_TRY(ckpt_wait(saver));
     saver->a = arena_new("checkpoint");
@@ -269,11 +310,7 @@ drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *conte
     saver->content.trainer_json = arena_strdup(saver->a, content->trainer_json);
     saver->final = arena_printf(saver->a, "%s/step-%06lld", saver->dir, (long long)step);
     saver->folder = (out_folder){0};
-    saver->state_read = saver->done = false;
-    saver->begun_s = clock_s();
-    saver->running = true;
-    saver->has_thread = pthread_create(&saver->thread, NULL, save_thread, saver) == 0;
-    if (!saver->has_thread) save_thread(saver); // other ranks count on this one
+    begin_thread(saver, save_thread);
     return DRV_OK;
 }
 

@@ -83,7 +83,7 @@ static drv_status prove_gguf(arena *a, const model *from, const char *name, cons
                 unproved, file);
     if (rename(unproved, file) != 0) return file_fail("rename into place", file);
     printf("proved: %s.verify.json holds these numbers\n", file);
-    return file_sync_dir(path_parent(a, file));
+    return out_placed(file_sync_placed(path_parent(a, file), file));
 }
 
 static drv_status write_gguf(arena *a, const cli_args *args, const model *m, const char *name,

@@ -51,7 +51,7 @@ static drv_status write_all(int fd, const char *path, scorer *model, const int32
 // Writes under another name and renames, so that a file of this name is complete.
 static drv_status write_file(arena *a, const char *path, scorer *model, const int32_t *ids,
         int64_t n, int64_t n_vocab) {
-    const char *aside = arena_printf(a, "%s.tmp", path);
+    const char *aside = arena_printf(a, "%s" FILE_ASIDE, path);
     const int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", aside, strerror(errno));
     drv_status status = write_all(fd, aside, model, ids, n, n_vocab);

@@ -45,11 +45,12 @@ static bool is_below(const char *path, const char *section) {
     return strncmp(path, section, n) == 0 && path[n] == '.';
 }
 
-// The first key below a section; -1: no section has this name.
-static int first_below(arena *a, const char *section) {
-    for (int i = 0; i < key_count(); i++)
-        if (is_below(key_of_index(a, i).path, section)) return i;
-    return -1;
+const char *config_first_below(arena *a, const char *section) {
+    for (int i = 0; i < key_count(); i++) {
+        const char *path = key_of_index(a, i).path;
+        if (is_below(path, section)) return path;
+    }
+    return NULL;
 }
 
 static drv_status give_null(loader *l, const value *v) {
@@ -61,15 +62,12 @@ static drv_status give_null(loader *l, const value *v) {
 static drv_status collect(loader *l, const value *v) {
     const int index = key_find(config_key_now(v->path));
     if (index >= 0) return give(l, index, v);
-    const int below = first_below(l->a, v->path);
-    if (below < 0 && *v->path) {
+    const bool is_section = !*v->path || config_first_below(l->a, v->path);
+    if (is_section && v->kind == VALUE_NULL) return give_null(l, v); // "rope_scaling: null"
+    if (!is_section || v->kind != VALUE_MAP) {
         unknown_keys_add(&l->unknown, v);
         return DRV_OK;
     }
-    if (v->kind == VALUE_NULL) return give_null(l, v); // "rope_scaling: null"
-    if (v->kind != VALUE_MAP)
-        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is %s, expected keys below it, as %s", v->where,
-                v->path, value_shown(l->a, v), key_of_index(l->a, below).path);
     for (int i = 0; i < v->n; i++)
         DRV_TRY(collect(l, &v->items[i]));
     return DRV_OK;

@@ -22,7 +22,10 @@ DRV_CHECKED drv_status yaml_check(const char *file, const value *of, const char 
 // Returns the value that a key was given; NULL: none.
 const value *config_given(const run_config *cfg, const char *path);
 
-// The values whose paths are not keys, in file order.
+// Returns the first key below a section; NULL: no section has this name.
+const char *config_first_below(arena *a, const char *section);
+
+// The values whose paths are not keys, or that stand where a section belongs, in file order.
 typedef struct unknown_keys {
     const value **list; // of mem_alloc
     int n, cap;

@@ -54,7 +54,7 @@ const foreign_key foreign_peers[] = {
              "activation_cpu_offload cpu_checkpointing cpu_offloading cpu_offloading_activations "
              "cpu_offloading_num_layers fine_grained_activation_offloading",
                 "training.offload", "none or activations, with backend pjrt"),
-        HINT("zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed wrap_with_zero",
+        HINT("zero_stage zero_optimization zero_optimization.stage use_distributed_optimizer fsdp deepspeed wrap_with_zero",
                 "parallel.zero", NULL),
         HINT("data_parallel_shard_degree data_parallel_replicate_degree dp_shard_size "
              "dp_replicate_size hybrid_shard hsdp sharding_strategy fsdp_sharding_strategy "
@@ -174,6 +174,8 @@ const foreign_key foreign_peers[] = {
                 "with training.objective: dpo"),
         HINT("preference_loss loss_type pref_loss rl_algorithm", "training.objective",
                 "dpo: the sigmoid of arXiv:2305.18290"),
+        HINT("stage", "training.objective",
+                "dpo, or tokens for pt and sft; for sft build the set with drover data build --sft"),
         HINT("precompute_ref_log_probs ref_model reference_model model_ref ref_adapter_name", NULL,
                 "the reference is the model with which the run begins, of LoRA its base: its log-probabilities are computed "
                 "once and kept beside the data"),

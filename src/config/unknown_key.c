@@ -44,16 +44,17 @@ static bool is_part(const char *x, const char *y) {
 
 // Finds another trainer's key that `name` misspells or abbreviates; NULL: a key of ours is nearer.
 static const char *nearest_peer(arena *a, const char *name, const char *const *ours, int n_ours) {
-    enum { MOST = 6 }; // letters of whole words that are enough to know a longer name by
+    enum { LONG = 6, BEGIN = 2 }; // a shorter name is near many others: it must begin alike
     const size_t n_name = strlen(name);
     const int n_peers = foreign_names(a, NULL), n = n_ours + n_peers;
     const char **all = ARENA_ARRAY(a, const char *, n), **peers = all + n_ours;
     memcpy(all, ours, sizeof *ours * (size_t)n_ours);
     foreign_names(a, peers);
     for (int i = 0; i < n_peers; i++)
-        if (n_name >= MOST && str_starts(peers[i], name) && peers[i][n_name] == '_')
+        if (n_name >= LONG && str_starts(peers[i], name) && peers[i][n_name] == '_')
             return peers[i];
     const char *near = str_nearest(name, all, n); // of equally near ones the first: ours
+    if (near && n_name < LONG && strncmp(near, name, BEGIN) != 0) return NULL;
     for (int i = 0; i < n_peers && near; i++)
         if (peers[i] == near) return near;
     return NULL;
@@ -96,6 +97,13 @@ static const char *section_hint(arena *a, const char *path) {
     return NULL;
 }
 
+// For a value in the place of one of our sections.
+static const char *no_section(arena *a, const value *v) {
+    const char *below = config_first_below(a, v->path);
+    return below ? arena_printf(a, "is %s, expected keys below it, as %s", value_shown(a, v), below)
+                 : NULL;
+}
+
 // Returns the end of the message; NULL: there is no hint.
 static const char *hint(arena *a, const char *written) {
     const char *path = plain(a, written);
@@ -124,15 +132,20 @@ void unknown_keys_add(unknown_keys *all, const value *v) {
 }
 
 static const char *answer(arena *a, const value *v) {
-    const char *text = hint(a, v->path);
-    return arena_printf(a, "\"%s\"%s%s%s%s", v->path, v->kind == VALUE_TEXT ? " with value " : "",
+    const char *text = no_section(a, v);
+    if (text) return arena_printf(a, "\"%s\" %s", v->path, text);
+    text = hint(a, v->path);
+    return arena_printf(a, "unknown key \"%s\"%s%s%s%s", v->path,
+            v->kind == VALUE_TEXT ? " with value " : "",
             v->kind == VALUE_TEXT ? value_shown(a, v) : "", text ? "; " : "",
             text ? text : ", expected one of those that drover config prints");
 }
 
 // "; run.yaml:3: "trainer.max_steps" (here it is "training.steps")".
 static const char *next_answer(arena *a, const value *v) {
-    const char *text = hint(a, v->path);
+    const char *text = no_section(a, v);
+    if (text) return arena_printf(a, "; %s: \"%s\" %s", v->where, v->path, text);
+    text = hint(a, v->path);
     return arena_printf(a, "; %s: \"%s\"%s%s%s", v->where, v->path, text ? " (" : "",
             text ? text : "", text ? ")" : "");
 }
@@ -148,8 +161,8 @@ drv_status unknown_keys_refuse(arena *a, const unknown_keys *all) {
     if (n < all->n) str_printf(&others, "; and %d more", all->n - n);
     if (all->n >= FILE_OF_ANOTHER)
         str_puts(&others, "; drover config --from translates another trainer's file");
-    const drv_status status = drv_fail(DRV_E_USAGE, "%s: unknown key %s%s", first->where,
-            answer(a, first), others.n ? others.p : "");
+    const drv_status status = drv_fail(DRV_E_USAGE, "%s: %s%s", first->where, answer(a, first),
+            others.n ? others.p : "");
     str_free(&others);
     return status;
 }

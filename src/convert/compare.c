@@ -132,7 +132,7 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
 // or an ill-conditioned model may amplify errors by any factor. Where the bound is exceeded, we
 // measure this: to first order the logits change by J e, with J their derivative by the weights and
 // e the errors of rounding, |e_i| <= u |w_i| + floor. A probe replays A with all errors at their
-// maximum and random signs. So the expected square of the change that it measures is at least that
+// maximum and random signs, so the expected square of the change that it measures is at least that
 // of any rounding with uncorrelated errors: sum_i (J_i u w_i)^2 >= sum_i (J_i e_i)^2. The bound is
 // the largest of the probes times GAIN, for a correct result that is less lucky than the probes, and
 // for curvature. The largest single difference, which may be due to one token, is bounded likewise.

@@ -12,7 +12,7 @@ typedef struct comparison {
     double kl;        // KL(A || B) in nats, mean over tokens
     double kl_max;    // the largest of a token
     int64_t same_top; // tokens with the same likeliest next token in both
-    double top_gap;   // for the others: at most so much does A prefer its own, in logits
+    double top_gap; // for the other tokens: the most, in logits, by which A prefers its own choice
     double bound_rms, bound_max_abs; // the effect of rounding; 0: bits must be equal
     double effect;       // of A's adapter: `rms` between A and its base alone; 0: no adapter
     const char *weight;  // describes one that differs by more than rounding explains; NULL: none

@@ -31,13 +31,13 @@ DRV_CHECKED drv_status merged_open(arena *a, const char *base, const char *adapt
         merged_model *out);
 void merged_close(merged_model *m);
 
-// The same for a base with an adapter (PEFT's folder): W + scale B A in fp32, rounded once. The
-// adapter's tokenizer replaces the base's if it has one.
+// The same as convert_export for a base with an adapter (PEFT's folder): W + scale B A is computed
+// in fp32 and rounded once. The adapter's tokenizer replaces the base's if it has one.
 DRV_CHECKED drv_status convert_merge(arena *a, const char *base, const char *adapter_path,
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);
 
 // Writes an imported model, by the tensors of `list`. `verify`: the hashes of all weights are
 // compared, and if they differ because of rounding, both models are replayed. opts->optimizer must
-// have moments or momentum of all weights, and besides only masters and numbers for each row.
+// have moments or momentum of all weights, and apart from these only masters and numbers per row.
 DRV_CHECKED drv_status convert_import(arena *a, const model *from, const st_entry *list, int n,
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);

@@ -278,7 +278,7 @@ typedef struct activations {
     float *stream_NH, *normed_NH, *wide, *attended, *block_NH;
 } activations;
 
-// Copies a vector of weights into a state.
+// Copies a vector of weights into a state of the program.
 static drv_status put_vector(replay *r, const model *m, const param *w, const char *state_name) {
     const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
     float *values = mem_alloc(sizeof *values * (size_t)t->rows);

@@ -29,9 +29,9 @@ double weights_floor(const char *type) {
 }
 
 // --- the differences that rounding explains
-// Twice the roundoff, since other programs may truncate instead of rounding to nearest, and twice
-// the floor below the normal range. Sums in another order, such as PEFT's W + scale B A, have
-// errors relative to their terms, which cancel: CANCELLING root mean squares of the row.
+// The bound is twice the roundoff, since other programs may truncate instead of rounding to nearest,
+// and twice the floor below the normal range. Sums in another order, such as PEFT's W + scale B A,
+// have errors relative to their terms, which cancel: CANCELLING root mean squares of the row.
 #define CUT        2.0
 #define CANCELLING 4.0
 

@@ -22,7 +22,7 @@
 
 // Tokens in a block of a prompt, in ascending order; there is a program for each size.
 static const int64_t block_tokens[] = {16, 64, 256};
-enum { N_BLOCKS = sizeof block_tokens / sizeof *block_tokens, MAX_BLOCK = 256, MAX_ENDS = 16 };
+enum { N_BLOCKS = sizeof block_tokens / sizeof *block_tokens, MAX_BLOCK = 256 };
 
 struct generator {
     arena *a;
@@ -36,8 +36,7 @@ struct generator {
     int64_t n_cached;
     float *logits;
     uint16_t *words; // the logits of a bf16 model before conversion; NULL: fp32
-    int32_t end[MAX_ENDS];
-    int n_ends;
+    id_list ends;    // each ends a text
 };
 
 // --- opening
@@ -62,10 +61,8 @@ bool generator_says_bf16(arena *a, const char *folder) {
 }
 
 void generator_add_end(generator *g, int64_t id) {
-    for (int i = 0; i < g->n_ends; i++)
-        if (g->end[i] == id) return;
-    if (id >= 0 && id < g->config.model.vocab_size && g->n_ends < MAX_ENDS)
-        g->end[g->n_ends++] = (int32_t)id;
+    if (id >= 0 && id < g->config.model.vocab_size && !generator_is_end(g, (int32_t)id))
+        id_list_add(&g->ends, (int32_t)id);
 }
 
 // transformers ends texts by generation_config.json. Chat models name the token that ends a turn
@@ -106,6 +103,7 @@ void generator_close(generator *g) {
     if (g->held.b) backend_close(g->held.b);
     tokenizer_close(g->tokenizer);
     id_list_free(&g->sequence);
+    id_list_free(&g->ends);
 }
 
 // --- loading
@@ -197,8 +195,8 @@ const char *generator_weights(const generator *g) {
 }
 
 bool generator_is_end(const generator *g, int32_t id) {
-    for (int i = 0; i < g->n_ends; i++)
-        if (g->end[i] == id) return true;
+    for (int64_t i = 0; i < g->ends.n; i++)
+        if (g->ends.p[i] == id) return true;
     return false;
 }
 

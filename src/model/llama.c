@@ -75,7 +75,7 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     return times_weight_in(b, x_NK, w_OK, FP8_NONE);
 }
 
-// The product of a layer with its matrix. One in quantised blocks stays as it is.
+// Multiplies by a matrix of a layer, in fp8 if the run asks for it and it is not in blocks.
 static tensor *times_layer_weight(builder *b, tensor *x_NK, const param *w_OK) {
     return times_weight_in(b, x_NK, w_OK, b->opts->fp8 && !w_OK->blocks ? FP8_FORWARD : FP8_NONE);
 }
@@ -84,8 +84,8 @@ static bool is_cached(const builder *b) {
     return b->mode == LLAMA_PREFILL || b->mode == LLAMA_DECODE;
 }
 
-// The cached programs live side by side and take different numbers of tokens; so do the stages of a
-// rank, each with its micro-batches.
+// Programs with caches exist side by side and take different numbers of tokens, so each has inputs
+// of its own; so do the stages of a rank, which work on different micro-batches.
 static const char *name_of_input(const builder *b, program_input which) {
     arena *a = b->g->a;
     if (is_cached(b)) return arena_printf(a, "%s.%s", b->g->name, program_inputs[which].name);
@@ -280,7 +280,7 @@ static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     return add1(b, op, 1, &qkv, attrs);
 }
 
-// Normalises heads, which are whole here; every rank has all tokens.
+// Normalises heads. Each is whole at this point, and every rank has all tokens.
 static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) {
     const model_layout *l = b->l;
     op_attrs attrs = over_tensor(b);
@@ -326,10 +326,10 @@ static int64_t tokens_of_partial_sum(const builder *b) {
     return b->opts->rows * b->opts->seq / b->g->row_blocks / b->g->partial_sums;
 }
 
-// Returns the rows of logits in memory at a time: enough for an efficient GEMM and at most 256 MiB
-// on one rank of a CPU, as many as the bound lets a device have. The chunks determine the order of
-// the gradient's sum, so ranks that share the vocabulary, or the row, use the same chunks within a
-// reduction block. A chunk is part of a partial sum, or as many whole partial sums as fit.
+// Returns how many rows of logits are in memory at a time: enough for an efficient GEMM, and at
+// most 256 MiB for each rank on a CPU; a device has a bound of its own. The chunks determine the
+// order of the gradient's sum, so ranks that share the vocabulary, or the row, use the same ones
+// within a reduction block. A chunk is part of a partial sum, or as many whole ones as fit.
 static int logit_rows(const builder *b) {
     const int64_t bound = b->opts->logit_bytes ? b->opts->logit_bytes : 256 << 20;
     int64_t n = tokens_of_partial_sum(b), rows = b->opts->logit_bytes ? 1 << 14 : 512;

@@ -19,7 +19,7 @@ typedef enum llama_mode {
     LLAMA_DECODE,  // decode.tokens, decode.position, the caches -> logits [N,V]
 } llama_mode;
 
-// The parameters of direct preference optimisation.
+// The parameters of direct preference optimisation (DPO).
 typedef struct preference_loss {
     double beta; // 0: the loss is that of tokens
     double label_smoothing;

@@ -14,7 +14,7 @@ typedef struct projection {
 } projection;
 enum { N_PROJECTIONS = 7, MODULE_NAME = 96 };
 
-// Projection i of all layers, and the name of its module.
+// The i-th projection, counted through all layers, and the name of its module.
 static projection projection_at(const model_config *model, int64_t i, char module[MODULE_NAME]) {
     const int64_t hidden = model->hidden_size, ffn = model->intermediate_size,
                   q_width = model->num_attention_heads * model->head_dim,
@@ -74,7 +74,7 @@ int64_t lora_parameters(const lora_set *set, const model_config *model) {
 }
 
 // --- targets of the config
-// alpha / rank, or alpha / sqrt(rank).
+// Returns the scale of a branch: alpha / rank, or alpha / sqrt(rank) for rsLoRA.
 static double scale_of(const lora_config *lora) {
     const double rank = (double)lora->rank;
     return lora->alpha / (lora->use_rslora ? sqrt(rank) : rank);
@@ -91,7 +91,7 @@ static bool is_suffix(const char *module, const char *end) {
     return m == n || module[n - m - 1] == '.';
 }
 
-// A text that is not an expression matches nothing; check_target reports it.
+// A text that is not a regular expression matches nothing; check_target reports it.
 static bool matches(target *t, const char *module) {
     bool all = false;
     t->is_regex = python_re_fullmatch(t->text, module, &all) == DRV_OK;

@@ -31,7 +31,7 @@ DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const m
 
 // Counts the parameters of all branches: rank (in + out) for each projection.
 int64_t lora_parameters(const lora_set *set, const model_config *model);
-// The same of some layers.
+// The same for some of the layers.
 int64_t lora_parameters_of(const lora_set *set, const model_config *model, int64_t first_layer,
         int64_t n_layers);
 // Returns whether a module is one of the seven projections of a layer, which may have a branch.

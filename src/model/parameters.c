@@ -135,7 +135,7 @@ static void add_branches(arena *a, param_list *list, const param *projection, in
     weight->branches = branches;
 }
 
-// `at`: of the layer among those of the rank.
+// `at`: the index of the layer among those of this rank.
 static void add_layer_branches(arena *a, param_list *list, int layer, int here,
         const lora_set *lora) {
     const layer_params *w = &list->layer[here];
@@ -183,7 +183,7 @@ static const param *table(arena *a, param_list *list, const char *name) {
     return p;
 }
 
-// A tied head is the embedding or, if that is on another rank, a copy of it with the same name.
+// A tied head is the embedding itself or, if another rank has that, a copy with the same name.
 static void add_head(arena *a, param_list *list) {
     const model_layout *l = &list->layout;
     list->final_norm = norm(a, list, -1, "model.norm.weight", l->hidden);

@@ -47,7 +47,7 @@ typedef struct param {
 } param;
 
 // Low-rank branches of some parts of a projection (docs/adr/0008): y += scale_i (x A_i^T) B_i^T on
-// the columns of part i. What reads the same input is one matrix A, as the projection is.
+// the columns of part i. The matrices A_i, which read the same input, are stacked into one.
 typedef struct param_branches {
     const param *a;            // [all ranks, in]
     const param *b[MAX_PARTS]; // [rows of the part, rank]

@@ -1,6 +1,6 @@
-// Has all ranks of a run compute with one arithmetic: the lowest level of kernels among them, and
-// fp32 products. With several, the last bits of sums, and so the result, would depend on which rank
-// has which rows.
+// Makes all ranks of a run use the same arithmetic: the lowest level of kernels among them, and
+// fp32 products. If ranks differed, the last bits of sums, and so the result of the run, would
+// depend on which rank has which rows.
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static int first_different(const char *all, int ranks) {
     return 0;
 }
 
-// Sets level and products with the variables that a user would set, and reopens the back end.
+// Sets the environment variables with which a user would choose both, and reopens the back end.
 static drv_status take_lowest(this_rank *r, cpu_level level) {
     if (setenv("DROVER_CPU", cpu_level_name(level), 1) != 0 ||
             setenv("DROVER_GEMM", "fp32", 1) != 0)

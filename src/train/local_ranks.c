@@ -1,5 +1,5 @@
-// Runs a training on several devices of this process. Each rank is a thread and has everything that
-// a process of a run has, except log.txt and the terminal, which only rank 0 has.
+// Trains on several devices from one process. Each rank is a thread, and does all that a rank does
+// which is a process of its own, but only rank 0 writes to log.txt and to the terminal.
 #include "base/parallel.h"
 #include "train/run.h"
 #include "setup/device.h"
@@ -8,7 +8,7 @@ typedef struct local_run {
     const run_config *cfg;
     device_pool *pool;
     bool fresh;
-    // the end of rank 0, if all ranks agreed on it, as they do on a stop
+    // how rank 0 ended, if all ranks agreed on that end, as they do on a stop
     drv_saved ended;
 } local_run;
 

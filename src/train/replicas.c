@@ -1,8 +1,8 @@
 // Compares replicas of weights by their hashes, 8 bytes for each weight. Data and context ranks
 // have the same weights; with ZeRO-3, ranks of different groups have the same shards. Tensor ranks
 // have the same values of weights that are not split: norms, and one half of each low-rank branch.
-// After a memory fault, or with another kernel or config on one rank, the ranks would train
-// different models without any other sign.
+// If memory is faulty, or one rank has another kernel or config, the ranks train different models,
+// and only this check shows it.
 #include "train/replicas.h"
 
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k
     return n;
 }
 
-// Assumes that the hash of most ranks is right; of two ranks, that of the first.
+// Takes the hash that most ranks have as the right one; of two ranks, that of the first.
 static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, const uint64_t *all,
         bool only_alike, int64_t step) {
     const int ranks = group_size(ranks_of);

@@ -70,8 +70,8 @@ drv_status resume_elsewhere_counters(const run_config *cfg, bool say, run_state 
     return set_counters(cfg, &progress, say, state);
 }
 
-// Each rank has read the checkpoint, perhaps its own copy. If a rank failed or read other counters,
-// all ranks end before they load the state.
+// Each rank has read the checkpoint, which may be a copy on its own host. If a rank failed or read
+// other counters, all ranks end before they load the state.
 static drv_status agree_on_progress(const run_config *cfg, comm *c, drv_status status,
         const foreign_progress *mine) {
     DRV_TRY(comm_agree_on_first(c, status));

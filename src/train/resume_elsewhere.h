@@ -1,4 +1,4 @@
-// Begins a run with the state of another run: a checkpoint of ours or of another trainer
+// Begins a run with the state of another run, from a checkpoint of drover or of another trainer
 // (model.weights: resume).
 #pragma once
 #include "train/trainer_json.h"

@@ -47,7 +47,7 @@ typedef struct run_progress {
     arena *hashed;         // holds the last hashed step (training.hash_every); NULL: none yet
     bool metrics_failing;  // a warning was logged
     double mean_step_s;
-    int n_doubts; // steps that were faster than the peak, after each of which it was measured again
+    int n_doubts; // steps faster than the measured peak, which was measured again after each of them
 } run_progress;
 
 // Everything that is opened once, before the first step.
@@ -88,7 +88,7 @@ typedef enum save_state {
 // The saves of a run.
 typedef struct run_saving {
     save_state state;
-    ckpt_saver *saver;                 // NULL until the first save
+    ckpt_saver *saver;                 // NULL until a resume or the first save
     ckpt_content content;              // the content to write
     const char *run_dir, *checkpoints; // where it saves
     bool lost_dir;                     // run_dir was moved, removed or taken over
@@ -149,8 +149,8 @@ DRV_CHECKED drv_status run_finish_steps(run *r);
 const char *run_stop_reason(const run *r);
 // Returns the key that caused the stop; NULL: it was not a key.
 const char *run_stop_key(const run *r);
-// Has all ranks agree after a step: on the failure `mine` of any rank, on a stop or a save that was
-// requested on any rank or is due by rank 0's clock, and on whether a save has ended on all ranks.
+// Makes all ranks agree after a step: on a failure of one (`mine`), on a stop or a save that was
+// requested on any or is due by rank 0's clock, and on whether a save has ended on all ranks.
 DRV_CHECKED drv_status run_agree(run *r, drv_status mine, bool *save);
 // Ends a run whose loop ended with `status`: saves the last finished step, unless saving is what
 // failed, and returns the status of the run, with its message.
@@ -169,6 +169,8 @@ DRV_CHECKED drv_status run_move_out(run *r);
 // the run, once the first of them is checkpoint.give_up_minutes old.
 enum { MIN_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
+// After a resume: removes the old checkpoints that a stopped run was about to remove.
+void run_retain(run *r);
 // Returns whether there is a save whose result was not handled yet.
 bool run_is_saving(const run *r);
 // Handles the result of a save that has ended. `wait`: waits for a save that is still running.

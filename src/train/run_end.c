@@ -1,4 +1,4 @@
-// Ends a run: saves the last finished step, however the loop ended, and has one rank print why.
+// Ends a run: saves the last finished step, however the loop ended, and one rank prints the reason.
 #include <math.h>
 #include <stdio.h>
 
@@ -51,12 +51,12 @@ drv_status run_end_early(run *r) {
             stop_requested(), r->opened.fresh ? " without --fresh" : "");
 }
 
-// Fails if all steps were skipped, those before a resume included: the run has learned nothing.
+// Fails if all steps were skipped, also before a resume: the weights are still the initial ones.
 static drv_status check_learned(run *r) {
     const run_state *state = &r->progress.state;
     if (state->updates > 0 || state->step < r->rank.cfg->steps || state->step == 0) return DRV_OK;
     r->ending.not_finite = true;
-    r->progress.weights = WEIGHTS_LOST; // they are still the initial weights, which are no result
+    r->progress.weights = WEIGHTS_LOST; // initial weights are not saved as a result
     return drv_fail(DRV_E_DATA,
             "none of the %lld steps changed a weight: the gradient of each was not finite, or there was no "
             "token to predict; look at the first skipped step in log.txt, at optimizer.lr and at the weights that it began with",

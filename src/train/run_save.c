@@ -107,6 +107,11 @@ static void open_saver(run *r) {
             state_optimizer(r->rank.a, &r->opened.programs.held, &r->saving.content.n_optimizer);
 }
 
+void run_retain(run *r) {
+    open_saver(r);
+    ckpt_saver_retain(r->saving.saver, r->saving.saved_step);
+}
+
 // --- after run_dir was lost
 // Makes the first RUN_DIR.orphan-N that does not exist; if the folder around it is gone too, a
 // drover.orphan-N in the working directory.

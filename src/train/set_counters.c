@@ -195,7 +195,7 @@ static void log_set(const rows *stream, int i, const counter *c, const row_count
     str_free(&share);
 }
 
-// Returns the counters of sets that have no rows in this run, so no weight in its blend.
+// Returns the counters of data sets that have no rows in this run, and so no share of its blend.
 static json_t *unused_counters(const rows *stream, counter *const *of, const counter *list, int n) {
     json_t *out = json_array();
     for (int k = 0; k < n; k++) {

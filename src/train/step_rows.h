@@ -1,4 +1,4 @@
-// Lists the rows of one step of a run, so that a user finds the text on which the step failed.
+// Lists the rows of one step of a run, so that a user can find the text on which the step failed.
 #pragma once
 #include "config/config.h"
 

@@ -482,6 +482,7 @@ static drv_status loop(run *r) {
     DRV_TRY(ranks_together(&r->rank, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
+    if (!r->audit && r->saving.saved_step >= 0) run_retain(r);
     r->saving.began_s = clock_s();
     bool asked; // for a save, while the run was opened
     DRV_TRY(run_agree(r, DRV_OK, &asked));
@@ -551,7 +552,7 @@ static drv_status train_as(arena *a, const run_config *config, bool fresh, struc
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
-    stop_listen(); // before ranks connect: the others would take a rank that a signal ended for dead
+    stop_listen(); // before ranks connect: a rank that a signal ended would look dead to the others
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
     const comm_opts opts = {.give_up_s = cfg->give_up_s};

@@ -49,7 +49,9 @@ drv_status job_files_write(arena *a, const job_files *files, const char *dir) {
     for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
         name[n - 1] = 0;
     const char *made = arena_printf(a, "%s.%d.tmp", name, (int)getpid());
-    DRV_TRY(dir_make(made));
+    DRV_TRY(dir_make_parent(made));
+    if (mkdir(made, 0777) != 0)
+        return file_fail("make folder", made); // one that is there is not ours
     drv_status status = write_all(a, files, made);
     if (status == DRV_OK) status = put_in_place(made, name);
     if (status == DRV_OK) return DRV_OK;

@@ -57,7 +57,7 @@ void page_secrets_remove(const char *run_dir) {
     arena_free(a);
 }
 
-drv_status page_token_read(const char *path, int least, char out[TOKEN_MAX]) {
+drv_status page_token_read(const char *path, const char *what, int least, char out[TOKEN_MAX]) {
     char text[TOKEN_MAX + 1];
     int fd;
     int64_t n_bytes;
@@ -73,10 +73,10 @@ drv_status page_token_read(const char *path, int least, char out[TOKEN_MAX]) {
     n -= first;
     for (size_t i = 0; i < n; i++)
         if (text[first + i] <= ' ' || text[first + i] > '~')
-            return drv_fail(DRV_E_DATA, "\"%s\": expected one token of printable letters", path);
+            return drv_fail(DRV_E_DATA, "\"%s\": expected one %s of printable letters", path, what);
     if (n < (size_t)least || !fits)
-        return drv_fail(DRV_E_DATA, "\"%s\": a token of %zu characters, expected %d to %d", path, n,
-                least, TOKEN_MAX - 1);
+        return drv_fail(DRV_E_DATA, "\"%s\": a %s of %zu characters, expected %d to %d", path, what,
+                n, least, TOKEN_MAX - 1);
     memcpy(out, text + first, n);
     out[n] = 0;
     return DRV_OK;

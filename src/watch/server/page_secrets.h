@@ -13,6 +13,8 @@ DRV_CHECKED drv_status page_secrets_write(const char *run_dir, const char *addre
         const page_keys *keys);
 void page_secrets_remove(const char *run_dir);
 
-// Reads a token of at least so many characters, without surrounding white space. DRV_E_IO: the file
-// cannot be read. DRV_E_DATA: it holds no such token.
-DRV_CHECKED drv_status page_token_read(const char *path, int least, char out[TOKEN_MAX]);
+// Reads a token of at least so many characters, without surrounding white space. `what` names it in
+// messages: "token", "password". DRV_E_IO: the file cannot be read. DRV_E_DATA: it holds no such
+// token.
+DRV_CHECKED drv_status page_token_read(const char *path, const char *what, int least,
+        char out[TOKEN_MAX]);

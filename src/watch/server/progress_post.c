@@ -72,7 +72,8 @@ static void set_options(progress_post *self, CURL *handle, const char *token, co
 static drv_status send_body(progress_post *self, const str *body, long limit_s) {
     char token[TOKEN_MAX];
     long code = 0;
-    DRV_TRY(page_token_read(self->token_file, 1, token)); // read each time, since it is rotated
+    DRV_TRY(page_token_read(self->token_file, "token", 1,
+            token)); // read each time, since it is rotated
     CURL *handle = curl->easy_init();
     struct curl_slist *headers = curl->slist_append(NULL, "Content-Type: application/json");
     DRV_ASSERT(handle && headers, "libcurl");

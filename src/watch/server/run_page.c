@@ -153,7 +153,7 @@ static void answer_code(run_page *self, page_reply *out) {
 static void read_metrics_token(run_page *self) {
     if (!*self->token_file) return;
     const drv_status status =
-            page_token_read(self->token_file, LEAST_TOKEN, self->keys.metrics_token);
+            page_token_read(self->token_file, "token", LEAST_TOKEN, self->keys.metrics_token);
     if (status != DRV_OK) self->keys.metrics_token[0] = 0;
     note(self, status);
 }
@@ -252,7 +252,7 @@ static void say_open(const run_page *self) {
 
 static drv_status open_page(run_page *self) {
     const char *password = self->run.password_file;
-    if (password) DRV_TRY(page_token_read(password, LEAST_TOKEN, self->password));
+    if (password) DRV_TRY(page_token_read(password, "password", LEAST_TOKEN, self->password));
     if (password) self->keys.password = self->password;
     DRV_TRY(page_listen(self->run.http, password ? "--listen" : "training.http", &self->listener));
     drv_status status = password ? DRV_OK : make_keys(self);

@@ -37,7 +37,7 @@ for pair in tied:plain tied:one_layer untied_llama3:patterns; do
     expect 1 "rounding to F32 explains" "$drover" ckpt verify "$golden/$base" merged-$adapter
 done
 expect 1 "the adapter is another model's" "$drover" ckpt merge "$golden/untied_llama3" "$golden/adapters/plain" --out none
-check "nothing was written" test ! -e none -a ! -e none.tmp
+check "nothing was written" test ! -e none -a ! -e none.drover-tmp
 
 echo "-- what is not the same model is said"
 expect 1 '"f32" has no manifest.json, the hashes of a drover checkpoint; drover ckpt verify A B' "$drover" ckpt verify f32
@@ -72,7 +72,7 @@ expect 0 "proved" "$drover" ckpt merge spoken padding --out merged-padding
 check "a merge takes the tokenizer of the adapter" cmp -s padding/tokenizer.json merged-padding/tokenizer.json
 cp -r f32 holes && printf '\377\377\377\377' | dd of=holes/model.safetensors bs=1 seek=20000 conv=notrunc status=none
 expect 1 "is NaN at" "$drover" ckpt export holes --out none
-check "nothing of it is left" test ! -e none -a ! -e none.tmp
+check "nothing of it is left" test ! -e none -a ! -e none.drover-tmp
 
 echo "-- as GGUF and back"
 for type in f32 f16 bf16 q8_0; do

@@ -172,5 +172,5 @@ expect 1 "max_window_layers is 1, which a GGUF file has no place for" "$drover" 
 sed 's/"sliding_window": 12/"sliding_window": 600/' "$golden/mistral/config.json" >nowindow/config.json
 expect 1 "nowindow/config.json: sliding_window is 600, expected at most max_position_embeddings 512, or null" "$drover" ckpt import nowindow --out none
 expect 0 "llama.cpp loads a model of this architecture only where these are the same" "$drover" ckpt export "$golden/qwen2" --gguf heads.gguf
-check "nothing was written" test ! -e none -a ! -e none.tmp -a ! -e new.gguf
+check "nothing was written" test ! -e none -a ! -e none.drover-tmp -a ! -e new.gguf
 finish

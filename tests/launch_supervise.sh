@@ -143,7 +143,7 @@ port=0
 opts="--max-restarts 9 --set run_dir=first --set training.stop_at_step=$(($(last_saved first) + 10))"
 for i in 0 1; do node $i 2 $opts; done
 ended "the second attempt" 3 0 1
-written() { (cd first && find checkpoints saved.json status.json events.jsonl metrics.jsonl -type f ! -path '*.tmp/*' -exec sha256sum {} + | sort); }
+written() { (cd first && find checkpoints saved.json status.json events.jsonl metrics.jsonl -type f ! -path '*.drover-tmp/*' -exec sha256sum {} + | sort); }
 written >before
 kill -CONT $first
 ended "the first attempt" 1 0a 1a

@@ -185,7 +185,7 @@ static void unproved(void **state) {
         else
             OK(model_write(a, &m.source, &one, 1, out, &opts, &written));
         assert_false(file_exists(out));
-        assert_false(file_exists(arena_printf(a, "%s.tmp", out)));
+        assert_false(file_exists(arena_printf(a, "%s" FILE_ASIDE, out)));
     }
     assert_true(file_exists(arena_printf(a, "%s.unproved/verify.json", out)));
     assert_true(file_exists(arena_printf(a, "%s.unproved-2/model.safetensors", out)));

@@ -288,7 +288,7 @@ static void one_rank_fails_for_all(void **state) {
         char **names;
         int n;
         OK(dir_list(a, j.dir, &names, &n));
-        assert_int_equal(n, 0); // nothing is left, not even step-000001.tmp
+        assert_int_equal(n, 0); // nothing is left, not even step-000001.drover-tmp
     }
     arena_free(a);
 }

@@ -17,7 +17,7 @@ ends_well() { # RUN TEXT
     local newest
     newest=$(newest "$1")
     check "$1: a step is saved" [ -d "$newest" ]
-    check "$1: nothing half-saved is left" [ -z "$(ls -d "$1"/checkpoints/*.tmp 2>/dev/null)" ]
+    check "$1: nothing half-saved is left" [ -z "$(ls -d "$1"/checkpoints/*.drover-tmp 2>/dev/null)" ]
     expect 0 ": ok" "$drover" ckpt verify "$newest"
     expect 0 "resumed from $newest" train 2 "$1" training.global_batch_size=64 training.steps=$((10#${newest##*-} + 1))
 }

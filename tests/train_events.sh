@@ -207,7 +207,7 @@ paused saves "after 1 rename */checkpoints/step-000009" --set training.hash_ever
 # It has begun to say so, in the file that is to be renamed to saved.json.
 paused notes "before 1 write */saved.json.drover-tmp" --set training.hash_every=1
 # It has begun to remove the oldest one: the other finds no part of it, and nothing goes from under it.
-paused removes "after 1 rename */checkpoints/step-000003.tmp" --set training.hash_every=1 --set checkpoint.keep=1
+paused removes "after 1 rename */checkpoints/step-000003.drover-tmp" --set training.hash_every=1 --set checkpoint.keep=1
 
 # --- a disk without room
 if unshare -rm true 2>/dev/null; then

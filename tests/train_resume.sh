@@ -30,7 +30,7 @@ moments=(
     "before 1 rename */config.yaml"
     "before 1 write */metrics.jsonl" # in the first step
     "half 2 write */metrics.jsonl"
-    "after 1 make */checkpoints/step-??????.tmp"
+    "after 1 make */checkpoints/step-??????.drover-tmp"
     "half 1 write */checkpoints/*/model.safetensors"
     "after 2 write */metrics.jsonl"
     "before 1 sync */checkpoints/*/optimizer.safetensors"
@@ -43,9 +43,9 @@ moments=(
     "before 5 write */metrics.jsonl"
     "half 4 write */tensorboard/*"
     "after 2 rename */status.json"
-    "before 1 rename */checkpoints/step-??????.tmp" # the oldest one, to be removed
-    "after 1 rename */checkpoints/step-??????.tmp"
-    "after 3 remove */checkpoints/step-??????.tmp/*"
+    "before 1 rename */checkpoints/step-??????.drover-tmp" # the oldest one, to be removed
+    "after 1 rename */checkpoints/step-??????.drover-tmp"
+    "after 3 remove */checkpoints/step-??????.drover-tmp/*"
     "half 3 write */checkpoints/*/optimizer.safetensors"
     "half 7 write */metrics.jsonl"
 )

@@ -55,8 +55,8 @@ DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, si
 // kind, anything else at this path (a pipe, a link).
 DRV_CHECKED drv_status file_append(const char *path, int *fd);
 
-// The end of the name of a file under way. A file of this name that is there is replaced, so it is
-// one that no user gives.
+// The end of the name of a file or folder under way. One of this name that is there is replaced, so
+// it is a name that no user gives.
 #define FILE_ASIDE ".drover-tmp"
 // Writes aside (PATH FILE_ASIDE), fsyncs, renames into place, fsyncs the folder: after a crash the
 // old content or the new one is there, never a part.

@@ -11,9 +11,9 @@
 //     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and hash by blocks of every other file; written last
 //
-// A checkpoint is written to step-000100.tmp, synced, renamed into place, and its parent folder is
-// synced. A folder without a valid manifest is not a checkpoint. An unusable checkpoint of the same
-// name is renamed to step-000100.refused.
+// A checkpoint is written to step-000100.drover-tmp, synced, renamed into place, and its parent
+// folder is synced. A folder without a valid manifest is not a checkpoint. An unusable checkpoint
+// of the same name is renamed to step-000100.refused.
 //
 // The ranks of a job write and read one folder together. All ranks list the same tensors in the
 // same order, and each names the pieces that it holds. A file is cut into blocks that are dealt out
@@ -136,7 +136,7 @@ DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *
 const char *ckpt_run_hint(arena *a, const char *folder);
 // Returns NNNNNN of ".../step-NNNNNN"; -1 for another name.
 int64_t ckpt_step_of(const char *path);
-// Removes the unfinished folders of killed writers, known by their mark (out_folder.h).
+// Removes the unfinished folders of killed writers.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
 // Checks that a model has exactly these tensors, apart from those that model_source_drops accepts.

@@ -46,8 +46,7 @@ static drv_status copy_others(arena *a, const char *path, out_folder *o) {
     DRV_TRY(dir_list(a, path, &names, &n));
     for (int i = 0; i < n; i++) {
         const char *file = path_join(a, path, names[i]);
-        if (is_tensors(names[i]) || STR_ONE_OF(names[i], "manifest.json", OUT_FOLDER_MARK))
-            continue;
+        if (is_tensors(names[i]) || strcmp(names[i], "manifest.json") == 0) continue;
         if (!file_is_dir(file))
             DRV_TRY(out_folder_copy(o, names[i], file));
         else if (strcmp(names[i], path_parent(a, TOOL_TEMPLATE_FILE)) != 0)

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/file.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/out_folder.h"
 
 int64_t ckpt_step_of(const char *path) {
     const char *name = path_name(path);
@@ -50,20 +49,11 @@ drv_status ckpt_clean(const char *dir) {
     char **names;
     int n = 0;
     drv_status status = file_is_dir(dir) ? dir_list(a, dir, &names, &n) : DRV_OK;
-    for (int i = 0; i < n && status == DRV_OK; i++) {
-        const char *path = path_join(a, dir, names[i]);
-        if (ckpt_step_of(path) >= 0) {
-            unlink(path_join(a, path, OUT_FOLDER_MARK)); // it was stopped right after the rename
-        } else if (str_starts(names[i], "step-") && str_ends(names[i], ".tmp")) {
-            const bool left = out_folder_is_left(a, path);
-            if (left)
-                log_info("removing \"%s\", left by a writer that was stopped", path);
-            else
-                log_warn("\"%s\" is kept: it has no %s, the mark of a writer that was stopped",
-                        path, OUT_FOLDER_MARK);
-            if (left) status = out_folder_clear(a, path);
+    for (int i = 0; i < n && status == DRV_OK; i++)
+        if (str_starts(names[i], "step-") && str_ends(names[i], FILE_ASIDE)) {
+            log_info("removing \"%s/%s\", left by a writer that was stopped", dir, names[i]);
+            status = dir_remove(path_join(a, dir, names[i]));
         }
-    }
     arena_free(a);
     return status;
 }

@@ -19,7 +19,7 @@ void out_folder_follow(arena *a, const char *path, out_folder *out) {
     while (n > 1 && path[n - 1] == '/')
         n--;
     *out = (out_folder){.a = a, .path = arena_strndup(a, path, n), .block_bytes = CKPT_BLOCK_BYTES};
-    out->tmp = arena_printf(a, "%s.tmp", out->path);
+    out->tmp = arena_printf(a, "%s" FILE_ASIDE, out->path);
 }
 
 static bool is_same(const struct stat *x, const struct stat *y) {
@@ -49,45 +49,14 @@ void out_folder_name(arena *a, const char *path, out_folder *out) {
     free(real);
 }
 
-// --- folders under way
-drv_status out_folder_mark(arena *a, const char *path) {
-    const char *mark = path_join(a, path, OUT_FOLDER_MARK);
-    const int fd = open(mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0) return file_fail("create", mark);
-    close(fd);
-    return file_sync_dir(path);
-}
-
-// A writer that is stopped before it makes its mark leaves an empty folder.
-bool out_folder_is_left(arena *a, const char *path) {
-    struct stat st;
-    char **names;
-    int n;
-    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return false;
-    return file_exists(path_join(a, path, OUT_FOLDER_MARK)) ||
-           (dir_list(a, path, &names, &n) == DRV_OK && n == 0);
-}
-
-drv_status out_folder_clear(arena *a, const char *path) {
-    struct stat st;
-    char **names;
-    int n;
-    if (lstat(path, &st) != 0 && errno == ENOENT) return DRV_OK;
-    if (!out_folder_is_left(a, path))
-        return drv_fail(DRV_E_USAGE,
-                "\"%s\" is in the way: drover did not leave it there (it has no %s); rename it, or write elsewhere",
-                path, OUT_FOLDER_MARK);
-    DRV_TRY(dir_list(a, path, &names, &n));
-    for (int i = 0; i < n; i++) // the mark goes last, for the case that this is stopped
-        if (strcmp(names[i], OUT_FOLDER_MARK) != 0)
-            DRV_TRY(dir_remove(path_join(a, path, names[i])));
-    return dir_remove(path);
-}
-
 drv_status out_folder_make(out_folder *o) {
-    DRV_TRY(out_folder_clear(o->a, o->tmp));
-    DRV_TRY(dir_make(o->tmp));
-    return out_folder_mark(o->a, o->tmp);
+    DRV_TRY(dir_remove(o->tmp));
+    return dir_make(o->tmp);
+}
+
+drv_status out_folder_begin(arena *a, const char *path, out_folder *out) {
+    out_folder_follow(a, path, out);
+    return out_folder_make(out);
 }
 
 // --- files
@@ -204,9 +173,6 @@ static drv_status rename_to(const char *from, const char *to) {
 drv_status out_folder_commit(out_folder *o, const char *path) {
     DRV_TRY(rename_to(o->tmp, path));
     forget(o);
-    unlink(path_join(o->a, path,
-            OUT_FOLDER_MARK)); // not before: it is drover's until it is in place
-    DRV_TRY(file_sync_placed(path, path));
     return file_sync_placed(path_parent(o->a, path), path);
 }
 
@@ -233,7 +199,7 @@ drv_status out_folder_commit_into(out_folder *o, const char *path) {
         DRV_TRY(move_into(o, o->files[i].name, path));
     if (file_exists(path_join(o->a, o->tmp, "manifest.json")))
         DRV_TRY(move_into(o, "manifest.json", path));
-    DRV_TRY(out_folder_clear(o->a, o->tmp));
+    DRV_TRY(dir_remove(o->tmp));
     forget(o);
     return file_sync_placed(path, path);
 }
@@ -244,8 +210,7 @@ drv_status out_folder_place(out_folder *o, bool force) {
 }
 
 void out_folder_discard(out_folder *o) {
-    const bool ours = o->tmp && out_folder_is_left(o->a, o->tmp);
-    const drv_status ignored = ours ? out_folder_clear(o->a, o->tmp) : DRV_OK;
+    const drv_status ignored = o->tmp ? dir_remove(o->tmp) : DRV_OK;
     (void)ignored;
     forget(o);
 }

@@ -1,5 +1,5 @@
-// Writes a folder as PATH.tmp, syncs it and renames it into place when it is complete: after a
-// crash either the old folder or the complete new one exists. Every file is hashed while it is
+// Writes a folder as PATH FILE_ASIDE, syncs it and renames it into place when it is complete: after
+// a crash either the old folder or the complete new one exists. Every file is hashed while it is
 // written. A folder that exists and that nothing can be renamed to gets its files one by one.
 #pragma once
 #include "base/file.h"
@@ -22,24 +22,17 @@ typedef struct out_folder { // single owner
 } out_folder;
 
 // The names of tmp and lock in a folder that nothing can be renamed to.
-#define OUT_FOLDER_TMP  "drover.tmp"
+#define OUT_FOLDER_TMP  FILE_ASIDE
 #define OUT_FOLDER_LOCK "drover.lock"
 
-// The mark of an unfinished folder: an empty file in it. By it drover knows its own PATH.tmp from
-// a user's folder of that name.
-#define OUT_FOLDER_MARK ".drover-unfinished"
-DRV_CHECKED drv_status out_folder_mark(arena *a, const char *path);
-// Returns whether it is a folder that a killed writer left: it has the mark, or is empty.
-bool out_folder_is_left(arena *a, const char *path);
-// Removes what a killed writer left. DRV_E_USAGE: something else is there.
-DRV_CHECKED drv_status out_folder_clear(arena *a, const char *path);
-
-// Chooses the names for a new `path`.
-void out_folder_follow(arena *a, const char *path, out_folder *out);
-// The same for a `path` that may exist: follows links.
+// Creates PATH FILE_ASIDE, and removes one that a killed writer left.
+DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *out);
+// The two halves of it, for a `path` that may exist: the first one only chooses the names, and
+// follows links.
 void out_folder_name(arena *a, const char *path, out_folder *out);
-// Creates the folder tmp with the mark, and clears it before.
 DRV_CHECKED drv_status out_folder_make(out_folder *o);
+// The same for a rank that does not create the folder: sets only the names.
+void out_folder_follow(arena *a, const char *path, out_folder *out);
 // Adds a file that other ranks wrote and hashed to the list.
 void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]);
 // Writes a whole file.

@@ -123,35 +123,30 @@ static drv_status retain(ckpt_saver *saver) {
         char *path = path_join(saver->a, saver->dir, names[i]);
         const int64_t step = ckpt_step_of(path);
         if (step > saver->step || !is_valid(saver, step, path) || kept++ < saver->keep) continue;
-        char *aside = arena_printf(saver->a, "%s.tmp", path);
-        DRV_TRY(out_folder_clear(saver->a, aside));
+        char *aside = arena_printf(saver->a, "%s" FILE_ASIDE, path);
+        DRV_TRY(dir_remove(aside));
         DRV_TRY(check_ours(saver));
-        DRV_TRY(out_folder_mark(saver->a, path)); // so that a start knows what is left of it
         if (rename(path, aside) != 0)
             return drv_fail(DRV_E_IO, "could not remove \"%s\": %s", path, strerror(errno));
-        DRV_TRY(out_folder_clear(saver->a, aside));
+        DRV_TRY(dir_remove(aside));
     }
     return DRV_OK;
-}
-
-static drv_status move_aside(arena *a, const char *path, const char *why) {
-    char *aside = arena_printf(a, "%s.refused", path);
-    for (int i = 2; file_exists(aside); i++)
-        aside = arena_printf(a, "%s.refused-%d", path, i);
-    log_warn("\"%s\", %s, is renamed to \"%s\"", path, why, aside);
-    if (rename(path, aside) == 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", path, aside,
-            strerror(errno));
 }
 
 // Renames the folder in the way, which was refused when the run was resumed: it may be all that is
 // left of something. One that is whole is another attempt's, which has taken the directory since
 // check_ours looked.
-static drv_status move_refused(ckpt_saver *saver) {
+static drv_status move_aside(ckpt_saver *saver) {
     if (access(saver->final, F_OK) != 0 && errno == ENOENT) return DRV_OK;
     if (!was_refused(saver, saver->step) && ckpt_verify(saver->final) == DRV_OK)
         return drv_fail(DRV_E_IO, "\"%s\" is there, written by another drover", saver->final);
-    return move_aside(saver->a, saver->final, "which was refused");
+    char *aside = arena_printf(saver->a, "%s.refused", saver->final);
+    for (int i = 2; file_exists(aside); i++)
+        aside = arena_printf(saver->a, "%s.refused-%d", saver->final, i);
+    log_warn("\"%s\", which was refused, is renamed to \"%s\"", saver->final, aside);
+    if (rename(saver->final, aside) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", saver->final, aside,
+            strerror(errno));
 }
 
 static void read_done(ckpt_saver *saver) {
@@ -165,11 +160,7 @@ static drv_status begin(ckpt_saver *saver) {
     const ckpt_ranks *ranks = saver->ranks;
     out_folder *o = &saver->folder;
     out_folder_follow(saver->a, saver->final, o);
-    if (ckpt_rank(ranks) == 0) {
-        if (file_exists(o->tmp) && !out_folder_is_left(saver->a, o->tmp))
-            DRV_TRY(move_aside(saver->a, o->tmp, "which drover did not leave"));
-        DRV_TRY(out_folder_make(o));
-    }
+    if (ckpt_rank(ranks) == 0) DRV_TRY(out_folder_begin(saver->a, saver->final, o));
     return block_bytes_of_new(&o->block_bytes);
 }
 
@@ -196,7 +187,7 @@ static drv_status finish(ckpt_saver *saver) {
     saver->n_bytes = 0;
     for (int i = 0; i < saver->folder.n; i++)
         saver->n_bytes += saver->folder.files[i].bytes;
-    DRV_TRY(move_refused(saver));
+    DRV_TRY(move_aside(saver));
     return out_folder_commit(&saver->folder, saver->final);
 }
 

@@ -12,7 +12,7 @@
 #include "data/read/parquet_pages.h"
 #include "data/read/record_source.h"
 
-// Bytes of JSON or of ids: a few bytes of a page can describe a very long list.
+// Bytes of JSON, or of ids as they are held: a few bytes of a page can describe a very long list.
 enum { MAX_ROW = 1 << 28 };
 
 typedef struct row_leaf {
@@ -303,7 +303,7 @@ static drv_status push_list(parquet_rows *rows, row_list list, const char **why)
             id_row_push(&rows->ids, list, number_of(leaf, &slot.value));
         else if (!is_empty && !*why)
             *why = id_row_null_element;
-        if (rows->ids.n[list] > MAX_ROW / (int)sizeof(int32_t)) return too_long(rows);
+        if (rows->ids.n[list] >= MAX_ROW / (int)sizeof(int64_t)) return too_long(rows);
         parquet_pages_pass(pages);
         DRV_TRY(parquet_pages_peek(pages, &slot, &more));
         more &= slot.repetition > 0;

@@ -85,17 +85,27 @@ static void closed_while_writing(void **state) {
     OK(log_open_file(path));
     closes = true;
     log_info("a last line");
-    log_info("the file %s", "a\nb.bin"); // a line is one line
     closes = false;
     assert_int_equal(pthread_join(closer, NULL), 0);
     OK(file_read(a, path, &text, NULL));
     assert_non_null(strstr(text, "a last line"));
+    arena_free(a);
+}
+
+static void a_line_is_one_line(void **state) {
+    arena *a = arena_new("log");
+    const char *path = path_join(a, temporary_dir(a), "log.txt");
+    char *text;
+    OK(log_open_file(path));
+    log_info("the file %s", "a\nb.bin");
+    log_close_file();
+    OK(file_read(a, path, &text, NULL));
     assert_non_null(strstr(text, "the file a?b.bin\n"));
     arena_free(a);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ended_while_drawing),
-            cmocka_unit_test(closed_while_writing)};
+            cmocka_unit_test(closed_while_writing), cmocka_unit_test(a_line_is_one_line)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

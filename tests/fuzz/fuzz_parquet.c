@@ -24,7 +24,7 @@ static void read_rows(const char *path, const reader_opts *opts) {
         str_clear(&value);
         if (record_source_next(&source, &value, &row, &done) != DRV_OK || done) break;
         bytes += (int64_t)value.n;
-        json_cursor c = {.p = value.p, .end = value.p + value.n};
+        json_cursor c = {.p = value.p, .end = value.n ? value.p + value.n : value.p};
         DRV_ASSERT(!row.json || (jc_peek(&c) == '{' && jc_skip(&c) && jc_peek(&c) == 0),
                 "no object");
         DRV_ASSERT(!row.ids || value.n % (row.labels ? 5 : 4) == 0, "no ids, or no labels");

@@ -22,20 +22,15 @@ void out_folder_follow(arena *a, const char *path, out_folder *out) {
     out->tmp = arena_printf(a, "%s" FILE_ASIDE, out->path);
 }
 
-static bool is_same(const struct stat *x, const struct stat *y) {
-    return x->st_dev == y->st_dev && x->st_ino == y->st_ino;
-}
-
 // Returns whether another folder can be renamed to this one: not to a mount point, in a folder that
 // cannot be written to, or to the current folder, which would be gone for the caller's shell.
 static bool is_replaceable(arena *a, const char *path) {
-    struct stat here, above, current;
+    struct stat here, above;
     struct statx more;
     const char *parent = path_parent(a, path);
     const bool known = statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &more) == 0;
     return stat(path, &here) == 0 && stat(parent, &above) == 0 && here.st_dev == above.st_dev &&
-           !(known && more.stx_attributes & STATX_ATTR_MOUNT_ROOT) &&
-           !(stat(".", &current) == 0 && is_same(&here, &current)) &&
+           !(known && more.stx_attributes & STATX_ATTR_MOUNT_ROOT) && !file_is_same(path, ".") &&
            access(parent, W_OK | X_OK) == 0;
 }
 

@@ -51,7 +51,7 @@ drv_status job_files_write(arena *a, const job_files *files, const char *dir) {
     const char *made = arena_printf(a, "%s.%d.tmp", name, (int)getpid());
     DRV_TRY(dir_make_parent(made));
     if (mkdir(made, 0777) != 0)
-        return file_fail("make folder", made); // one that is there is not ours
+        return file_fail("make folder", made); // an existing one is a user's
     drv_status status = write_all(a, files, made);
     if (status == DRV_OK) status = put_in_place(made, name);
     if (status == DRV_OK) return DRV_OK;

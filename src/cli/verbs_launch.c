@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/launch_ask.h"
 #include "cli/launch_jobs.h"
 #include "cli/launch_plans.h"
 #include "cli/launch_rules.h"

@@ -1,6 +1,5 @@
 // Serves generate and chat: options of the model and of the sampling, and the output of text.
 #pragma once
-#include "base/json.h"
 #include "cli/cli.h"
 #include "infer/generate.h"
 
@@ -34,5 +33,3 @@ DRV_CHECKED drv_status generation_precision(const cli_args *args, generate_preci
 void generation_print(void *ctx, const char *text, size_t n);
 // Prints "try it: " and a command, if the model in the folder can generate text.
 void generation_print_hint(const char *folder);
-// Returns a new JSON string; bytes that are not UTF-8 become U+FFFD.
-json_t *generation_json_text(const char *text, size_t n);

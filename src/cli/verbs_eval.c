@@ -8,8 +8,9 @@
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "cli/cli.h"
-#include "cli/eval_parts.h"
 #include "cli/generate_args.h"
+#include "infer/choices.h"
+#include "infer/logits_file.h"
 #include "infer/model_view.h"
 #include "infer/prefix.h"
 #include "infer/score.h"
@@ -222,12 +223,49 @@ static drv_status eval_texts(arena *a, const cli_args *args, score_opts *opts, s
                 str_plural(texts.replaced));
     drv_status status;
     if (cli_has(args, "--logits"))
-        status = eval_logits(a, opts, &texts, cli_get(args, "--logits", NULL));
+        status = logits_write(a, opts, &texts, cli_get(args, "--logits", NULL));
     else
         status = score_documents(a, opts, &texts, out);
     documents_free(&texts);
     if (status == DRV_OK && !*opts->model.adapter) warn_of_context(a, opts->model.folder, out);
     return status;
+}
+
+// --- multiple choice
+// The standard error of one record is null in JSON.
+static void print_choices(const choices_result *r, bool json, bool complete) {
+    if (json) {
+        json_t *o = json_pack("{so so so so sI sI sb}", "acc", json_of_f64(r->acc), "acc_stderr",
+                json_of_f64(r->acc_err), "acc_norm", json_of_f64(r->acc_norm), "acc_norm_stderr",
+                json_of_f64(r->acc_norm_err), "records", (json_int_t)r->n, "truncated",
+                (json_int_t)r->n_cut, "complete", complete);
+        cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(9)));
+    } else if (r->n > 1) {
+        printf("acc %.4f (stderr %.4f)  acc_norm %.4f (stderr %.4f)  records %lld\n", r->acc,
+                r->acc_err, r->acc_norm, r->acc_norm_err, (long long)r->n);
+    } else {
+        printf("acc %.4f  acc_norm %.4f  records %lld\n", r->acc, r->acc_norm, (long long)r->n);
+    }
+}
+
+static drv_status eval_choices(arena *a, const cli_args *args, const scorer_opts *model) {
+    const choices_opts opts = {.model = *model, .specials = !cli_has(args, "--no-bos")};
+    choice_set set;
+    choices_result result;
+    DRV_TRY(choices_read(a, cli_get(args, "--choices", NULL), &set));
+    stop_listen();
+    const drv_status status = choices_score(a, &opts, &set, &result);
+    if (status != DRV_OK && (status != DRV_STOPPED || result.n == 0)) return status;
+    if (result.n_cut)
+        log_warn("%lld choice%s longer than the model's context with the preceding text, which is truncated on the left",
+                (long long)result.n_cut, result.n_cut > 1 ? "s are" : " is");
+    log_info("%lld tokens in %s, %s tokens/s", (long long)result.n_tokens,
+            str_long_duration(result.seconds),
+            str_si((double)result.n_tokens / (result.seconds > 0 ? result.seconds : 1)));
+    print_choices(&result, cli_has(args, "--json"), status == DRV_OK);
+    if (status == DRV_OK) return DRV_OK;
+    return drv_context(status, "%lld of %lld records are scored", (long long)result.n,
+            (long long)set.n);
 }
 
 // --- results

@@ -52,12 +52,11 @@ static void print_json(const str *prompt, const prompt_cost *cost, const generat
     for (int64_t i = 0; i < r->ids.n; i++)
         json_array_append_new(ids, json_integer(r->ids.p[i]));
     json_t *o = json_pack("{so so sI so ss sf sI sf}", "prompt",
-            generation_json_text(prompt->p ? prompt->p : "", prompt->n), "text",
-            generation_json_text(r->text.p ? r->text.p : "", r->text.n), "tokens",
-            (json_int_t)r->ids.n, "ids", ids, "finish_reason",
-            r->end == GENERATE_STOP ? "stop" : "length", "tokens_per_s", rate(r->ids.n, r->seconds),
-            "prompt_tokens", (json_int_t)cost->n_tokens, "prompt_tokens_per_s",
-            rate(cost->n_tokens, cost->seconds));
+            generated_json(prompt->p ? prompt->p : "", prompt->n), "text",
+            generated_json(r->text.p ? r->text.p : "", r->text.n), "tokens", (json_int_t)r->ids.n,
+            "ids", ids, "finish_reason", r->end == GENERATE_STOP ? "stop" : "length",
+            "tokens_per_s", rate(r->ids.n, r->seconds), "prompt_tokens", (json_int_t)cost->n_tokens,
+            "prompt_tokens_per_s", rate(cost->n_tokens, cost->seconds));
     cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
     fflush(stdout);
 }

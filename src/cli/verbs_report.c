@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/generate_args.h"
 #include "cli/run_about.h"
+#include "infer/generate.h"
 #include "watch/views/run_report.h"
 
 enum { MAX_RUNS = 64 };
@@ -14,15 +14,14 @@ static void add_facts(json_t *run, const report_facts *facts) {
     json_t *samples = json_array();
     for (int i = 0; i < facts->n_samples; i++)
         json_array_append_new(samples,
-                generation_json_text(facts->samples[i], strlen(facts->samples[i])));
+                generated_json(facts->samples[i], strlen(facts->samples[i])));
     json_object_set_new(run, "plan",
             facts->rank_bytes > 0
                     ? json_pack("{sf sf sf}", "rank_bytes", facts->rank_bytes, "sent_bytes",
                               facts->sent_bytes, "bubble", facts->bubble)
                     : json_null());
     json_object_set_new(run, "config_changed",
-            facts->config ? generation_json_text(facts->config, strlen(facts->config))
-                          : json_null());
+            facts->config ? generated_json(facts->config, strlen(facts->config)) : json_null());
     json_object_set_new(run, "samples", samples);
 }
 

@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "cli/data_look.h"
 #include "cli/fetch.h"
+#include "data/get/download.h"
 #include "data/set/build.h"
 
 static void say_answers(const char *prefix, const build_counts *all) {
@@ -80,29 +81,6 @@ static drv_status data_build(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-static const char *last_part(const char *url) {
-    const char *end = url + strcspn(url, "?#"), *p = end;
-    while (p > url && p[-1] != '/')
-        p--;
-    return p;
-}
-
-// http[s]://...[#sha256=HEX]
-static drv_status plain_url(arena *a, const char *url, const char *out, download *d) {
-    const char *mark = strstr(url, "#sha256=");
-    const char *name = last_part(url);
-    const size_t n = strcspn(name, "?#");
-    if (n == 0 || name[0] == '.')
-        return drv_fail(DRV_E_USAGE, "\"%s\": the URL names no file", url);
-    if (mark && strlen(mark + 8) != 64)
-        return drv_fail(DRV_E_USAGE, "\"%s\": expected 64 hexadecimal digits after #sha256=", url);
-    *d = (download){.url = mark ? arena_strndup(a, url, (size_t)(mark - url)) : url,
-            .path = path_join(a, out, arena_strndup(a, name, n)),
-            .size = -1,
-            .sha256 = mark ? mark + 8 : NULL};
-    return DRV_OK;
-}
-
 static drv_status data_get(arena *a, const cli_args *args) {
     const char *what = args->positional[0], *out;
     hub_opts o;
@@ -115,7 +93,7 @@ static drv_status data_get(arena *a, const cli_args *args) {
     else if (str_starts(what, "http://") || str_starts(what, "https://")) {
         if (cli_has(args, "--revision"))
             return drv_fail(DRV_E_USAGE, "data get: --revision is for hf:ORG/NAME, not for a URL");
-        DRV_TRY(plain_url(a, what, out, &one));
+        DRV_TRY(download_of_url(a, what, out, &one));
     } else
         return drv_fail(DRV_E_USAGE, "\"%s\": expected hf:ORG/NAME[:CONFIG] or a URL", what);
     return fetch_files(&o, list, n);

@@ -4,20 +4,11 @@
 #include "backend/backend.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "cli/bench.h"
 #include "cli/cli.h"
 #include "setup/device.h"
+#include "train/step_bench.h"
 
 enum { LAYER_TRIES = 5 }; // runs of a product of the model
-
-drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p) {
-    bench_peaks now;
-    DRV_TRY(backend_peak(b, DT_F32, tries, &now.f32));
-    DRV_TRY(backend_peak(b, DT_BF16, tries, &now.bf16));
-    if (now.f32 > p->f32) p->f32 = now.f32;
-    if (now.bf16 > p->bf16) p->bf16 = now.bf16;
-    return DRV_OK;
-}
 
 // --- GEMM
 // A layer of x [tokens, in] and w [out, in] has three products: forward, y = x w'; the gradient of
@@ -76,7 +67,7 @@ static drv_status bench_layers(backend *device, const run_config *cfg, int tries
 static drv_status bench_gemm(arena *a, const cli_args *args) {
     run_config cfg;
     backend *device;
-    bench_peaks peak = {0, 0};
+    product_peaks peak = {0, 0};
     int64_t repeats = 0; // not said
     DRV_TRY(bench_load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
@@ -86,7 +77,7 @@ static drv_status bench_gemm(arena *a, const cli_args *args) {
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
                 backend_name(device));
     const int tries = repeats ? (int)repeats : PEAK_TRIES;
-    DRV_TRY(bench_raise_peaks(device, tries, &peak));
+    DRV_TRY(product_peaks_raise(device, tries, &peak));
     if (cli_has(args, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak.f32, peak.bf16);

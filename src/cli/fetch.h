@@ -6,7 +6,7 @@
 #define CLI_FETCH                                                                                  \
     {"--revision", "NAME", "branch, tag or commit (default main)"},                                \
             {"--parallel", "N", "files at a time (default 8)"}, {                                  \
-        "--tries", "N", "tries of a file that makes no progress (default 8)"                       \
+        "--tries", "N", "attempts for a file that makes no progress (default 8)"                   \
     }
 
 // Fills `o` from the options above, HF_ENDPOINT and hub_token. `out`: the folder of the files.

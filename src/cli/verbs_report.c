@@ -80,7 +80,7 @@ static drv_status run_report(arena *a, const cli_args *args) {
 
 static const cli_option options[] = {
         {"--out", "FILE.html", "write a self-contained HTML page"},
-        {"--price", "MONEY", "the price of an hour of the whole run; adds its cost"},
+        {"--price", "MONEY", "price of an hour of the whole run; adds the cost to the report"},
         {"--samples", "N",
                 "add N texts of at most 100 tokens, written by each run's newest checkpoint"},
         CLI_JSON,
@@ -96,9 +96,9 @@ const verb verb_report = {
         .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--samples N] [--json]",
         .help = "Shows whether a run is done, why it stopped, and what to do next; then where the wall time of\n"
                 "all attempts went; the attempts; loss and speed; the plan beside the measurements; stragglers;\n"
-                "energy; the environment; and the keys that differ from their defaults.\n"
-                "The HTML page also has ranks and curves. Several runs are compared, with the efficiency of\n"
-                "more ranks; their curves share panels.\n"
+                "energy; the environment; and the keys that differ from their defaults. The HTML page also has\n"
+                "ranks and curves. Several runs are compared, with the efficiency of more ranks; their curves\n"
+                "share panels.\n"
                 "Example: drover report runs/a runs/b --out compare.html",
         CLI_OPTIONS(options),
         CLI_RULES(rules),

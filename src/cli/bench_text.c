@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parallel.h"
-#include "cli/bench.h"
+#include "cli/cli.h"
 #include "data/set/build.h"
 #include "data/read/text_batch.h"
 #include "tok/tokenizer.h"

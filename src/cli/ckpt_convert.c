@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/generate_args.h"
-#include "convert/convert.h"
+#include "convert/convert_gguf.h"
 #include "infer/resolve.h"
 
 // A run directory or config stands for its newest checkpoint. Anything else is passed on as it is,
@@ -65,43 +65,33 @@ static drv_status print_result(drv_status status, const char *out, const convert
 }
 
 // --- verbs
-// Compares a GGUF file with its source before it gets the name `file`.
-static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *unproved,
-        const char *file) {
-    model made;
-    comparison c;
-    DRV_TRY(model_open(a, unproved, &made));
-    drv_status status = compare_models(a, from, &made, true, &c);
-    model_close(&made);
-    DRV_TRY(status);
-    ckpt_print_comparison(&c);
-    const char *kept = c.problem ? unproved : file;
-    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", kept),
-            comparison_json(&c, name, kept)));
-    if (c.problem)
-        return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem,
-                unproved, file);
-    if (rename(unproved, file) != 0) return file_fail("rename into place", file);
-    printf("proved: %s.verify.json holds these numbers\n", file);
-    return out_placed(file_sync_placed(path_parent(a, file), file));
+// Reads --type and --force of --gguf.
+static drv_status read_gguf_opts(const cli_args *args, const char *what, const char *file,
+        gguf_write_opts *out) {
+    const char *type = cli_get(args, "--type", NULL);
+    *out = (gguf_write_opts){.verb = what,
+            .has_type = type != NULL,
+            .force = cli_has(args, "--force")};
+    DRV_TRY(gguf_write_check(file, out->force));
+    if (!type || gguf_write_type(type, &out->type)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: --type is \"%s\", expected f32, f16, bf16, q8_0 or q4_k",
+            args->name, type);
 }
 
 static drv_status write_gguf(arena *a, const cli_args *args, const model *m, const char *name,
         const char *file, const gguf_write_opts *opts) {
-    const char *unproved = arena_printf(a, "%s.unproved", file);
-    gguf_write_opts replacing = *opts;
-    if (cli_has(args, "--no-verify")) return gguf_export(m, file, file, opts);
-    replacing.force = true; // an earlier result that was not good
-    DRV_TRY(gguf_export(m, unproved, file, &replacing));
-    return prove_gguf(a, m, name, unproved, file);
+    const bool verify = !cli_has(args, "--no-verify");
+    comparison compared;
+    const drv_status status = convert_gguf(a, m, name, file, opts, verify, &compared);
+    ckpt_print_comparison(&compared);
+    if (status == DRV_OK && verify) printf("proved: %s.verify.json holds these numbers\n", file);
+    return status;
 }
 
 static drv_status export_gguf(arena *a, const cli_args *args, const char *path, const char *file) {
     model m;
     gguf_write_opts opts;
-    const bool force = cli_has(args, "--force");
-    DRV_TRY(gguf_write_check(file, force));
-    DRV_TRY(gguf_export_opts("export", cli_get(args, "--type", NULL), force, &opts));
+    DRV_TRY(read_gguf_opts(args, "export", file, &opts));
     DRV_TRY(model_open(a, path, &m));
     const drv_status status = write_gguf(a, args, &m, m.path, file, &opts);
     model_close(&m);
@@ -142,9 +132,7 @@ static drv_status merge_gguf(arena *a, const cli_args *args, const char *base,
         const char *adapter_path, const char *file) {
     merged_model m;
     gguf_write_opts opts;
-    const bool force = cli_has(args, "--force");
-    DRV_TRY(gguf_write_check(file, force));
-    DRV_TRY(gguf_export_opts("merge", cli_get(args, "--type", NULL), force, &opts));
+    DRV_TRY(read_gguf_opts(args, "merge", file, &opts));
     DRV_TRY(merged_open(a, base, adapter_path, &m));
     opts.change = &m.change;
     opts.files = m.files;

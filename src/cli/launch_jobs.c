@@ -1,23 +1,21 @@
 // drover launch KIND: from options, a config and a type of machine to the files of a job.
 #include "cli/launch_jobs.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/host_port.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/launch_rules.h"
 #include "launch/jobs/job_commands.h"
+#include "launch/jobs/job_config.h"
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/shell_words.h"
 #include "launch/nodes.h"
 #include "search/job_fit.h"
-#include "watch/files/run_events.h"
 
-enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES = 1000 };
+enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_TRIES = 1000 };
 
 static const job_kind *find_kind(const cli_args *args) {
     for (int i = 0; i < n_job_kinds; i++)
@@ -176,52 +174,8 @@ static drv_status read_numbers(const cli_args *args, job_spec *spec) {
     return time ? job_read_time(time, &spec->time_s) : DRV_OK;
 }
 
-// Sets the grace by the saves that the run has made here: twice the longest of them and a minute
-// for the ranks to notice, so that a slower file system or a larger neighbour does not cost a save.
-static drv_status grace_by_saves(const char *run_dir, int *grace_s) {
-    enum { NOTICE_S = 60 };
-    run_event_list list;
-    double longest = 0;
-    DRV_TRY(run_events_read(run_dir, &list));
-    for (int64_t i = 0; i < list.n; i++) {
-        const double seconds = run_event_f64(&list.events[i], "seconds");
-        if (list.events[i].kind == EVENT_SAVE && seconds > longest) longest = seconds;
-    }
-    run_events_free(&list);
-    if (longest <= 0) return DRV_OK;
-    const double grace = ceil(2 * longest) + NOTICE_S;
-    *grace_s = grace < MAX_GRACE_S ? (int)grace : MAX_GRACE_S;
-    log_info("--grace %d: twice the longest save of \"%s\", %.1f s, and a minute", *grace_s,
-            run_dir, longest);
-    return DRV_OK;
-}
-
-// A home in a container is gone with it: compiled programs are kept on the volume, beside the runs.
-static void keep_programs(arena *a, job_spec *spec) {
-    const char **sets = ARENA_ARRAY(a, const char *, spec->n_sets + 1);
-    const char *slash = strrchr(spec->run_dir, '/');
-    const int n = slash ? (int)(slash + 1 - spec->run_dir) : 0;
-    if (spec->n_sets) memcpy(sets, spec->sets, sizeof *sets * (size_t)spec->n_sets);
-    sets[spec->n_sets++] = arena_printf(a, "pjrt.cache=%.*scompiled", n, spec->run_dir);
-    spec->sets = sets;
-}
-
-// Returns the port of training.http where a probe of Kubernetes reaches it, which is not by a
-// loopback; 0: it is none, or any.
-static int health_port(const run_config *cfg) {
-    host_port where;
-    const char *http = config_http(cfg);
-    if (!http || !host_port_parse(http, &where) || where.port <= 0 || !*where.host) return 0;
-    if (str_starts(where.host, "127.") || strcmp(where.host, "localhost") == 0 ||
-            strcmp(where.host, "::1") == 0)
-        return 0;
-    return where.port;
-}
-
 // The config, with its bytes, or the words of data work.
 static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
-    size_t n_bytes;
-    char *text;
     spec->sets = cli_get_all(a, args, "--set", &spec->n_sets);
     if (spec->work == WORK_DATA) {
         if (spec->n_sets)
@@ -237,16 +191,7 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
         return drv_fail(DRV_E_USAGE, "%s: unexpected argument \"%s\", expected one CONFIG",
                 args->name, args->positional[1]);
     spec->config = args->positional[0];
-    DRV_TRY(config_load(a, spec->config, spec->sets, spec->n_sets, cfg));
-    DRV_TRY(file_read(a, spec->config, &text, &n_bytes));
-    spec->config_text = text;
-    spec->run_dir = cfg->run_dir;
-    spec->health_port = health_port(cfg);
-    if (spec->mount && config_backend(cfg)->has_devices && !*cfg->pjrt.cache)
-        keep_programs(a, spec);
-    if (spec->work == WORK_TRAIN && !cli_has(args, "--grace"))
-        DRV_TRY(grace_by_saves(cfg->run_dir, &spec->grace_s));
-    return DRV_OK;
+    return job_read_config(a, spec->work == WORK_TRAIN && !cli_has(args, "--grace"), spec, cfg);
 }
 
 // The command without what changes no file, for a comment. Of --env it has the names alone: a value
@@ -349,8 +294,10 @@ drv_status launch_job_run(arena *a, const cli_args *args) {
             cli_get(args, "--out", arena_printf(a, "launch/%s-%s", spec.name, spec.kind->name));
     drv_status status = job_write(a, &spec, &files);
     job_record record = job_record_of(a, &spec, &files);
-    if (status == DRV_OK && submits)
-        status = launch_find_program(a, job_program(&record), "--submit");
+    if (status == DRV_OK && submits) {
+        status = program_find(a, job_program(&record));
+        if (status != DRV_OK) status = drv_context(status, "--submit");
+    }
     if (status == DRV_OK) job_record_text(&record, job_files_add(&files, JOB_RECORD, false));
     if (status == DRV_OK) status = job_files_write(a, &files, dir);
     if (status == DRV_OK && says) printf("%s\n", says);

@@ -20,7 +20,7 @@ const foreign_key foreign_axolotl[] = {
         ONLY(A,
                 "trust_remote_code special_tokens tokens added_tokens_overrides mean_resizing_embeddings shrink_embeddings "
                 "fix_untrained_tokens",
-                "false", "the tokenizer is taken as it lies"),
+                "false", "the tokenizer's files are used unchanged"),
         CHANGES(A, "model_config overrides_of_model_config",
                 "give its fields by --set model.FIELD"),
         MAP(A, "reinit_weights", "model.weights", "true=random false=load"),
@@ -53,7 +53,7 @@ const foreign_key foreign_axolotl[] = {
                 "drover has no such option"),
         NONE(A, "relora_* jagged_restart_* lisa_* fp8_*", "another key decides whether it is used"),
         CHANGES(A, "min_sample_len dataset_shard_num dataset_shard_idx",
-                "the whole set is trained on; build it of those records alone"),
+                "drover trains on the whole set; build a set of only those records"),
         FACT(A, "dataloader_drop_last", "training.steps", "drop_last"),
         MAP(A, "excess_length_strategy", "data.too_long", "truncate=truncate drop=drop"),
         // LoRA

@@ -83,7 +83,7 @@ typedef struct pjrt_api {
     size_t size;
     pjrt_extension *extensions;
     pjrt_version version;
-    void *slot[PJRT_MAX_SLOTS]; // those beyond `size` are not there
+    void *slot[PJRT_MAX_SLOTS]; // those beyond `size` do not exist
 } pjrt_api;
 
 typedef struct pjrt_named_value {
@@ -183,8 +183,8 @@ typedef struct pjrt_event_ready_args {
     void *arg;
 } pjrt_event_ready_args;
 
-// Functions of ours that a plugin calls for its key-value store: from any of its threads. What goes
-// wrong is made by *error, the plugin's.
+// Functions of ours that a plugin calls, from any of its threads, for its key-value store. They
+// make an error by *error, a function of the plugin.
 typedef pjrt_error *(*pjrt_make_error)(int code, const char *message, size_t message_size);
 typedef struct pjrt_kv_get_args {
     pjrt_head head;
@@ -347,10 +347,10 @@ typedef struct pjrt_compiled_memory_args {
     int64_t peak, total, total_allocation, indefinite, peak_unpadded_heap;
 } pjrt_compiled_memory_args;
 
-typedef struct pjrt_optimised_args { // asked twice: for the size, then with room for as much
+typedef struct pjrt_optimised_args { // called twice: for the size, then with memory of that size
     pjrt_head head;
     pjrt_executable *executable;
-    pjrt_program *program; // its members are (out), but for `code` the second time
+    pjrt_program *program; // its members are (out), except `code` in the second call
 } pjrt_optimised_args;
 
 typedef struct pjrt_serialize_args {
@@ -446,8 +446,8 @@ typedef struct pjrt_compile_args { // without a client
     pjrt_executable *executable; // (out)
 } pjrt_compile_args;
 
-// --- the table: X(name in the packages' header, its index, arguments, their last member). A size
-// that a plugin is told ends with that member, without padding.
+// --- the table: X(name in the packages' header, its index, arguments, their last member). The size
+// that a plugin gets ends with that member, without padding.
 #define PJRT_SLOTS(X)                                                                              \
     X(Error_Destroy, 0, pjrt_error_args, error)                                                    \
     X(Error_Message, 1, pjrt_error_message_args, message_size)                                     \
@@ -500,7 +500,7 @@ typedef enum pjrt_slot {
 typedef struct pjrt_slot_info {
     const char *name;
     int index;        // in pjrt_api.slot
-    size_t args_size; // as the plugin is told
+    size_t args_size; // that the plugin gets
 } pjrt_slot_info;
 extern const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS];
 

@@ -345,7 +345,7 @@ bool client_has_memory(const device_client *c, int device, const char *kind) {
     return false;
 }
 
-bool client_program_memory(const device_client *c, const device_program *p, compiled_memory *out) {
+bool client_program_memory(const device_client *c, const device_program *p, backend_memory *out) {
     pjrt_compiled_memory_args args = {0};
     if (!plugin_has(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats) ||
             executable_of(c, p, &args.executable) != DRV_OK)
@@ -353,12 +353,12 @@ bool client_program_memory(const device_client *c, const device_program *p, comp
     const drv_status status =
             plugin_call(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats, &args);
     executable_free(c, p, args.executable);
-    *out = (compiled_memory){.argument = args.argument,
-            .output = args.output,
-            .alias = args.alias,
-            .temp = args.temp,
+    *out = (backend_memory){.arguments = args.argument,
+            .results = args.output,
+            .aliased = args.alias,
+            .temporary = args.temp,
             .code = args.code,
-            .host_temp = args.host_temp};
+            .on_host = args.host_temp};
     return status == DRV_OK;
 }
 

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "backend/pjrt/runtime/plugin_file.h"
@@ -250,19 +249,11 @@ static drv_status check_api(const pjrt_plugin *p) {
     return DRV_OK;
 }
 
-// Opening a pipe or a device might wait for ever.
-static drv_status check_regular(const pjrt_plugin *p) {
-    struct stat st;
-    if (stat(p->path, &st) != 0) return drv_fail(DRV_E_DEVICE, "%s", strerror(errno));
-    if (S_ISREG(st.st_mode)) return DRV_OK;
-    return drv_fail(DRV_E_DEVICE, "it is %s, expected a shared library",
-            S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
-}
-
 // Checks the file before dlopen, so that the message gives the reason.
 static drv_status check_file(const pjrt_plugin *p) {
     file_map map;
-    DRV_TRY(check_regular(p));
+    const char *kind = file_odd_kind(p->path);
+    if (kind) return drv_fail(DRV_E_DEVICE, "it is %s, expected a shared library", kind);
     DRV_TRY(file_map_open(p->path, &map));
     const drv_status status = plugin_file_check(map.p, map.n);
     file_map_close(&map);

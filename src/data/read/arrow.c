@@ -23,18 +23,15 @@ typedef struct arrow_reader {
 } arrow_reader;
 
 // --- which columns
-static bool is_ids(const arrow_schema *schema, int field) {
-    const arrow_type type = schema->fields[field].type;
-    return (type == ARROW_LIST || type == ARROW_FIXED_LIST) &&
-           schema->fields[field + 1].type == ARROW_INT;
-}
-
 static column_type type_of(const void *file, const char *name) {
     const arrow_schema *schema = ((const arrow_reader *)file)->schema;
     const int field = arrow_find(schema, name);
-    if (field < 0) return COLUMN_OTHER;
-    if (schema->fields[field].type == ARROW_TEXT) return COLUMN_TEXT;
-    return is_ids(schema, field) ? COLUMN_IDS : COLUMN_OTHER;
+    if (field < 0) return COLUMN_NONE;
+    const arrow_type type = schema->fields[field].type;
+    if (type == ARROW_TEXT) return COLUMN_TEXT;
+    if (type != ARROW_LIST && type != ARROW_FIXED_LIST) return COLUMN_OTHER;
+    const arrow_type element = schema->fields[field + 1].type;
+    return element == ARROW_INT ? COLUMN_IDS : element == ARROW_BOOL ? COLUMN_FLAGS : COLUMN_OTHER;
 }
 
 static void want_all_below(arrow_reader *arrow, int field) {
@@ -84,12 +81,13 @@ static void choose_list(arrow_reader *arrow, row_list list, const char *name) {
     want_all_below(arrow, arrow->lists[list]);
 }
 
-static void choose_ids(arrow_reader *arrow, const char *ids) {
+static drv_status choose_ids(arrow_reader *arrow, const char *ids) {
+    bool has_mask;
     choose_list(arrow, ROW_IDS, ids);
     if (arrow->form == FORM_LABELLED_IDS) choose_list(arrow, ROW_LABELS, "labels");
-    if (type_of(arrow, "attention_mask") != COLUMN_IDS) return;
-    choose_list(arrow, ROW_MASK, "attention_mask");
-    id_row_say_mask(arrow->path);
+    DRV_TRY(id_row_find_mask(arrow->path, type_of, arrow, &has_mask));
+    if (has_mask) choose_list(arrow, ROW_MASK, "attention_mask");
+    return DRV_OK;
 }
 
 static drv_status no_text(const arrow_reader *arrow, const reader_opts *opts) {
@@ -124,12 +122,9 @@ static drv_status choose_columns(arrow_reader *arrow, const reader_opts *opts) {
     arrow->form = row_form_choose(arrow->path, opts, type_of, arrow, &ids);
     if (arrow->form == FORM_NONE) return no_text(arrow, opts);
     if (arrow->form == FORM_JSON) return choose_rows(arrow, opts);
-    if (arrow->form == FORM_TEXT) {
-        arrow->text = arrow_find(arrow->schema, opts->key);
-        arrow->columns.wanted[arrow->text] = true;
-    } else {
-        choose_ids(arrow, ids);
-    }
+    if (arrow->form != FORM_TEXT) return choose_ids(arrow, ids);
+    arrow->text = arrow_find(arrow->schema, opts->key);
+    arrow->columns.wanted[arrow->text] = true;
     return DRV_OK;
 }
 
@@ -214,12 +209,15 @@ static drv_status add_value(arrow_reader *arrow, int field, int64_t i, str *out)
 // --- a row as ids
 static const char *push_list(arrow_reader *arrow, row_list list, int64_t i) {
     const int field = arrow->lists[list];
+    const bool flags = arrow->schema->fields[field + 1].type == ARROW_BOOL;
     int64_t begin, end;
     if (arrow_is_null(&arrow->columns, field, i)) return id_row_null_list;
     arrow_range(&arrow->columns, field, i, &begin, &end);
     for (int64_t k = begin; k < end; k++) {
         if (arrow_is_null(&arrow->columns, field + 1, k)) return id_row_null_element;
-        id_row_push(&arrow->ids, list, arrow_number(&arrow->columns, field + 1, k));
+        id_row_push(&arrow->ids, list,
+                flags ? arrow_bool(&arrow->columns, field + 1, k)
+                      : arrow_number(&arrow->columns, field + 1, k));
     }
     return NULL;
 }

@@ -97,12 +97,15 @@ static column_type type_of(const void *file, const char *name) {
     const parquet_node *leaf;
     const parquet_schema *schema = &((const parquet_rows *)file)->schema;
     if (parquet_find_text(schema, name)) return COLUMN_TEXT;
-    return parquet_find_ids(schema, name, &leaf) ? COLUMN_IDS : COLUMN_OTHER;
+    if (!parquet_find_list(schema, name, &leaf)) return COLUMN_NONE;
+    if (leaf && leaf->kind == PARQUET_BOOL) return COLUMN_FLAGS;
+    return leaf && (leaf->kind == PARQUET_INT || leaf->kind == PARQUET_UINT) ? COLUMN_IDS
+                                                                             : COLUMN_OTHER;
 }
 
 static void choose_list(parquet_rows *rows, row_list list, const char *name) {
     const parquet_node *leaf;
-    if (!parquet_find_ids(&rows->schema, name, &leaf)) return;
+    parquet_find_list(&rows->schema, name, &leaf);
     rows->ids.has[list] = true;
     rows->lists[list] = (int)(leaf - rows->schema.nodes);
     rows->wanted[rows->lists[list]] = true;
@@ -110,6 +113,7 @@ static void choose_list(parquet_rows *rows, row_list list, const char *name) {
 
 static drv_status choose_columns(parquet_rows *rows, const reader_opts *opts) {
     const char *ids;
+    bool has_mask;
     rows->form = row_form_choose(rows->file.path, opts, type_of, rows, &ids);
     if (rows->form == FORM_NONE)
         return parquet_no_text(&rows->file, &rows->schema, opts->key, opts->ids.taken);
@@ -120,8 +124,8 @@ static drv_status choose_columns(parquet_rows *rows, const reader_opts *opts) {
     }
     choose_list(rows, ROW_IDS, ids);
     if (rows->form == FORM_LABELLED_IDS) choose_list(rows, ROW_LABELS, "labels");
-    choose_list(rows, ROW_MASK, "attention_mask");
-    if (rows->ids.has[ROW_MASK]) id_row_say_mask(rows->file.path);
+    DRV_TRY(id_row_find_mask(rows->file.path, type_of, rows, &has_mask));
+    if (has_mask) choose_list(rows, ROW_MASK, "attention_mask");
     return DRV_OK;
 }
 

@@ -107,7 +107,8 @@ bool ckpt_was_read(ckpt_saver *saver, double at_most_s);
 // The same for the end of a save: true if ckpt_wait would return at once.
 bool ckpt_ended(ckpt_saver *saver, double at_most_s);
 // Waits for the save. DRV_OK: the checkpoint is in place; otherwise nothing of it is left, unless
-// only the sync after the rename failed, as the message then says.
+// only the sync after the rename failed, as the message then says. Another save of the same step
+// then accepts the checkpoint that is in place, and only repeats the sync.
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
 // Returns the duration of the last successful save in seconds, and the bytes of all its files.
 // Valid on rank 0.

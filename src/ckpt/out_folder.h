@@ -1,6 +1,7 @@
 // Writes a folder as PATH FILE_ASIDE, syncs it and renames it into place when it is complete: after
 // a crash either the old folder or the complete new one exists. Every file is hashed while it is
 // written. A folder that exists and that nothing can be renamed to gets its files one by one.
+// Legend: o an output folder.
 #pragma once
 #include "base/file.h"
 #include "base/json.h"

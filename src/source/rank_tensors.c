@@ -1,11 +1,11 @@
 // xser: torch_xla/utils/serialization.py, and NeMo's copy of it in neuronx-nemo-megatron.
-#include "ckpt/rank_tensors.h"
+#include "source/rank_tensors.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "ckpt/megatron_args.h"
+#include "source/megatron_args.h"
 
 static const torch_opts opts = {.more_names = megatron_names};
 

@@ -2,7 +2,7 @@
 // from it: its tensors, under the names of optimizer.safetensors (ckpt.h), and the progress of that
 // run.
 #pragma once
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 
 // The progress of a run when its checkpoint was written. A field that the checkpoint does not have
 // is -1 or NaN.

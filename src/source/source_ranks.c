@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "ckpt/megatron_args.h"
-#include "ckpt/rank_join.h"
-#include "ckpt/rank_tensors.h"
-#include "ckpt/optimizer_states.h"
+#include "source/megatron_args.h"
+#include "source/rank_join.h"
+#include "source/rank_tensors.h"
+#include "source/optimizer_states.h"
 
 // --- a rank
 // Removes "model1." of a virtual stage, which is chunk 1, from a name.

@@ -4,7 +4,7 @@
 #pragma once
 #include "base/json.h"
 #include "kernels/blocks/quants.h"
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 
 typedef struct source_tensor {
     const char *name;

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/str.h"
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 #include "pickle/pickle.h"
 
 // `args`: an argparse.Namespace; NULL: there are none, and *out is NULL. The caller owns it.

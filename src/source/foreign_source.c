@@ -1,5 +1,5 @@
 // Reads rows of our tensors from the rectangles of foreign ones.
-#include "ckpt/foreign_source.h"
+#include "source/foreign_source.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 // file finds our tensors in them.
 // Legend: m a foreign model, t a tensor, r a checkpoint that is read, e an entry of .metadata.
 #pragma once
-#include "ckpt/foreign_names.h"
-#include "ckpt/model_source.h"
+#include "source/foreign_names.h"
+#include "source/model_source.h"
 #include "pickle/torch_file.h"
 
 // A rectangle of a foreign tensor that is stored row by row in a tensor of a file.

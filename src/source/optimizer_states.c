@@ -1,12 +1,12 @@
 // torch/optim/optimizer.py; megatron/core/optimizer/{optimizer,distrib_optimizer}.py of
 // Megatron-Core 0.7 to 0.19; torch_xla/distributed/zero_redundancy_optimizer.py of torch_xla 2.1
 // to 2.9.
-#include "ckpt/optimizer_states.h"
+#include "source/optimizer_states.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "ckpt/rank_tensors.h"
+#include "source/rank_tensors.h"
 
 static const char *const kind_names[] = {"exp_avg", "exp_avg_sq", "master weight"};
 

@@ -3,8 +3,8 @@
 //
 // Legend: j a joining of ranks, r a rank, p a part, t a tensor
 #pragma once
-#include "ckpt/foreign_source.h"
-#include "ckpt/rank_files.h"
+#include "source/foreign_source.h"
+#include "source/rank_files.h"
 
 // A tensor of a rank, or the optimizer's state for it.
 typedef struct rank_part {

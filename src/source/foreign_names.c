@@ -1,6 +1,6 @@
 // torchtitan: torchtitan/models/llama3 (v0.2.2, and the branch main of August 2026).
 // Megatron-Core: megatron/core/models/gpt/gpt_layer_specs.py, transformer/{attention,mlp}.py.
-#include "ckpt/foreign_names.h"
+#include "source/foreign_names.h"
 
 #include <string.h>
 

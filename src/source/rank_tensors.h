@@ -1,6 +1,6 @@
 // Finds tensors in the files of ranks or, with xser, in the separate files that they refer to.
 #pragma once
-#include "ckpt/foreign_source.h"
+#include "source/foreign_source.h"
 
 // Opens a file of torch.save, which is closed with the model. Unless `keeps_open`, it is opened
 // again for each read.

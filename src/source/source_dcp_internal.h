@@ -1,8 +1,8 @@
 // Functions that read a checkpoint of torch.distributed.checkpoint, shared by the readers of its
 // weights (source_dcp.c) and of its optimizer state (source_dcp_state.c).
 #pragma once
-#include "ckpt/foreign_source.h"
-#include "ckpt/foreign_state.h"
+#include "source/foreign_source.h"
+#include "source/foreign_state.h"
 #include "pickle/dcp_metadata.h"
 
 typedef struct dcp_reading {

@@ -11,8 +11,8 @@
 //
 // Legend: o the states of a rank's optimizer, v a value of a pickle
 #pragma once
-#include "ckpt/foreign_state.h"
-#include "ckpt/rank_join.h"
+#include "source/foreign_state.h"
+#include "source/rank_join.h"
 
 typedef enum optimizer_kind {
     KIND_EXP_AVG,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 
 typedef struct folder {
     arena *a;

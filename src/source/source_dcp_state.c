@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ckpt/source_dcp_internal.h"
+#include "source/source_dcp_internal.h"
 
 static drv_status refuse(const dcp_reading *r, const char *name, const char *what) {
     return drv_fail(DRV_E_DATA, "%s/.metadata: \"%.100s\" %s", r->folder, name, what);

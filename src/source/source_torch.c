@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 #include "pickle/torch_file.h"
 
 typedef struct torch_source {

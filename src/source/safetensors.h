@@ -63,3 +63,7 @@ typedef struct st_entry {
 void st_header(const st_entry *entries, int n_entries, str *out);
 int64_t st_entry_elements(const st_entry *e);
 int64_t st_entry_bytes(const st_entry *e);
+// Rounds to nearest even into `out` (n elements of `type`: F32, F16 or BF16), which may be
+// `values`. DRV_E_DATA: the type cannot represent a value; the message names the tensor.
+DRV_CHECKED drv_status tensor_round(const char *name, st_type type, const float *values, int64_t n,
+        void *out);

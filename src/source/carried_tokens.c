@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 
 typedef struct tokens {
     const ckpt_carried *file; // that is looked at

@@ -1,5 +1,5 @@
 // Names and defaults are those of megatron/training/arguments.py.
-#include "ckpt/megatron_args.h"
+#include "source/megatron_args.h"
 
 #include "pickle/pickle_writer.h"
 

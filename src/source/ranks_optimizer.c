@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "ckpt/megatron_args.h"
-#include "ckpt/optimizer_states.h"
-#include "ckpt/rank_tensors.h"
+#include "source/megatron_args.h"
+#include "source/optimizer_states.h"
+#include "source/rank_tensors.h"
 
 static const char *beside(arena *a, const char *path, const char *name) {
     const char *slash = strrchr(path, '/');

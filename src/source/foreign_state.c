@@ -1,11 +1,11 @@
 // Chooses the reader of the optimizer's state by the format; reads the state in our own
 // checkpoints.
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 
 #include <math.h>
 
 #include "base/file.h"
-#include "ckpt/rank_files.h"
+#include "source/rank_files.h"
 #include "pickle/torch_file.h"
 
 foreign_progress foreign_progress_unknown(void) {

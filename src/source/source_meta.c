@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "ckpt/foreign_source.h"
+#include "source/foreign_source.h"
 
 enum { MAX_SHARDS = 64, LLAMA_3_VOCAB = 128000 };
 

@@ -1,5 +1,5 @@
 // Parses the names of folders and files of ranks.
-#include "ckpt/rank_files.h"
+#include "source/rank_files.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "ckpt/megatron_args.h"
-#include "ckpt/rank_files.h"
-#include "ckpt/source_dcp_internal.h"
+#include "source/megatron_args.h"
+#include "source/rank_files.h"
+#include "source/source_dcp_internal.h"
 
 enum { MAX_METADATA = 1 << 30 };
 

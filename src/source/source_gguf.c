@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "ckpt/model_source.h"
-#include "ckpt/tensor_writer.h"
+#include "source/model_source.h"
 #include "gguf/llama_meta.h"
 #include "gguf/llama_generation.h"
 #include "gguf/llama_names.h"

@@ -1,6 +1,6 @@
 // Functions common to all formats of models: detects the format of a path, finds tensors by name,
 // and checks that every value is finite.
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "base/file.h"
 #include "base/hub_name.h"
 #include "base/json.h"
-#include "ckpt/ckpt.h"
-#include "ckpt/foreign_state.h"
-#include "ckpt/rank_files.h"
+#include "source/checkpoint_names.h"
+#include "source/foreign_state.h"
+#include "source/rank_files.h"
 #include "model/family/model_files.h"
 #include "gguf/gguf.h"
 #include "pickle/torch_file.h"

@@ -1,5 +1,5 @@
 // Joins the tensors of tensor ranks by the kind of each, and renumbers layers.
-#include "ckpt/rank_join.h"
+#include "source/rank_join.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -54,8 +54,8 @@ static int64_t rows_of_partial_sum(const node *n) {
     return n->in[0]->dim[0] / sums_of_tokens(&n->attrs);
 }
 
-// Returns the rows after which a new chunk must begin: a reduction block of the row, or a partial
-// sum that is longer than a chunk.
+// Returns the number of rows after which a new chunk must begin: those of a reduction block of the
+// row, or of a partial sum that is longer than a chunk.
 static int64_t rows_of_run(const node *n) {
     const int64_t partial_sum = rows_of_partial_sum(n);
     return n->attrs.vocabulary.chunk < partial_sum ? partial_sum

@@ -1,4 +1,4 @@
-// Has the table of rules, prints a program's signature, and records which node wrote which line.
+// The table of rules, the signature of a program, and the record of which node wrote which line.
 #include "backend/pjrt/stablehlo/lower.h"
 
 #include <stdio.h>

@@ -26,6 +26,8 @@ DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_b
         size_t *n_bytes);
 // The same of what a user names as an input: a pipe is waited for and a device read to its end.
 DRV_CHECKED drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes);
+// The same, where "-" means standard input.
+DRV_CHECKED drv_status file_read_input(arena *a, const char *path, char **out, size_t *n_bytes);
 
 // Reads the last bytes of a file on a disk, at most max_bytes, followed by a NUL that is not counted.
 DRV_CHECKED drv_status file_read_tail(arena *a, const char *path, int64_t max_bytes, char **out,

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/version.h"
-#include "cli/data_look.h"
 #include "cli/fetch.h"
 #include "data/get/download.h"
 #include "data/set/build.h"

@@ -57,7 +57,7 @@ static void print_info_json(const dataset *set, json_t *answers) {
     cli_puts_json(o, json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII));
 }
 
-static drv_status data_info(arena *a DRV_UNUSED, const cli_args *args, const dataset *set) {
+static drv_status data_info(const cli_args *args, const dataset *set) {
     const dataset_about *about = &set->about;
     const bool has_answers = dataset_has_roles(set);
     dataset_answers answers;
@@ -205,24 +205,13 @@ static drv_status data_verify(arena *a, const cli_args *args, const dataset *set
 }
 
 // --- the subverbs
-typedef drv_status (*data_look)(arena *a, const cli_args *args, const dataset *d);
-
-static drv_status look(arena *a, const cli_args *args, data_look shows) {
-    dataset *d;
-    DRV_TRY(dataset_open(a, args->positional[0], &d));
-    drv_status status = shows(a, args, d);
-    dataset_close(d);
+drv_status data_look(arena *a, const cli_args *args) {
+    const char *name = args->verb->name;
+    dataset *set;
+    DRV_TRY(dataset_open(a, args->positional[0], &set));
+    const drv_status status = strcmp(name, "info") == 0   ? data_info(args, set)
+                              : strcmp(name, "show") == 0 ? data_show(a, args, set)
+                                                          : data_verify(a, args, set);
+    dataset_close(set);
     return status;
-}
-
-drv_status data_look_info(arena *a, const cli_args *args) {
-    return look(a, args, data_info);
-}
-
-drv_status data_look_show(arena *a, const cli_args *args) {
-    return look(a, args, data_show);
-}
-
-drv_status data_look_verify(arena *a, const cli_args *args) {
-    return look(a, args, data_verify);
 }

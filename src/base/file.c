@@ -184,6 +184,14 @@ drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes
     return read_open(a, fd, path, size, out, n_bytes);
 }
 
+drv_status file_read_input(arena *a, const char *path, char **out, size_t *n_bytes) {
+    if (strcmp(path, "-") != 0) return file_read_any(a, path, out, n_bytes);
+    // One that is closed would be read as empty by its name.
+    if (read(STDIN_FILENO, NULL, 0) < 0)
+        return drv_fail(DRV_E_IO, "could not read standard input: %s", strerror(errno));
+    return file_read_any(a, "/dev/stdin", out, n_bytes);
+}
+
 // Reads a stream into memory, in place of a map.
 static drv_status map_stream(int fd, const char *path, file_map *out) {
     str stream = {0};

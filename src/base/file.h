@@ -27,6 +27,8 @@ DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_b
 // The same for a file that a user names as an input: waits for the writer of a pipe, and reads a
 // pipe or a device to its end. One with more than 1 GiB is refused.
 DRV_CHECKED drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes);
+// The same, where "-" means standard input.
+DRV_CHECKED drv_status file_read_input(arena *a, const char *path, char **out, size_t *n_bytes);
 
 // Reads the last bytes of a file on a disk, at most max_bytes, followed by a NUL that is not
 // counted.

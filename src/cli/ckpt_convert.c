@@ -34,7 +34,8 @@ drv_status ckpt_read_options(const cli_args *args, const char *what, model_write
 }
 
 // --- printing
-void ckpt_print_comparison(const comparison *c) {
+// Prints the differences of logits with their bounds; nothing if none were compared.
+static void print_comparison(const comparison *c) {
     const bool same = strcmp(c->hash_a, c->hash_b) == 0 && c->hash_a[0];
     if (c->tokens == 0) return;
     printf("%lld tokens, %lld logits each%s\n", (long long)c->tokens, (long long)c->vocab,
@@ -49,18 +50,20 @@ void ckpt_print_comparison(const comparison *c) {
     printf("\n");
 }
 
-// Prints the result of an export or a merge that ended with `status`.
-static drv_status print_result(drv_status status, const char *out, const convert_result *r) {
-    if (status != DRV_OK) {
-        if (r->compared) ckpt_print_comparison(&r->comparison);
-        return status;
-    }
-    log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
-            str_bytes((double)r->written.bytes), st_type_name(r->written.type), r->written.seconds);
-    if (r->compared) ckpt_print_comparison(&r->comparison);
-    printf(r->compared ? "proved: verify.json in it holds these numbers\n"
-                       : "not verified: drover ckpt verify compares two models\n");
-    generation_print_hint(out);
+drv_status ckpt_print_result(drv_status status, const char *out, const char *type,
+        const convert_result *r) {
+    if (status == DRV_OK)
+        log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
+                str_bytes((double)r->written.bytes), type ? type : st_type_name(r->written.type),
+                r->written.seconds);
+    if (r->compared) print_comparison(&r->comparison);
+    if (status != DRV_OK) return status;
+    if (!r->compared)
+        printf("not verified: drover ckpt verify compares two models\n");
+    else if (r->comparison.tokens)
+        printf("proved: verify.json in it holds these numbers\n");
+    else
+        printf("proved: all weights are equal to the bit; verify.json in it says so\n");
     return DRV_OK;
 }
 
@@ -83,7 +86,7 @@ static drv_status write_gguf(arena *a, const cli_args *args, const model *m, con
     const bool verify = !cli_has(args, "--no-verify");
     comparison compared;
     const drv_status status = convert_gguf(a, m, name, file, opts, verify, &compared);
-    ckpt_print_comparison(&compared);
+    print_comparison(&compared);
     if (status == DRV_OK && verify) printf("proved: %s.verify.json holds these numbers\n", file);
     return status;
 }
@@ -125,7 +128,9 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     if (gguf) return export_gguf(a, args, path, gguf);
     const drv_status status =
             convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
-    return print_result(status, out, &result);
+    DRV_TRY(ckpt_print_result(status, out, NULL, &result));
+    generation_print_hint(out);
+    return DRV_OK;
 }
 
 static drv_status merge_gguf(arena *a, const cli_args *args, const char *base,
@@ -154,7 +159,9 @@ drv_status ckpt_merge(arena *a, const cli_args *args) {
     if (gguf) return merge_gguf(a, args, base, adapter_path, gguf);
     const drv_status status = convert_merge(a, base, adapter_path, out, &opts,
             !cli_has(args, "--no-verify"), &result);
-    return print_result(status, out, &result);
+    DRV_TRY(ckpt_print_result(status, out, NULL, &result));
+    generation_print_hint(out);
+    return DRV_OK;
 }
 
 drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {
@@ -189,7 +196,7 @@ drv_status ckpt_compare(arena *a, const cli_args *args) {
     } else {
         printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", result.type_a, result.hash_a, paths[0],
                 result.type_b, result.hash_b, paths[1]);
-        ckpt_print_comparison(&result);
+        print_comparison(&result);
         if (!result.problem) puts("good: B is A within the bounds");
     }
     if (!result.problem) return DRV_OK;

@@ -6,5 +6,7 @@
 // Reads --dtype, --max-shard-size and --force. `what`: the verb of ckpt.
 DRV_CHECKED drv_status ckpt_read_options(const cli_args *args, const char *what,
         model_write_opts *opts);
-// Prints the differences of logits with their bounds; nothing if none were compared.
-void ckpt_print_comparison(const comparison *c);
+// Prints the result of an import, an export or a merge that ended with `status`, and returns it.
+// `type`: the name of the weights' type; NULL: that of the result.
+drv_status ckpt_print_result(drv_status status, const char *out, const char *type,
+        const convert_result *r);

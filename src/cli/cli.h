@@ -142,9 +142,11 @@ DRV_CHECKED drv_status ckpt_export(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_merge(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_consolidate_verb(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_compare(arena *a, const cli_args *args); // ckpt verify A B
+DRV_CHECKED drv_status data_look(arena *a, const cli_args *args);    // data info, show, verify
 DRV_CHECKED drv_status doctor_node(arena *a, const cli_args *args);  // doctor --node
 DRV_CHECKED drv_status kept_evict(arena *a, const cli_args *args);   // compile --evict
 DRV_CHECKED drv_status kept_list(arena *a, const cli_args *args);    // compile --list
+DRV_CHECKED drv_status model_push(arena *a, const cli_args *args);
 DRV_CHECKED drv_status tokenizer_train(arena *a, const cli_args *args);
 
 #define CLI_SET                                                                                    \

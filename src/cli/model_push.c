@@ -1,5 +1,5 @@
 // Publishes a model: options, the card, the report.
-#include "cli/model_push.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>

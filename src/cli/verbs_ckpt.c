@@ -185,27 +185,22 @@ static const cli_option show_options[] = {KEY_OPTION, CLI_JSON};
                 "write into a folder that has other files; an earlier model in it is removed"      \
     }
 
-static const cli_option merge_options[] = {
-        OUT_OPTION,
-        {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION,
-        GGUF_OPTIONS,
-        {"--no-verify", NULL, "do not run and compare the result"},
-        {"--force", NULL, "write into a folder that has other files, or replace FILE"},
-        {"--threads", "N", "0: all cores (default)"},
-};
+#define WRITE_OPTIONS                                                                              \
+    OUT_OPTION,                                                                                    \
+            {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},   \
+            SHARD_OPTION, GGUF_OPTIONS,                                                            \
+            {"--no-verify", NULL, "do not run and compare the result"},                            \
+            {"--force", NULL, "write into a folder that has other files, or replace FILE"}, {      \
+        "--threads", "N", "0: all cores (default)"                                                 \
+    }
+
+static const cli_option merge_options[] = {WRITE_OPTIONS};
 static const cli_option export_options[] = {
-        OUT_OPTION,
-        {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION,
-        GGUF_OPTIONS,
+        WRITE_OPTIONS,
         {"--dcp", "DIR", "write a checkpoint of torch.distributed.checkpoint instead"},
         {"--names", "WHOSE",
                 "names of the tensors: hf (default), torchtitan, torchtitan-main, megatron"},
         {"--prefix", "TEXT", "text before each name, as \"model.\""},
-        {"--no-verify", NULL, "do not run and compare the result"},
-        {"--force", NULL, "write into a folder that has other files, or replace FILE"},
-        {"--threads", "N", "0: all cores (default)"},
 };
 static const cli_rule gguf_rules[] = {
         {.option = "--gguf", .excludes = "--out --dtype --max-shard-size"},

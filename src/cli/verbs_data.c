@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/version.h"
-#include "cli/data_look.h"
 #include "cli/fetch.h"
 #include "data/get/download.h"
 #include "data/set/build.h"
@@ -224,7 +223,7 @@ static const verb subverbs[] = {
                         "tokens in answers and the lengths of the examples.",
                 CLI_OPTIONS(info_options),
                 CLI_WORDS(1, 1),
-                .run = data_look_info,
+                .run = data_look,
         },
         {
                 .name = "show",
@@ -234,7 +233,7 @@ static const verb subverbs[] = {
                         "answers are green on a terminal, otherwise between [[ and ]], the last between [[* and *]].",
                 CLI_OPTIONS(show_options),
                 CLI_WORDS(1, 1),
-                .run = data_look_show,
+                .run = data_look,
         },
         {
                 .name = "verify",
@@ -246,7 +245,7 @@ static const verb subverbs[] = {
                 CLI_OPTIONS(verify_options),
                 CLI_RULES(verify_rules),
                 CLI_WORDS(1, 1),
-                .run = data_look_verify,
+                .run = data_look,
         },
 };
 

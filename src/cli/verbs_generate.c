@@ -1,35 +1,26 @@
 // generate: text from a model.
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/generate_args.h"
 
 enum { DEFAULT_TOKENS = 200 };
 
-// --- the prompt
-static drv_status read_stream(FILE *f, const char *name, str *out) {
-    char block[4096];
-    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
-        str_add(out, block, n);
-    if (ferror(f)) return drv_fail(DRV_E_IO, "could not read %s: %s", name, strerror(errno));
-    return DRV_OK;
-}
-
 // Reads the prompt of --prompt TEXT or --prompt-file FILE; "-" in either means standard input.
-static drv_status read_prompt(const cli_args *args, str *out) {
+static drv_status read_prompt(arena *a, const cli_args *args, str *out) {
     const char *text = cli_get(args, "--prompt", NULL),
                *path = cli_get(args, "--prompt-file", NULL);
-    if ((text && strcmp(text, "-") == 0) || (path && strcmp(path, "-") == 0))
-        return read_stream(stdin, "standard input", out);
-    if (text) str_puts(out, text);
-    if (!path) return DRV_OK;
-    FILE *f = fopen(path, "rb");
-    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    drv_status status = read_stream(f, path, out);
-    fclose(f);
-    return status;
+    char *bytes;
+    size_t n;
+    if (text && strcmp(text, "-") != 0)
+        str_puts(out, text);
+    else if (text || path) {
+        DRV_TRY(file_read_input(a, text ? text : path, &bytes, &n));
+        str_add(out, bytes, n);
+    }
+    return DRV_OK;
 }
 
 // --- the samples
@@ -134,7 +125,7 @@ static drv_status run_generate(arena *a, const cli_args *args) {
     generator_opts model = {0};
     generate_call call = {.prompt = &prompt, .n = 1};
     DRV_TRY(read_options(a, args, &model, &call));
-    drv_status status = read_prompt(args, &prompt);
+    drv_status status = read_prompt(a, args, &prompt);
     if (status == DRV_OK) status = prepare(a, &model, &call);
     if (status == DRV_OK) status = print_samples(&call);
     generator_close(call.generator);

@@ -101,10 +101,8 @@ static void collect_train(arena *a, const cli_args *args, launch_job *job) {
 }
 
 static drv_status read_config(arena *a, const cli_args *args, launch_job *job) {
-    int n;
     run_config *cfg = ARENA_NEW(a, run_config);
-    const char **sets = cli_get_all(a, args, "--set", &n);
-    DRV_TRY(config_load(a, args->positional[0], sets, n, cfg));
+    DRV_TRY(cli_load_config(a, args, cfg));
     job->backend = cfg->backend;
     job->run_dir = cfg->run_dir;
     if (!job->ranks) job->ranks = 1;

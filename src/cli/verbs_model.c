@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "cli/fetch.h"
 #include "cli/generate_args.h"
-#include "cli/model_push.h"
 #include "config/value.h"
 
 static drv_status model_get(arena *a, const cli_args *args) {

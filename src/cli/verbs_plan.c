@@ -7,10 +7,9 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/plan_device.h"
 #include "cli/plan_elastic.h"
+#include "cli/plan_parts.h"
 #include "cli/plan_search.h"
-#include "cli/plan_stages.h"
 #include "programs/fit.h"
 #include "search/rank_memory.h"
 #include "search/run_plan.h"
@@ -290,7 +289,8 @@ static const cli_option plan_options[] = {
         CLI_SET,
         CLI_JSON,
         {"--ranks", "N", "ranks of the job; parallel.data follows from it"},
-        PLAN_DEVICE_OPTION,
+        {"--device", "NAME|FILE",
+                "the device of a rank, as h100 or a file; fields after commas replace its own"},
         PLAN_SEARCH_OPTIONS,
         ELASTIC_OPTIONS(
                 "for each number of nodes up to --nodes, list the layout with which a job would continue"),

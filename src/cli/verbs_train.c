@@ -29,12 +29,10 @@ drv_status cli_expect(const cli_args *args) {
 
 static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
-    int n;
     DRV_TRY(cli_expect(args));
     if (comm_launched() == 1)
         DRV_TRY(nodes_check_alone((const char *const *)environ, args->positional[0]));
-    const char **sets = cli_get_all(a, args, "--set", &n);
-    const drv_status status = config_load(a, args->positional[0], sets, n, &cfg);
+    const drv_status status = cli_load_config(a, args, &cfg);
     if (status != DRV_OK) return train_refuse(a, status);
     return train(a, &cfg, cli_has(args, "--fresh"));
 }

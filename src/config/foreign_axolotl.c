@@ -17,8 +17,10 @@ const foreign_key foreign_axolotl[] = {
                 "is_falcon_derived_model is_mistral_derived_model is_qwen_derived_model tokenizer_save_jinja_files tokenizer_use_mistral_common hub_strategy hub_revision type_of_model "
                 "revision_of_model",
                 "the model is a folder on this machine, with its tokenizer"),
+        NONE(A, "special_tokens.pad_token", "padding is not learned"),
+        NEVER(A, "special_tokens", "expected a section"),
         ONLY(A,
-                "trust_remote_code special_tokens tokens added_tokens_overrides mean_resizing_embeddings shrink_embeddings "
+                "trust_remote_code special_tokens.* tokens added_tokens_overrides mean_resizing_embeddings shrink_embeddings "
                 "fix_untrained_tokens",
                 "false", "the tokenizer's files are used unchanged"),
         CHANGES(A, "model_config overrides_of_model_config",

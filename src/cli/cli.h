@@ -155,14 +155,14 @@ DRV_CHECKED drv_status tokenizer_train(arena *a, const cli_args *args);
     { "--adapter", "DIR", "a LoRA adapter, used with MODEL or with the base that it names" }
 // The options for the number of ranks and nodes that a run expects (launch/expect.h).
 #define CLI_EXPECT                                                                                 \
-    {"--expect-ranks", "N", "refuse any other number of ranks (or DROVER_EXPECT_RANKS)"}, {        \
-        "--expect-nodes", "N", "refuse any other number of hosts (or DROVER_EXPECT_NODES)"         \
+    {"--expect-ranks", "N", "refuse any other number of ranks (also DROVER_EXPECT_RANKS)"}, {      \
+        "--expect-nodes", "N", "refuse any other number of hosts (also DROVER_EXPECT_NODES)"       \
     }
 // Puts them into the environment, so that ranks get them too.
 DRV_CHECKED drv_status cli_expect(const cli_args *args);
 
 #define CLI_JSON                                                                                   \
-    { "--json", NULL, "print one JSON object" }
+    { "--json", NULL, "print the result as JSON" }
 #define CLI_TOKENIZER                                                                                         \
     {                                                                                                         \
         "--tokenizer", "PATH",                                                                                \

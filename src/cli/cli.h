@@ -91,6 +91,9 @@ DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, doubl
 // "512M", "4G", "1.5GiB" (by 1024), "5GB" (by 1000) or bytes.
 DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
+// Reads one of several words: *inout is its index in `words`, as "train, compile or data".
+DRV_CHECKED drv_status cli_get_choice(const cli_args *args, const char *name, const char *words,
+        int *inout);
 // Returns all values of a repeatable option; the list lives in `a`.
 const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n);
 // Loads the config that the first argument names, or the default one, with the values of --set.

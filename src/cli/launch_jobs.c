@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/launch_rules.h"
 #include "launch/jobs/job_commands.h"
 #include "launch/jobs/job_config.h"
 #include "launch/jobs/job_names.h"

@@ -1,5 +1,5 @@
 // The options of drover launch node that say what follows a failure.
-#include "cli/launch_rules.h"
+#include "cli/launch_jobs.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -444,18 +444,19 @@ drv_status dir_list(arena *a, const char *path, char ***names, int *n) {
     if (!d) return file_fail("open folder", path);
     char **list = NULL;
     int count = 0, cap = 0;
-    for (struct dirent *e; (e = readdir(d));) {
+    for (struct dirent *e; errno = 0, (e = readdir(d));) { // NULL with errno: it failed
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         MEM_GROW(list, count, cap);
         list[count++] = arena_strdup(a, e->d_name);
     }
+    const drv_status status = errno ? file_fail("list folder", path) : DRV_OK;
     closedir(d);
     if (count) qsort(list, (size_t)count, sizeof *list, by_name);
     *names = ARENA_ARRAY(a, char *, count + 1);
     if (count) memcpy(*names, list, sizeof *list * (size_t)count);
     *n = count;
     free(list);
-    return DRV_OK;
+    return status;
 }
 
 char *path_join(arena *a, const char *dir, const char *name) {

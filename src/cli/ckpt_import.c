@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cli/generate_args.h"
 #include "cli/ckpt_convert.h"
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 #include "config/value.h"
 #include "convert/convert.h"
 #include "tok/model_file.h"

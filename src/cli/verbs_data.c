@@ -119,7 +119,7 @@ static const cli_option build_options[] = {
                 "chat template: chat (the tokenizer's own, the default), alpaca, a file, or none"},
         {"--date", "DAY", "date for templates, as 2026-11-22 (default: today)"},
         {"--append-eod", NULL,
-                "put the tokenizer's end-of-text token after each document that does not end with it already"},
+                "put the tokenizer's end-of-text token after each text (even one that ends with it, as Megatron-LM does), and after ids that do not end with it"},
         {"--eod", "TOKEN", "put this token after each document: its text, or its id in digits"},
         {"--cut-before", "TOKEN", "a document of token ids begins with this token (see above)"},
         {"--cut-after", "TOKEN", "a document of token ids ends with this token"},

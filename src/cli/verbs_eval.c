@@ -135,6 +135,7 @@ static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, mode
     for (int i = 0; i < N_ALONE; i++)
         all[k++] = training_alone[i];
     DRV_TRY(config_load(a, config, all, k, cfg));
+    if (config && config != target) cfg->run_dir = target; // a run may have been moved or copied
     if (data) {
         cfg->valid = ARENA_NEW(a, data_source);
         *cfg->valid = (data_source){data, 1, "--data"};

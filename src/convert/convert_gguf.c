@@ -1,7 +1,10 @@
-// Writes a model as a GGUF file; the model was checked when it was opened.
-#include "cli/ckpt_convert.h"
+// Writes the metadata and the tensors of a GGUF file, reads the file back, and compares.
+#include "convert/convert_gguf.h"
+
+#include <stdio.h>
 
 #include "base/log.h"
+#include "ckpt/out_folder.h"
 
 static llama_meta meta_of(const model_config *cfg) {
     llama_meta meta = {.family = model_config_family(cfg),
@@ -29,13 +32,6 @@ static llama_meta meta_of(const model_config *cfg) {
     return meta;
 }
 
-drv_status gguf_export_opts(const char *what, const char *type, bool force, gguf_write_opts *out) {
-    *out = (gguf_write_opts){.verb = what, .has_type = type != NULL, .force = force};
-    if (!type || gguf_write_type(type, &out->type)) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "ckpt %s: --type is \"%s\", expected f32, f16, bf16, q8_0 or q4_k",
-            what, type);
-}
-
 // Refuses properties of layers that a GGUF file cannot express.
 static drv_status check_layers(const char *path, const model_config *cfg) {
     const int64_t interval = model_config_family(cfg)->no_rope_layer_interval;
@@ -59,7 +55,8 @@ static void summarise(const char *path, const gguf_written *written) {
                 path, written->n_wider, (int)type->block, type->name);
 }
 
-drv_status gguf_export(const model *m, const char *out, const char *named,
+// Writes a model to the file `out`, which will have the name `named`.
+static drv_status write_model(const model *m, const char *out, const char *named,
         const gguf_write_opts *opts) {
     gguf_written written;
     DRV_TRY(check_layers(m->path, &m->config));
@@ -76,4 +73,33 @@ drv_status gguf_export(const model *m, const char *out, const char *named,
     DRV_TRY(gguf_write(&m->source, &meta, out, opts, &written));
     summarise(named, &written);
     return DRV_OK;
+}
+
+// Compares the written file with its source, and gives it its name.
+static drv_status prove(arena *a, const model *from, const char *name, const char *unproved,
+        const char *file, comparison *compared) {
+    model made;
+    DRV_TRY(model_open(a, unproved, &made));
+    const drv_status status = compare_models(a, from, &made, true, compared);
+    model_close(&made);
+    DRV_TRY(status);
+    const char *kept = compared->problem ? unproved : file;
+    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", kept),
+            comparison_json(compared, name, kept)));
+    if (compared->problem)
+        return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"",
+                compared->problem, unproved, file);
+    if (rename(unproved, file) != 0) return file_fail("rename into place", file);
+    return out_placed(file_sync_placed(path_parent(a, file), file));
+}
+
+drv_status convert_gguf(arena *a, const model *from, const char *name, const char *file,
+        const gguf_write_opts *opts, bool verify, comparison *compared) {
+    const char *unproved = arena_printf(a, "%s.unproved", file);
+    gguf_write_opts replacing = *opts;
+    *compared = (comparison){0};
+    if (!verify) return write_model(from, file, file, opts);
+    replacing.force = true; // an earlier result that was not good
+    DRV_TRY(write_model(from, unproved, file, &replacing));
+    return prove(a, from, name, unproved, file, compared);
 }

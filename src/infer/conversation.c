@@ -1,10 +1,9 @@
 // Turns of a conversation. Each is rendered whole with all before it: the generator computes only
 // what is new.
-#include "cli/conversation.h"
+#include "infer/conversation.h"
 
 #include <string.h>
 
-#include "cli/generate_args.h"
 #include "data/sft/turn_end.h"
 
 struct conversation {
@@ -54,7 +53,7 @@ void conversation_close(conversation *c) {
 static json_t *new_message(const char *role, const char *text, size_t n) {
     json_t *message = json_object();
     json_object_set_new(message, "role", json_string(role));
-    json_object_set_new(message, "content", generation_json_text(text, n));
+    json_object_set_new(message, "content", generated_json(text, n));
     return message;
 }
 

@@ -1,5 +1,5 @@
-// eval --logits: writes the logits at each position to a file that numpy, PyTorch and others read.
-#include "cli/eval_parts.h"
+// Computes the logits of one row, and writes them position by position.
+#include "infer/logits_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static drv_status write_file(arena *a, const char *path, scorer *model, const in
     return status;
 }
 
-drv_status eval_logits(arena *a, const score_opts *opts, const documents *docs, const char *path) {
+drv_status logits_write(arena *a, const score_opts *opts, const documents *docs, const char *path) {
     const int64_t all = docs->begin[1] - docs->begin[0],
                   n_tokens = all < opts->context ? all : opts->context;
     scorer_opts how = opts->model;

@@ -85,7 +85,7 @@ expect 0 "" "$drover" data verify sft_set
 expect 0 "" "$drover" data info sft_set
 expect 2 '--template has no effect on token ids with labels' build x --sft --template alpaca --input "$golden"/saved_labels
 expect 2 '(messages, ' build x --sft --input "$golden"/saved_ids
-says 'nor "input_ids" and "labels"'
+says 'nor lists of integers named "input_ids" and "labels"'
 
 # --- folders that cannot be read in one way alone
 mkdir dict && echo '{"splits": ["train", "test"]}' >dict/dataset_dict.json && cp -r text dict/train

@@ -129,7 +129,7 @@ static void ids_in_parquet(void **state) {
     FAILS(rows_of(ids, &(reader_opts){.key = "text"}, got), DRV_E_DATA,
             "no string column \"text\"");
     FAILS(rows_of(ids, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got),
-            DRV_E_DATA, "nor \"input_ids\" and \"labels\" of lists of integers");
+            DRV_E_DATA, "nor lists of integers named \"input_ids\" and \"labels\"");
     json_decref(got);
     arena_free(a);
 }
@@ -209,7 +209,8 @@ static void what_is_not_there_is_named(void **state) {
     FAILS(rows_of(ids, &(reader_opts){.key = "text", .is_key_given = true, .ids.taken = true}, got),
             DRV_E_DATA, "no column \"text\" of text");
     FAILS(rows_of(ids, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got),
-            DRV_E_DATA, "(messages, system), nor \"input_ids\" and \"labels\"");
+            DRV_E_DATA,
+            "(messages, system), nor lists of integers named \"input_ids\" and \"labels\"");
     FAILS(rows_of(chat, &(reader_opts){.key = "text", .ids.taken = true}, got), DRV_E_DATA,
             "it has \"messages\" (lists), \"system\" (text)");
     json_decref(got);

@@ -8,7 +8,7 @@
 
 #include "ir/pair_loss.h"
 #include "ir/pair_word.h"
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/reference_file.h"
 #include "data/set/rows.h"

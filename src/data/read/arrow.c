@@ -69,8 +69,8 @@ static drv_status no_column(const arrow_reader *arrow, const char *expected) {
         if (n++ < NAMED)
             str_printf(&names, "%s\"%s\" (%s)", names.n ? ", " : "", schema->fields[i].name,
                     schema->fields[i].words);
-    const drv_status status = drv_fail(DRV_E_DATA, "%s: no column %s; it has %s%s", arrow->path,
-            expected, names.n ? names.p : "none", n > NAMED ? ", ..." : "");
+    const drv_status status = drv_fail(DRV_E_DATA, "%s: no %s; it has %s%s", arrow->path, expected,
+            names.n ? names.p : "none", n > NAMED ? ", ..." : "");
     str_free(&names);
     return status;
 }
@@ -92,7 +92,7 @@ static drv_status choose_ids(arrow_reader *arrow, const char *ids) {
 
 static drv_status no_text(const arrow_reader *arrow, const reader_opts *opts) {
     char expected[256];
-    snprintf(expected, sizeof expected, "\"%.100s\" of text%s", opts->key,
+    snprintf(expected, sizeof expected, "column \"%.100s\" of text%s", opts->key,
             opts->ids.taken ? ", nor \"input_ids\" of lists of integers" : "");
     return no_column(arrow, expected);
 }
@@ -106,12 +106,12 @@ static drv_status choose_rows(arrow_reader *arrow, const reader_opts *opts) {
     }
     if (any) return DRV_OK;
     str expected = {0};
-    str_puts(&expected, "of text by a name that is known (");
+    str_puts(&expected, "text column with a known name (");
     for (int i = 0; opts->fields[i]; i++)
         str_printf(&expected, "%s%s", i ? ", " : "", opts->fields[i]);
     str_puts(&expected, ")");
     if (opts->ids.taken)
-        str_puts(&expected, ", nor \"input_ids\" and \"labels\" of lists of integers");
+        str_puts(&expected, ", nor lists of integers named \"input_ids\" and \"labels\"");
     const drv_status status = no_column(arrow, expected.p);
     str_free(&expected);
     return status;

@@ -20,7 +20,7 @@ row_form row_form_choose(const char *path, const reader_opts *opts, column_type_
     const column_type keyed = type(file, opts->key);
     if (keyed == COLUMN_TEXT) {
         if (has_ids && !opts->is_key_given)
-            log_info("%s: the text is encoded; --json-key input_ids takes the ids beside it", path);
+            log_info("%s: text is encoded; --json-key input_ids takes the token ids instead", path);
         return FORM_TEXT;
     }
     if (opts->ids.taken && keyed == COLUMN_IDS) {

@@ -63,7 +63,7 @@ static bool choose(parquet_rows *rows, int i, chosen *all) {
 static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
     str path = {0};
     parquet_add_path(&rows->schema, node, &path);
-    log_warn("%s: column \"%s\" is left out: maps, decimals, dates, times and bytes of one length are not read",
+    log_warn("%s: column \"%s\" is left out: maps, decimals, dates, times and fixed-length byte arrays are not read",
             rows->file.path, path.p);
     str_free(&path);
 }
@@ -84,9 +84,9 @@ static drv_status choose_rows(parquet_rows *rows, const reader_opts *opts) {
         str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
     parquet_name_columns(&rows->schema, true, &names);
     const drv_status status = drv_fail(DRV_E_DATA,
-            "%s: no column of text by a name that is known (%s)%s; it has %s", rows->file.path,
+            "%s: no text column with a known name (%s)%s; it has %s", rows->file.path,
             expected.p ? expected.p : "",
-            opts->ids.taken ? ", nor \"input_ids\" and \"labels\" of lists of integers" : "",
+            opts->ids.taken ? ", nor lists of integers named \"input_ids\" and \"labels\"" : "",
             names.n ? names.p : "none");
     str_free(&expected);
     str_free(&names);

@@ -91,6 +91,11 @@ static void text_in_each_codec(void **state) {
         snprintf(name, sizeof name, "text_%s.arrow", names[i]);
         compare((const char *const[]){name, NULL}, "text.jsonl", &(reader_opts){.key = "text"});
     }
+    // beside unions and runs, which have other buffers in metadata of version 4
+    compare((const char *const[]){"odd_V4.arrow", NULL}, "text.jsonl",
+            &(reader_opts){.key = "text"});
+    compare((const char *const[]){"odd_V5.arrow", NULL}, "text.jsonl",
+            &(reader_opts){.key = "text"});
 }
 
 static void ids_of_each_width(void **state) {

@@ -240,6 +240,9 @@ static void broken_records(void **state) {
             {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}",
                     "\"input\" is not a string"},
             {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is not a string"},
+            {"{\"prompt\": [{\"role\": \"user\", \"content\": \"q\"}], \"completion\": [{\"role\": \"user\", \"content\": "
+             "\"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}",
+                    "\"completion\" begins with messages of the prompt"},
             {"{\"prompt\": \"x\", \"response\": \"y\", \"tools\": \"no\"}",
                     "\"tools\" is not a list"},
             {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}",

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "backend/pjrt/compiler_flags.h"
+#include "backend/pjrt/runtime/compile_options.h"
 #include "backend/pjrt/stablehlo/lower.h"
 #include "ir/op.h"
 
@@ -76,6 +77,18 @@ static void users_cannot_part_it_from_the_calls(void **state) {
     arena_free(a);
 }
 
+// Whoever is refused a flag has nothing to free.
+static void a_broken_flag_appends_nothing(void **state) {
+    static const char *const broken[] = {"xla_no_value", "=1", ""};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        const char *flags[] = {"xla_first=1", broken[i]};
+        const compile_options options = {.n_replicas = 1, .flags = flags, .n_flags = 2};
+        str out = {0};
+        FAILS(compile_options_encode(&options, &out), DRV_E_USAGE, "expected NAME=VALUE");
+        assert_null(out.p);
+    }
+}
+
 // The text of attention and its gradient as cuDNN's calls.
 static str calls_of(arena *a, bool deterministic) {
     enum { TOKENS = 128, HEADS = 2, D = 64 };
@@ -122,6 +135,7 @@ static void calls_say_what_the_flags_say(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cuda_is_deterministic),
             cmocka_unit_test(users_cannot_part_it_from_the_calls),
+            cmocka_unit_test(a_broken_flag_appends_nothing),
             cmocka_unit_test(calls_say_what_the_flags_say)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

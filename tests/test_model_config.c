@@ -239,7 +239,20 @@ static void rope_is_read_from_any_version_of_transformers(void **state) {
                     ", \"rope_theta\": 5e5, \"rope_scaling\": {\"type\": \"llama3\", " LLAMA3 "}}",
                     "{" SHAPE
                     ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 500000.0, " LLAMA3
-                    "}}"};
+                    "}}",
+                    // Of several places the one that transformers 5 prefers.
+                    "{" SHAPE
+                    ", \"rope_theta\": 10000, \"rope_parameters\": {\"type\": \"llama3\", "
+                    "\"rope_theta\": 500000, " LLAMA3 "}}",
+                    "{" SHAPE ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"rope_theta\": "
+                    "500000, " LLAMA3 "}, \"rope_parameters\": {\"rope_type\": \"linear\", "
+                    "\"factor\": 2, \"rope_theta\": 3}}",
+                    "{" SHAPE
+                    ", \"rope_theta\": 500000, \"rope_scaling\": {}, \"rope_parameters\": "
+                    "{\"rope_type\": \"llama3\", \"type\": \"linear\", " LLAMA3 "}}",
+                    "{" SHAPE ", \"rope_theta\": 500000, \"original_max_position_embeddings\": 64, "
+                    "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": "
+                    "1, \"high_freq_factor\": 4, \"original_max_position_embeddings\": 32}}"};
     arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;
@@ -247,6 +260,24 @@ static void rope_is_read_from_any_version_of_transformers(void **state) {
         assert_int_equal(m.rope_type, ROPE_LLAMA3);
         assert_true(m.rope_theta == 5e5 && m.rope_factor == 8 && m.rope_low_freq_factor == 1 &&
                     m.rope_high_freq_factor == 4 && m.rope_original_context == 64);
+    }
+    arena_free(a);
+}
+
+static void rope_of_other_models_is_refused(void **state) {
+    static const char *const cases[][2] = {
+            {"\"rope_scaling\": {\"type\": \"default\", \"partial_rotary_factor\": 0.5}",
+                    "\"rope_scaling.partial_rotary_factor\" is \"0.5\", expected 1"},
+            {"\"rope_parameters\": {\"partial_rotary_factor\": 0.25}", "is \"0.25\", expected 1"},
+            {"\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 5}}",
+                    "\"rope_parameters.full_attention\" is a section, expected one object for all"},
+            {"\"rope_scaling\": {\"rope_type\": \"longrope\", \"type\": \"default\"}",
+                    "\"rope_scaling.rope_type\" is \"longrope\""}};
+    arena *a = arena_new("config.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_config m;
+        FAILS(read_text(a, arena_printf(a, "{" SHAPE ", %s}", cases[i][0]), &m), DRV_E_DATA,
+                cases[i][1]);
     }
     arena_free(a);
 }
@@ -297,6 +328,7 @@ int main(void) {
             cmocka_unit_test(layers_without_rope_are_read_as_transformers_does),
             cmocka_unit_test(windows_are_read_as_transformers_does),
             cmocka_unit_test(rope_is_read_from_any_version_of_transformers),
+            cmocka_unit_test(rope_of_other_models_is_refused),
             cmocka_unit_test(written_and_read_back_is_the_same),
             cmocka_unit_test(differences_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);

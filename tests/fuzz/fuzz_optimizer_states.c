@@ -2,7 +2,7 @@
 // or a message.
 #include <stdlib.h>
 
-#include "ckpt/optimizer_states.h"
+#include "source/optimizer_states.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -1,5 +1,5 @@
 // Any bytes as a safetensors file: refused by a message, or the end of each tensor is read.
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -194,10 +194,10 @@ static void of_a_measured_step(void **state) {
 
 // A run on a device of known speeds, of which a plan for another device is learned: the second plan
 // takes what the run took, term by term.
-static void of_a_finished_run(void **state) {
+static void learn_from_a_run(const char *setting) {
     arena *a = arena_new("profiles");
     const char *sets[] = {"model.preset=tiny", "data.pack=stream", "training.global_batch_size=16",
-            "parallel.data=2", "parallel.tensor=2"};
+            "parallel.data=2", "parallel.tensor=2", setting};
     run_config cfg;
     run_plan planned;
     device_profile truth, guess;
@@ -208,7 +208,8 @@ static void of_a_finished_run(void **state) {
     OK(run_plan_make(a, &cfg, &planned));
     OK(device_profile_read(a,
             "h100,links.ranks_per_host=2,reached.products=0.31,reached.attention=0.07,"
-            "reached.memory=0.5,launch_us=11,links.inside_gb_s=30,links.between_gb_s=0.5",
+            "reached.memory=0.5,launch_us=11,links.inside_gb_s=30,links.between_gb_s=0.5,"
+            "reached.products_fp8=0.3",
             &truth));
     OK(device_profile_read(a, "h100,links.ranks_per_host=2", &guess));
     OK(run_plan_cost(a, &planned, &truth, &took));
@@ -230,6 +231,11 @@ static void of_a_finished_run(void **state) {
     assert_string_equal(learned, "reached.attention");
     assert_non_null(strstr(left, "reached.products (not measured)"));
     arena_free(a);
+}
+
+static void of_a_finished_run(void **state) {
+    learn_from_a_run("training.precision=bf16");
+    learn_from_a_run("training.precision=fp8");
 }
 
 // Groups of data ranks, each on a host: one time for two links says neither speed; with that of the

@@ -160,7 +160,7 @@ static void chunks(void **state) {
         attention_args args = most;
         for (args.first = most.first; args.first >= 0; args.first -= 1 + args.first / 7) {
             const int64_t n_chunks = row_attention_units(&args) / 2;
-            assert_in_range(n_chunks, 1, 64);
+            assert_true(n_chunks >= 1 && n_chunks <= 64);
             assert_true(n_chunks * row_attention_chunk(&args) > args.first);
             assert_true(n_chunks * 6 * (8 + 2) * 4 <= row_attention_part_bytes(&most));
             assert_true(row_attention_scratch_bytes(&args) <= row_attention_scratch_bytes(&most));

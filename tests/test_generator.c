@@ -214,7 +214,7 @@ static void interrupted(void **state) {
     m->opts.ctx = &calls;
     prompt_cost cost;
     FAILS(generator_prompt(m->g, ids, 400, &cost), DRV_STOPPED, "interrupted");
-    assert_in_range(cost.n_tokens, 1, 398);
+    assert_true(cost.n_tokens >= 1 && cost.n_tokens <= 398);
     m->opts.interrupted = NULL;
     logits_after(m->g, ids, 400, got); // continues where it was
     assert_memory_equal(got, want, sizeof got);

@@ -79,7 +79,7 @@ static void blocks_go_far(void **state) {
     const unsigned char *bounds[SPLIT_BATCH + 1];
     bounds[0] = text;
     const int k = scan_blocks_for(SPLIT_LLAMA3, cpu_detect())(&t, bounds, 0);
-    assert_in_range(k, (MAX_TEXT - 64) / 7 - 1, MAX_TEXT / 7);
+    assert_true(k >= (MAX_TEXT - 64) / 7 - 1 && k <= MAX_TEXT / 7);
 }
 
 int main(void) {

@@ -302,7 +302,8 @@ static void indexes_of_mosaic(void **state) {
     size_t n;
     OK(file_read(a, golden_file(a, "mds_shape/index.json"), &bytes, &n));
     const char *raw = strstr(strstr(bytes, "raw_data"), "\"bytes\": ");
-    char old[32], *end = strchr(raw, ',');
+    const char *end = strchr(raw, ',');
+    char old[32];
     snprintf(old, sizeof old, "%.*s", (int)(end - raw), raw);
     refused(folder_with(a, "mds_shape", "shard.00000.mds.zstd", old, "\"bytes\": 99"), &plain,
             "by its offsets, expected 99, as index.json says");

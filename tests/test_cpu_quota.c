@@ -9,7 +9,7 @@ static void put(arena *a, const char *root, const char *path, const char *text) 
     OK(file_write_atomic(full, text, strlen(text)));
 }
 
-static void the_smallest_quota_counts(void **state) {
+TEST(the_smallest_quota_counts) {
 #define V1 "sys/fs/cgroup/cpu"
 #define V2 "sys/fs/cgroup"
     static const struct {
@@ -42,7 +42,6 @@ static void the_smallest_quota_counts(void **state) {
             {"0::/a\n", {{V2 "/a/cpu.max", "5 0\n"}}, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("machine");
         const char *root = temporary_dir(a);
         put(a, root, "proc/self/cgroup", cases[i].groups);
         for (int k = 0; k < 4 && cases[i].files[k][0]; k++)
@@ -50,12 +49,11 @@ static void the_smallest_quota_counts(void **state) {
         const double cores = cpu_quota_read(root);
         if (cores < cases[i].want || cores > cases[i].want)
             fail_msg("case %d: %g cores, expected %g", (int)i, cores, cases[i].want);
-        arena_free(a);
     }
 }
 
 // As many threads as there are cores, and no more than fill the quota.
-static void threads_follow_the_quota(void **state) {
+TEST(threads_follow_the_quota) {
     static const struct {
         int n_cores;
         double quota;
@@ -64,10 +62,4 @@ static void threads_follow_the_quota(void **state) {
             {8, 1e300, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(par_threads_by_machine(cases[i].n_cores, cases[i].quota), cases[i].want);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_smallest_quota_counts),
-            cmocka_unit_test(threads_follow_the_quota)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

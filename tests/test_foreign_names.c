@@ -22,7 +22,7 @@ static void check_round_trip(foreign_rows rows, const foreign_sizes *sizes, cons
         }
 }
 
-static void rows_come_back(void **state) {
+TEST(rows_come_back) {
     for (int64_t kv_heads = 1; kv_heads <= 4; kv_heads *= 2)
         for (int64_t ranks = 1; ranks <= 3; ranks++) {
             const foreign_sizes s = {.layers = 1,
@@ -39,7 +39,7 @@ static void rows_come_back(void **state) {
 
 // Places that follow from the descriptions: Meta has (x_i, x_{i + d / 2}) side by side, Megatron a
 // query group after the other, each with its queries, its key and its value.
-static void rows_lie_where_they_should(void **state) {
+TEST(rows_lie_where_they_should) {
     const foreign_sizes s = {.layers = 1,
             .heads = 4,
             .kv_heads = 2,
@@ -58,7 +58,7 @@ static void rows_lie_where_they_should(void **state) {
     assert_int_equal(foreign_row_of(FOREIGN_GATE_UP, &s, 0, 3), 6);
 }
 
-static void sizes_are_checked(void **state) {
+TEST(sizes_are_checked) {
     static const struct {
         const char *config, *error;
     } cases[] = {
@@ -92,7 +92,7 @@ static void sizes_are_checked(void **state) {
 
 // The same bytes as pickletools.optimize(pickle.dumps((1, -5, 70000, 2**40, 1.5, "\u00e9", True,
 // None), 2)), but that Python ends the shortest form of 2**40 at its sixth byte.
-static void pickles_are_those_of_python(void **state) {
+TEST(pickles_are_those_of_python) {
     static const char golden[] = "\x80\x02(K\x01J\xfb\xff\xff\xffJp\x11\x01\x00"
                                  "\x8a\x08\x00\x00\x00\x00\x00\x01\x00\x00"
                                  "G?\xf8\x00\x00\x00\x00\x00\x00X\x02\x00\x00\x00\xc3\xa9\x88Nt.";
@@ -112,14 +112,4 @@ static void pickles_are_those_of_python(void **state) {
     assert_int_equal(out.n, sizeof golden - 1);
     assert_memory_equal(out.p, golden, out.n);
     str_free(&out);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(rows_come_back),
-            cmocka_unit_test(rows_lie_where_they_should),
-            cmocka_unit_test(sizes_are_checked),
-            cmocka_unit_test(pickles_are_those_of_python),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

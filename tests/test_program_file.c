@@ -4,8 +4,7 @@
 
 #include "backend/pjrt/runtime/program_file.h"
 
-static void a_program_is_read_back(void **state) {
-    arena *a = arena_new("program");
+TEST(a_program_is_read_back) {
     const char *path = path_join(a, temporary_dir(a), "folder/program.pjrt");
     program_about about = {.key = {3, 4}, .n_devices = 2, .compile_s = 1.5, .has_facts = 1}, read;
     const unsigned char *payload;
@@ -20,10 +19,9 @@ static void a_program_is_read_back(void **state) {
     assert_memory_equal(&read, &about, sizeof read);
     assert_int_equal(n_payload, 8);
     assert_memory_equal(payload, "compiled", 8);
-    arena_free(a);
 }
 
-static void seeds_reach_every_branch(void **state) {
+TEST(seeds_reach_every_branch) {
     static const char damaged[] = "its hash does not match";
     static const struct {
         const char *seed, *says; // NULL: it is read
@@ -32,7 +30,6 @@ static void seeds_reach_every_branch(void **state) {
             {"length", "the program has 7 bytes, expected 8"}, {"hash", damaged},
             {"program", damaged}, {"plugin", damaged}, {"kind", damaged}, {"interface", damaged},
             {"drover", damaged}};
-    arena *a = arena_new("seeds");
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         const char *path = path_join(a, TEST_DIR "/corpus/compile_cache", seeds[i].seed);
         program_about about;
@@ -51,11 +48,4 @@ static void seeds_reach_every_branch(void **state) {
         assert_int_equal(n_payload, 7);
         assert_int_equal(about.facts.update_kernels, seeds[i].seed[0] == 'f' ? 11 : 0);
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_read_back),
-            cmocka_unit_test(seeds_reach_every_branch)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

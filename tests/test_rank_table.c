@@ -28,7 +28,7 @@ static rank_row row_of(int rank) {
     return row;
 }
 
-static void a_line_is_what_the_format_says(void **state) {
+TEST(a_line_is_what_the_format_says) {
     char p[3 * RANK_LINE + 1] = "";
     rank_row row = row_of(7);
     rank_table_format(&row, 1, 12.5, p);
@@ -46,8 +46,7 @@ static void a_line_is_what_the_format_says(void **state) {
     assert_string_equal(p + 2 * RANK_LINE, want);
 }
 
-static void what_is_written_is_read(void **state) {
-    arena *a = arena_new("test");
+TEST(what_is_written_is_read) {
     const char *dir = temporary_dir(a);
     rank_table_writer *writer;
     rank_table table;
@@ -81,11 +80,9 @@ static void what_is_written_is_read(void **state) {
     OK(rank_table_read(a, dir, &table));
     assert_int_equal(table.n, 2);
     rank_table_close(writer);
-    arena_free(a);
 }
 
-static void a_torn_line_is_told(void **state) {
-    arena *a = arena_new("test");
+TEST(a_torn_line_is_told) {
     enum { N = 3, BYTES = (N + 2) * RANK_LINE };
     char p[BYTES];
     rank_table table;
@@ -106,11 +103,9 @@ static void a_torn_line_is_told(void **state) {
     memcpy(p + 3 * RANK_LINE, p + 2 * RANK_LINE, RANK_LINE); // a line in another's place
     OK(rank_table_parse(a, "t", p, BYTES, &table));
     assert_true(table.n_torn == 1 && !table.rows[1].known);
-    arena_free(a);
 }
 
-static void what_is_no_table_is_refused(void **state) {
-    arena *a = arena_new("test");
+TEST(what_is_no_table_is_refused) {
     const char *dir = temporary_dir(a), *path = arena_printf(a, "%s/ranks/status", dir);
     char p[3 * RANK_LINE];
     rank_table table;
@@ -130,11 +125,9 @@ static void what_is_no_table_is_refused(void **state) {
     assert_int_equal(ftruncate(fd, 10LL << 30), 0);
     close(fd);
     FAILS(rank_table_read(a, dir, &table), DRV_E_DATA, "more than a table of ranks can have");
-    arena_free(a);
 }
 
-static void it_may_lie_on_a_disk_of_its_own(void **state) {
-    arena *a = arena_new("test");
+TEST(it_may_lie_on_a_disk_of_its_own) {
     const char *dir = temporary_dir(a), *local = arena_printf(a, "%s/local", temporary_dir(a));
     rank_table_writer *writer;
     rank_table table;
@@ -154,7 +147,6 @@ static void it_may_lie_on_a_disk_of_its_own(void **state) {
     rank_table_close(writer);
     assert_int_equal(lstat(arena_printf(a, "%s/ranks/status", dir), &is), 0);
     assert_true(S_ISREG(is.st_mode));
-    arena_free(a);
 }
 
 static double processor_s(void) {
@@ -164,9 +156,8 @@ static double processor_s(void) {
 }
 
 // Once a second: below 200 kB, and below 1 % of a core (sanitizers take longer).
-static void a_thousand_ranks_cost_little(void **state) {
+TEST(a_thousand_ranks_cost_little) {
     enum { N = 1024, TRIES = 30 };
-    arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     rank_table_writer *writer;
     rank_row *rows = ARENA_ARRAY(a, rank_row, N);
@@ -187,7 +178,6 @@ static void a_thousand_ranks_cost_little(void **state) {
 #ifndef __SANITIZE_ADDRESS__
     assert_true(best < 0.01);
 #endif
-    arena_free(a);
 }
 
 static drv_status tell(comm *self, void *ctx) {
@@ -205,19 +195,6 @@ static drv_status tell(comm *self, void *ctx) {
     return comm_barrier(comm_all_ranks(self));
 }
 
-static void ranks_of_a_process_see_each_other(void **state) {
+TEST(ranks_of_a_process_see_each_other) {
     OK(comm_run_threads(4, 1, NULL, tell, NULL));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_line_is_what_the_format_says),
-            cmocka_unit_test(what_is_written_is_read),
-            cmocka_unit_test(a_torn_line_is_told),
-            cmocka_unit_test(what_is_no_table_is_refused),
-            cmocka_unit_test(it_may_lie_on_a_disk_of_its_own),
-            cmocka_unit_test(a_thousand_ranks_cost_little),
-            cmocka_unit_test(ranks_of_a_process_see_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

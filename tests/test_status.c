@@ -7,7 +7,7 @@
 
 enum { LONG = 10000 };
 
-static void stays_one_line(void **state) {
+TEST(stays_one_line) {
     assert_int_equal(drv_fail(DRV_E_USAGE, "--n is \"%s\", expected 1", "a\nb\033[2Jc\177"),
             DRV_E_USAGE);
     assert_string_equal(drv_message(), "--n is \"a?b?[2Jc?\", expected 1");
@@ -16,7 +16,7 @@ static void stays_one_line(void **state) {
 }
 
 // What was expected stands at the end: the middle of a long value goes, and no character is cut.
-static void keeps_both_ends(void **state) {
+TEST(keeps_both_ends) {
     static const char *const letters[] = {"x", "ü", "語", "😀"};
     for (size_t k = 0; k < sizeof letters / sizeof *letters; k++)
         for (size_t shift = 0; shift < 4; shift++) {
@@ -36,7 +36,7 @@ static void keeps_both_ends(void **state) {
         }
 }
 
-static void context_stands_in_front(void **state) {
+TEST(context_stands_in_front) {
     drv_fail(DRV_E_DATA, "%s", "bad");
     assert_int_equal(drv_context(DRV_E_DATA, "line %d", 7), DRV_E_DATA);
     assert_string_equal(drv_message(), "line 7: bad");
@@ -48,10 +48,4 @@ static void context_stands_in_front(void **state) {
     const char *text = drv_message();
     assert_string_equal(text + strlen(text) - strlen(": again: line 7: bad"),
             ": again: line 7: bad");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stays_one_line),
-            cmocka_unit_test(keeps_both_ends), cmocka_unit_test(context_stands_in_front)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

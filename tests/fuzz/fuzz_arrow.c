@@ -1,13 +1,8 @@
 // Any bytes as an Arrow file: texts, rows and ids up to a bound, or a message.
-#include <stdio.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include "base/file.h"
 #include "base/json_cursor.h"
-#include "base/log.h"
 #include "data/read/record_source.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 enum { MAX_ROWS = 10000, MAX_BYTES = 1 << 24 };
 
@@ -32,15 +27,10 @@ static void read_rows(const char *path, const reader_opts *opts) {
     record_source_close(&source);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     static const char *const fields[] = {"messages", "system", "text", NULL};
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.arrow", (int)getpid());
+    const char *path = fuzz_file(a, "rows.arrow", bytes, n_bytes);
     log_to_file_only(true);
-    if (file_write_atomic(path, p, n) == DRV_OK) {
-        read_rows(path, &(reader_opts){.key = "text", .ids.taken = true});
-        read_rows(path, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true});
-    }
-    unlink(path);
-    return 0;
+    read_rows(path, &(reader_opts){.key = "text", .ids.taken = true});
+    read_rows(path, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true});
 }

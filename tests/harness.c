@@ -31,7 +31,26 @@ static void run_with_arena(void **state) {
     arena_free(a);
 }
 
+// Within a job of a scheduler drover would take the test for a rank of that job. Ranks of the
+// test's own do not come here.
+static void forget_launchers(void) {
+    static const char *const prefixes[] = {"OMPI_COMM_", "PMIX_", "PMI_", "PET_", "SLURM",
+            "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_"};
+    arena *a = arena_new("environment");
+    for (int i = 0; environ[i];) {
+        bool theirs = false;
+        for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
+            theirs |= strncmp(environ[i], prefixes[k], strlen(prefixes[k])) == 0;
+        if (theirs)
+            unsetenv(arena_strndup(a, environ[i], strcspn(environ[i], "=")));
+        else
+            i++;
+    }
+    arena_free(a);
+}
+
 int tests_run(void) {
+    forget_launchers();
     struct CMUnitTest list[MAX_TESTS];
     for (int i = 0; i < n_tests; i++)
         list[i] = (struct CMUnitTest){tests[i].name, run_with_arena, NULL, NULL, &tests[i]};

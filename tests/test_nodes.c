@@ -215,3 +215,15 @@ TEST(the_first_host_of_a_list) {
             fail_msg("\"%s\": %s", cases[i].list, first ? first : "none");
     }
 }
+
+TEST(a_test_within_a_job_is_no_part_of_it) {
+    OK(nodes_check_alone((const char *const *)environ, "run.yaml"));
+}
+
+int main(void) {
+    static const char *const job[][2] = {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"},
+            {"PMIX_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"RANK", "2"}, {"WORLD_SIZE", "4"}};
+    for (size_t i = 0; i < sizeof job / sizeof *job; i++)
+        setenv(job[i][0], job[i][1], 1);
+    return tests_run();
+}

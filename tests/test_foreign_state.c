@@ -133,8 +133,8 @@ TEST(harm_is_named) {
 
 // NeMo 2: the newest checkpoint of an experiment, and what Lightning keeps beside it.
 TEST(experiments_of_nemo) {
-    static const char *const names[] = {"llama--step=2-consumed_samples=12.0",
-            "llama--step=4-consumed_samples=20.0", "llama--step=9-consumed_samples=40.0"};
+    static const char *const names[] = {"llama--step=9-consumed_samples=12.0",
+            "llama--step=10-consumed_samples=20.0", "llama--step=90-consumed_samples=40.0"};
     const char *dir = temporary_dir(a);
     char *bytes;
     size_t n_bytes;

@@ -66,6 +66,7 @@ TEST(nothing_is_believed) {
             {"tokens", "20481", "\"tokens\" is 20481, expected 0 to 20480"},
             {"evaluated", "41", "\"evaluated\" is 41"},
             {"part_step", "41", "\"part_step\" is 41"},
+            {"part_step", "7", "\"part_rows\" is 0, expected 7 to"},
             {"part_rows", "8", "\"part_rows\" is 8, expected 0 to 0"},
             {"global_batch_size", "0", "\"global_batch_size\" is 0"},
             {"sequence_length", "0", "\"sequence_length\" is 0, expected 1"},

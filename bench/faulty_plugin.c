@@ -107,9 +107,9 @@ static void spoil_event(fault_kind kind, pjrt_event **event) {
 
 // --- calls
 static pjrt_error *event_call(int place, void *args) {
-    odd *event = find(((pjrt_event_args *)args)->event);
+    odd *event = find(((pjrt_object_args *)args)->object);
     if (!event) return call_real(place, args);
-    pjrt_event_args real_one = {{sizeof(pjrt_event_args), NULL}, event->event};
+    pjrt_object_args real_one = {{sizeof(pjrt_object_args), NULL}, event->event};
     if (place == PLACE(Event_Destroy)) {
         drop(event);
         return event->event ? call_real(place, &real_one) : NULL;
@@ -136,7 +136,7 @@ static size_t n_outputs(pjrt_loaded *loaded) {
     pjrt_n_outputs_args outputs = {.head.size = sizeof outputs, .executable = program.executable};
     call_real(PLACE(Executable_NumOutputs), &outputs);
     call_real(PLACE(Executable_Destroy),
-            &(pjrt_executable_args){{sizeof(pjrt_executable_args), NULL}, program.executable});
+            &(pjrt_object_args){{sizeof(pjrt_object_args), NULL}, program.executable});
     return outputs.n_outputs;
 }
 
@@ -171,8 +171,8 @@ static pjrt_error *upload(fault_kind kind, pjrt_upload_args *args) {
     return error;
 }
 
-static pjrt_error *destroy_buffer(pjrt_buffer_args *args) {
-    const odd *lost = find(args->buffer);
+static pjrt_error *destroy_buffer(pjrt_object_args *args) {
+    const odd *lost = find(args->object);
     if (lost) drop(lost);
     return call_real(PLACE(Buffer_Destroy), args);
 }

@@ -43,26 +43,26 @@ static pjrt_error *call_real(int place, void *args) {
 }
 
 static void own_message(void *args) {
-    pjrt_error_message_args *said = args;
-    const own_error *own = own_error_of(said->error);
+    pjrt_text_args *said = args;
+    const own_error *own = own_error_of(said->object);
     if (!own) {
         call_real(PLACE(Error_Message), args);
         return;
     }
-    said->message = own->message;
-    said->message_size = strlen(own->message);
+    said->text = own->message;
+    said->text_size = strlen(own->message);
 }
 
 static pjrt_error *own_code(void *args) {
-    pjrt_error_code_args *said = args;
-    const own_error *own = own_error_of(said->error);
+    pjrt_number_args *said = args;
+    const own_error *own = own_error_of(said->object);
     if (!own) return call_real(PLACE(Error_GetCode), args);
-    said->code = (int)own->code;
+    said->number = (int)own->code;
     return NULL;
 }
 
 static void destroy_error(void *args) {
-    if (!own_error_of(((pjrt_error_args *)args)->error)) call_real(PLACE(Error_Destroy), args);
+    if (!own_error_of(((pjrt_object_args *)args)->object)) call_real(PLACE(Error_Destroy), args);
 }
 
 // Opens the plugin and copies its table; path NULL, or false: there is none.

@@ -1,13 +1,13 @@
 #!/bin/bash
-# README's commands as a newcomer runs them: in a root of Debian 12 that has nothing installed, not even git, as root, in a tarball of the
+# README's commands as a newcomer runs them: in a root of Debian that has nothing installed, not even git, as root, in a tarball of the
 # last commit: apt-get install make, make run, make test. Prints the time of each. Needs root, git, mmdebstrap and network.
-# usage: packaging/check_tarball.sh [COMMAND...]   (another command than "make run" and "make test" in their place)
+# usage: [SUITE=bookworm] packaging/check_tarball.sh [COMMAND...]   (another command than "make run" and "make test" in their place)
 set -euo pipefail
 tree=$(realpath "$(dirname "$0")/..")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 # dpkg waits for the disk after each file, unless it is told that nobody minds a power cut.
-mmdebstrap --variant=minbase --quiet --dpkgopt=force-unsafe-io bookworm "$root"
+mmdebstrap --variant=minbase --quiet --dpkgopt=force-unsafe-io "${SUITE:-bookworm}" "$root"
 mkdir -p "$root/root/drover"
 git -C "$tree" archive HEAD | tar -x -C "$root/root/drover"
 cp -L /etc/hosts /etc/resolv.conf "$root/etc" 2>/dev/null || : # a machine knows its own name

@@ -1,10 +1,11 @@
 // Built and preloaded by tests/events.bash: pauses a process, as SIGSTOP from outside does, kills
-// it, interrupts it as two key presses do, or holds one of its threads, as a slow disk does, at a
-// moment that no clock can find. AT_EVENT="pause|kill|interrupt|hold before|half|after N PATTERN":
-// the N-th event whose line matches PATTERN, as of a shell, or each of them, where N is "every";
-// half of a write may be done. A thread that is held makes the file HELD.held, and goes on when
-// there is a file HELD.released. AT_RANK: only on this rank of MPI. EVENTS: a file that gets the
-// line of every event. Their lines:
+// it, interrupts it as two key presses do, holds one of its threads, as a slow disk does, or has a
+// call fail, as a full disk does, at a moment that no clock can find.
+// AT_EVENT="pause|kill|interrupt|hold|fail before|half|after N PATTERN": the N-th event whose line
+// matches PATTERN, as of a shell, or each of them, where N is "every"; half of a write may be done.
+// "fail before": the call is not made. A thread that is held makes the file HELD.held, and goes on
+// when there is a file HELD.released. AT_RANK: only on this rank of MPI. EVENTS: a file that gets
+// the line of every event. Their lines:
 //     write PATH    cut PATH    sync PATH    read PATH    make FOLDER    rename NEW PATH    remove
 //     PATH
 // A disk changes by these, and by the opening of files: a kill at any other moment leaves there
@@ -17,6 +18,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +71,7 @@ static void hold(void) {
 static void act(moment due, moment now) {
     if (due != now) return;
     const char what = getenv("AT_EVENT")[0];
+    if (what == 'f') return;
     if (what == 'h') {
         hold();
         return;
@@ -77,6 +80,12 @@ static void act(moment due, moment now) {
     if (what != 'i') return;
     usleep(200000);
     raise(SIGINT);
+}
+
+static bool fails(moment due) {
+    if (due != BEFORE || getenv("AT_EVENT")[0] != 'f') return false;
+    errno = ENOSPC;
+    return true;
 }
 
 // "WHAT PATH", or "WHAT FOLDER/PATH" with the folder that is open as `fd`.
@@ -99,6 +108,7 @@ static moment moment_at(const char *what, int fd, const char *path) {
 #define EVENT(type, what, fd, path, call)                                                          \
     do {                                                                                           \
         const moment due = moment_at(what, fd, path);                                              \
+        if (fails(due)) return -1;                                                                 \
         act(due, BEFORE);                                                                          \
         const type done = call;                                                                    \
         if (done >= 0) act(due, AFTER);                                                            \
@@ -107,6 +117,7 @@ static moment moment_at(const char *what, int fd, const char *path) {
 
 ssize_t write(int fd, const void *bytes, size_t n) {
     const moment due = moment_at("write", fd, NULL);
+    if (fails(due)) return -1;
     act(due, BEFORE);
     const ssize_t done = REAL(write)(fd, bytes, due == HALF ? n / 2 : n);
     act(due, due == HALF ? HALF : AFTER);
@@ -114,6 +125,7 @@ ssize_t write(int fd, const void *bytes, size_t n) {
 }
 ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at) {
     const moment due = moment_at("write", fd, NULL);
+    if (fails(due)) return -1;
     act(due, BEFORE);
     const ssize_t done = REAL(pwrite)(fd, bytes, due == HALF ? n / 2 : n, at);
     act(due, due == HALF ? HALF : AFTER);

@@ -1,7 +1,9 @@
 #!/bin/bash
 # Models out of drover: exported in every type, sharded, merged with an adapter, proved, and refused.
-golden=$(realpath "$(dirname "$0")"/golden)
-. "$(dirname "$0")"/story.bash
+tests=$(realpath "$(dirname "$0")")
+golden=$tests/golden
+. "$tests"/story.bash
+. "$tests"/events.bash
 same() { cmp -s "$1/model.safetensors" "$2/model.safetensors"; }
 
 echo "-- a model goes out as it came in: file for file in every type"
@@ -86,6 +88,17 @@ check "no file has the name before its proof has" test ! -e left.gguf
 expect 2 "--gguf and --dtype exclude" "$drover" ckpt export f32 --gguf x.gguf --dtype bf16
 expect 2 "--type needs --gguf" "$drover" ckpt export f32 --out none --type f16
 expect 2 "--force replaces it" "$drover" ckpt export f32 --gguf f32.gguf
+in_place="is in place, but may be gone after a power failure"
+last_sync() { # NTH EXIT OPTION...: the disk is full at the NTH sync of the folder, the last one of an export
+    local nth=$1 code=$2
+    shift 2
+    expect "$code" "$in_place" "${preload[@]}" AT_EVENT="fail before $nth sync $PWD" "$drover" ckpt export f32 --gguf synced.gguf "$@"
+    check "the file is there" test -e synced.gguf -a ! -e synced.gguf.drover-tmp
+}
+last_sync 1 1 --no-verify # another try would be refused: not 75
+last_sync 1 75 --no-verify --force
+rm synced.gguf
+last_sync 3 1
 
 echo "-- what training leaves is what people publish"
 make_data

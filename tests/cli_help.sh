@@ -26,6 +26,9 @@ options() { sed -n '/^options:/,$s/^  \(--[a-z-]*\).*/\1/p'; }
 # Prints short lines that another line follows and that end no sentence: paragraphs that a short line of the source has broken.
 broken() { awk '/^[^ ]/ && short { print short } { short = "" } /^[^ ]/ && !/  / && length < 50 && !/[.:;]$/ { short = $0 }' "$1"; }
 
+# Prints the columns at which the texts of the options begin: one, if they are aligned.
+columns() { awk '/^options:/ { lists = 1 } lists && match($0, /^  --[a-z-]*( [^ ]+)?  +/) { print RLENGTH }' "$1" | sort -u; }
+
 # --- each verb explains itself, three ways alike
 verbs=$("$drover" help | names verbs)
 check "verbs are listed" same "$(echo "$verbs" | grep -cE '^(train|data|doctor)$')" 3
@@ -37,6 +40,7 @@ for verb in $verbs; do
     check "help $verb has a usage" grep -q "^usage: drover $verb" help.txt
     check "help $verb fits 80 columns" same "$(awk 'length > 80' help.txt)" ""
     check "help $verb breaks no paragraph" same "$(broken help.txt)" ""
+    check "help $verb aligns its options" same "$(columns help.txt | sed 1d)" ""
     all=$(for s in $subverbs; do "$drover" help "$verb" "$s" | options; done | sort -u)
     for sub in $subverbs; do
         "$drover" help "$verb" "$sub" >help.txt
@@ -44,6 +48,7 @@ for verb in $verbs; do
         check "help $verb $sub has a usage" grep -q "^usage: drover $verb $sub" help.txt
         check "help $verb $sub fits 80 columns" same "$(awk 'length > 80' help.txt)" ""
         check "help $verb $sub breaks no paragraph" same "$(broken help.txt)" ""
+        check "help $verb $sub aligns its options" same "$(columns help.txt | sed 1d)" ""
         own=$(options <help.txt)
         for option in $all; do
             has $'\n'"$own"$'\n' $'\n'"$option"$'\n' && continue

@@ -75,6 +75,9 @@ try_option() { # VERB NAME VALUE: the value as the help calls it, empty for a sw
     [ -n "$value" ] || { refused $verb "${rest[@]}" "$name=x"; says "$name takes no value"; return; }
     refused $verb "${rest[@]}" "$name"
     says "$verb: $name needs a value: $value"
+    refused $verb "${rest[@]}" "$name" "$another"
+    says "$verb: $name needs a value: $value, but \"$another\" follows"
+    another=$name
     case $value in
     N | X | SIZE)
         for wrong in "" nonsense -1 1e400 nan 99999999999999999999999 $'1\n2' 1.5.5; do
@@ -94,6 +97,7 @@ for verb in $("$drover" help | names verbs); do
     for sub in ${subverbs:-none}; do
         [ $sub = none ] && whole=$verb || whole="$verb $sub"
         "$drover" help $whole | sed -n '/^options:/,$s/^  \(--[a-z-]*\) \([^ ]*\)  *.*/\1 \2/p' >options
+        another=--help
         while read -r name value; do
             try_option "$whole" $name "$value"
         done <options

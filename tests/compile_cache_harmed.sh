@@ -31,7 +31,7 @@ expect 0 "Total successful: 2" compile
 says 'it holds a different program, "whole_step"; the program is compiled again'
 for file in compiled/*; do rm $file && mkfifo $file; done
 expect 0 "Total successful: 2" timeout -k 5 200 "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache="$dir/compiled"
-says "is not a regular file; the program is compiled again"
+says "it is a pipe, expected a file on a disk; the program is compiled again"
 for i in 1 2 3; do compile >many$i 2>&1 --set data.sequence_length=32 & done
 wait
 for i in 1 2 3; do check "several writers: $i" grep -q "Total successful: 2" many$i; done

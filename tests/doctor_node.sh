@@ -16,8 +16,8 @@ sanitized && { echo "skipped: AddressSanitizer's program does not start where me
 nodes() {
     local n=$1
     shift
-    mpirun --oversubscribe -n $((n - 1)) "$drover" doctor --node run --seconds 0.5 "$@" : \
-        -n 1 bash -c 'ulimit -v 6000000; exec "$0" "$@"' "$drover" doctor --node run --seconds 0.5 "$@"
+    ranks_and_last "$n" "$drover" doctor --node run --seconds 0.5 "$@" : \
+        bash -c 'ulimit -v 6000000; exec "$0" "$@"' "$drover" doctor --node run --seconds 0.5 "$@"
 }
 expect 1 "4 nodes; medians" nodes 4
 says "link        " "latency     " "clocks      at most" "locks       held against all nodes" "node 3 ($(hostname)): " "free memory 0."

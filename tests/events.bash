@@ -1,5 +1,5 @@
-# Sourced after story.bash: at_event.c is built, which pauses, kills or interrupts a program of the test at an event, that no clock has to find.
-# "${preload[@]}" AT_EVENT="pause|kill|interrupt before|half|after N PATTERN" COMMAND...
+# Sourced after story.bash: at_event.c is built, which pauses, kills or interrupts a program of the test, or has a call of it fail, at an event, that no clock has to find.
+# "${preload[@]}" AT_EVENT="pause|kill|interrupt|fail before|half|after N PATTERN" COMMAND...
 if ! cc -shared -fPIC -o at_event.so "$(dirname "${BASH_SOURCE[0]}")"/at_event.c -ldl 2>cc.txt; then
     echo "skipped: no C compiler here: $(head -n 1 cc.txt)"
     exit 77

@@ -23,6 +23,8 @@ expect 0 "done: step 40 of 40" "$drover" train run.yaml --set run_dir=run --set 
 sanitized || lacks "evaluating:" # said where it takes long
 expect 0 "loss " "$drover" eval run.yaml --set run_dir=run
 lacks "absent" "bos_token_id"
+cp -r run copied
+expect 0 "model: copied/checkpoints/step-000040" "$drover" eval copied # and not run, which its config names
 
 # --- the text of a model ends before the line of figures begins
 expect 0 "prompt tokens" "$drover" generate run --prompt "The fox" --max-tokens 5

@@ -89,7 +89,7 @@ refused 2 "expected bf16, fp32 or blocks" $model --prompt x --precision int8
 refused 2 "--stop is empty" $model --prompt x --stop ""
 refused 2 "expected a whole number" $model --prompt x --top-k -1
 refused 1 "nothing.txt" $model --prompt-file nothing.txt
-refused 1 "could not read tok: Is a directory" $model --prompt-file tok
+refused 1 'could not read "tok": it is a folder' $model --prompt-file tok
 cp -r $model huge && rm huge/manifest.json
 sed -i 's/"hidden_size": [0-9]*/"hidden_size": 65536/; s/"intermediate_size": [0-9]*/"intermediate_size": 262144/; s/"num_hidden_layers": [0-9]*/"num_hidden_layers": 100/' huge/config.json
 refused 1 "for keys and values" huge --prompt x

@@ -31,7 +31,7 @@ says "model.embed_tokens.weight [90, "
 expect 0 "of F32" "$drover" ckpt import tied-q8.gguf --out tied-q8
 says "proved: all weights are equal to the bit"
 expect 0 "of BF16" "$drover" ckpt import tied-q8.gguf --out tied-q8-bf16 --dtype bf16
-says "same likeliest token" "proved; verify.json"
+says "same likeliest token" "proved: verify.json"
 check "import is proved" grep -q '"good": true' tied-q8-bf16/verify.json
 expect 0 "of BF16" "$drover" ckpt import tied-q8.gguf --out tied-q8-not --dtype bf16 --no-verify
 check "--no-verify claims nothing" [ ! -e tied-q8-not/verify.json ]

@@ -140,8 +140,8 @@ told 0x "could not listen at $address:$port"
 kill -TERM "$(launcher 0)"
 ended "another version does not come in; TERM while it waits" 3 0
 told 0 "the same command starts it again"
-expect 2 "expected the same program on all hosts" mpirun --oversubscribe -n 1 "$drover" train run.yaml --set run_dir=versions : \
-    -n 1 other-version/drover train run.yaml --set run_dir=versions
+expect 2 "expected the same program on all hosts" ranks_and_last 2 "$drover" train run.yaml --set run_dir=versions : \
+    other-version/drover train run.yaml --set run_dir=versions
 check "two versions of ranks: one of them says it" [ "$(grep -c "^drover: rank 1" out)" = 1 ]
 check "two versions: nothing was trained" [ ! -e versions/metrics.jsonl ]
 

@@ -31,7 +31,7 @@ DROVER_PJRT_PLUGIN=./text.so refused 1 'could not open "./text.so": it is not a 
 mkdir folder.so && mkfifo pipe.so && : >none.so
 refused 1 'could not open "./folder.so": it is a folder, expected a shared library' --set pjrt.plugin=folder.so
 refused 1 'plugin "../": could not open "../": it is a folder' --set pjrt.plugin=../
-refused 1 'could not open "./pipe.so": it is not a regular file, expected a shared library' --set pjrt.plugin=./pipe.so
+refused 1 'could not open "./pipe.so": it is a pipe, expected a shared library' --set pjrt.plugin=./pipe.so
 refused 1 'could not open "./none.so": it is not a 64-bit shared library' --set pjrt.plugin=./none.so
 head -c 100 /dev/urandom >plugins/cpu/text.so
 refused 1 "could not open \"$PWD/plugins/cpu/text.so\""
@@ -62,6 +62,11 @@ void *GetPjrtApi(void) { return RESULT; }'
     refused 1 'has no Error_Destroy, expected one' --set pjrt.plugin=./short.so
     echo "$api" | sed 's/MAJOR/0/;s/SIZE/40/;s/RESULT/0/' | fake nothing
     refused 1 'has no function GetPjrtApi' --set pjrt.plugin=./nothing.so
+    # Plugins are looked at in processes of their own, which they may end.
+    echo 'void _exit(int); void *GetPjrtApi(void) { _exit(3); }' | fake ends
+    expect 1 'it ends with exit status 3 while it is opened' "$drover" devices ./ends.so
+    echo 'void abort(void); void *GetPjrtApi(void) { abort(); }' | fake aborts
+    expect 1 'it dies of signal 6 while it is opened' "$drover" devices ./aborts.so
 else
     echo "left out: libraries that are no plugin; no cc"
 fi

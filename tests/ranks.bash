@@ -21,6 +21,16 @@ ranks() {
     shift
     mpirun --oversubscribe -n "$n" "$drover" "$@"
 }
+# ranks_and_last N COMMAND... : COMMAND OF THE LAST RANK... (mpirun's own form for this, -n 1 A : -n 1 B, ends with a segmentation
+# fault in the Open MPI 5 of Debian 13 and Ubuntu 26.04: open-mpi/ompi issue 13303)
+ranks_and_last() {
+    local n=$1 others=()
+    shift
+    while [ "$1" != : ]; do others+=("$1"); shift; done
+    shift
+    mpirun --oversubscribe -n "$n" bash -c "[ \$OMPI_COMM_WORLD_RANK = $((n - 1)) ] && exec$(printf ' %q' "$@")
+        exec$(printf ' %q' "${others[@]}")"
+}
 config=run.yaml
 train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
     local n=$1 run=$2 sets=()

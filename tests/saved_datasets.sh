@@ -38,9 +38,9 @@ check "all ids" cmp cut_set.bin rows_of_ids.bin
 for i in 1 2 3; do cp "$golden"/../parquet/many.parquet early$i.parquet; done
 truncate -s 100 early3.parquet
 expect 2 "early3.parquet" build early --sft --input 'early?.parquet'
-check "a journal and roles stay" [ -e early.build.json -a -e early.roles.tmp ]
+check "a journal and roles stay" [ -e early.build.json -a -e early.roles.drover-tmp ]
 expect 2 "early.build.json: belongs to another build" build early --input 'early?.parquet'
-check "the roles are gone" [ ! -e early.roles.tmp ]
+check "the roles are gone" [ ! -e early.roles.drover-tmp ]
 check "the other build has a journal of its own" [ -e early.build.json ]
 
 # --- a token after each of them that does not end with it
@@ -85,7 +85,7 @@ expect 0 "" "$drover" data verify sft_set
 expect 0 "" "$drover" data info sft_set
 expect 2 '--template has no effect on token ids with labels' build x --sft --template alpaca --input "$golden"/saved_labels
 expect 2 '(messages, ' build x --sft --input "$golden"/saved_ids
-says 'nor "input_ids" and "labels"'
+says 'nor lists of integers named "input_ids" and "labels"'
 
 # --- folders that cannot be read in one way alone
 mkdir dict && echo '{"splits": ["train", "test"]}' >dict/dataset_dict.json && cp -r text dict/train

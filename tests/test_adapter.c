@@ -86,10 +86,28 @@ TEST(another_base) {
 #define PLAIN                                                                                      \
     "\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, \"target_modules\": [\"q_proj\"]"
 
+typedef struct config_case {
+    const char *text, *says; // NULL: it is read
+} config_case;
+
+static void check_configs(const config_case *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        arena *a = arena_new("config");
+        json_t *root;
+        adapter_config c;
+        OK(json_read_bytes("adapter_config.json", cases[i].text, strlen(cases[i].text), &root));
+        if (cases[i].says)
+            FAILS(adapter_config_parse(a, "adapter_config.json", root, &c), DRV_E_DATA,
+                    cases[i].says);
+        else
+            OK(adapter_config_parse(a, "adapter_config.json", root, &c));
+        json_decref(root);
+        arena_free(a);
+    }
+}
+
 TEST(configs) {
-    static const struct {
-        const char *text, *says; // NULL: it is read
-    } cases[] = {
+    static const config_case cases[] = {
             {"{" PLAIN "}", NULL},
             {"{" PLAIN ", \"made_up_later\": null, \"another\": {}}", NULL},
             {"{" PLAIN ", \"made_up_later\": 3}",
@@ -128,17 +146,41 @@ TEST(configs) {
                     "\"lora_alpha\" is -1"},
             {"[]", "no JSON object"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *root;
-        adapter_config c;
-        OK(json_read_bytes("adapter_config.json", cases[i].text, strlen(cases[i].text), &root));
-        if (cases[i].says)
-            FAILS(adapter_config_parse(a, "adapter_config.json", root, &c), DRV_E_DATA,
-                    cases[i].says);
-        else
-            OK(adapter_config_parse(a, "adapter_config.json", root, &c));
-        json_decref(root);
-    }
+    check_configs(cases, sizeof cases / sizeof *cases);
+}
+
+TEST(odd_configs) {
+    static const config_case cases[] = {
+            {"{" PLAIN ", \"layers_to_transform\": \"1\"}",
+                    "\"layers_to_transform\" is wrong, expected numbers of layers"},
+            {"{" PLAIN ", \"layers_to_transform\": {\"1\": 1}}",
+                    "\"layers_to_transform\" is wrong, expected numbers of layers"},
+            {"{" PLAIN ", \"layers_pattern\": [3], \"layers_to_transform\": [1]}",
+                    "\"layers_pattern\" is wrong, expected a list of names"},
+            {"{" PLAIN ", \"layers_pattern\": {\"h\": 1}, \"layers_to_transform\": [1]}",
+                    "\"layers_pattern\" is wrong, expected a list of names"},
+            {"{" PLAIN ", \"layers_pattern\": \"h(\", \"layers_to_transform\": [1]}",
+                    "\"layers_pattern\": the regular expression \"h(\""},
+            {"{" PLAIN ", \"layers_pattern\": [\"h\"], \"layers_to_transform\": []}", NULL},
+            {"{" PLAIN ", \"exclude_modules\": [\"\"]}",
+                    "\"exclude_modules\" is wrong, expected a list of names"},
+            {"{" PLAIN ", \"exclude_modules\": {\"o_proj\": 1}}",
+                    "\"exclude_modules\" is wrong, expected a list of names or a regular"},
+            {"{" PLAIN ", \"rank_pattern\": [1]}", "\"rank_pattern\" is wrong, expected an object"},
+            {"{" PLAIN ", \"rank_pattern\": {\"q_proj\": 1048577}}", "expected whole numbers"},
+            {"{" PLAIN ", \"alpha_pattern\": {\"q_proj\": \"2\"}}", "\"alpha_pattern\" is wrong"},
+            {"{" PLAIN ", \"lora_dropout\": null}", "\"lora_dropout\" is null, expected a number"},
+            {"{" PLAIN ", \"lora_dropout\": -0.1}", "\"lora_dropout\" is -0.1, expected 0 to less"},
+            {"{" PLAIN ", \"init_lora_weights\": 3}", "\"init_lora_weights\" is \"?\", which"},
+            {"{" PLAIN ", \"use_rslora\": null, \"fan_in_fan_out\": \"\"}", NULL},
+            {"{\"peft_type\": \"LORA\", \"target_modules\": [\"q_proj\"], \"r\": 1048577}",
+                    "\"r\" is 1048577"},
+            {"{\"peft_type\": \"LORA\", \"target_modules\": []}", "\"target_modules\" is wrong"},
+            {"{\"peft_type\": \"LORA\", \"target_modules\": [null]}", "expected a list of names"},
+            {"{\"peft_type\": \"LORA\", \"target_modules\": \"(\"}",
+                    "\"target_modules\": the regular expression"},
+    };
+    check_configs(cases, sizeof cases / sizeof *cases);
 }
 
 // A safetensors file of zeros with these tensors.

@@ -123,7 +123,7 @@ TEST(ids_in_parquet) {
     FAILS(rows_of(ids, &(reader_opts){.key = "text"}, got), DRV_E_DATA,
             "no string column \"text\"");
     FAILS(rows_of(ids, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got),
-            DRV_E_DATA, "nor \"input_ids\" and \"labels\" of lists of integers");
+            DRV_E_DATA, "nor lists of integers named \"input_ids\" and \"labels\"");
     json_decref(got);
 }
 
@@ -141,12 +141,12 @@ TEST(coded_text) {
     compare((const char *const[]){"deltas_i32_large.arrow", NULL}, "deltas.jsonl", &opts);
 }
 
-// What its mask calls padding is not there.
-TEST(labels_without_padding) {
+// Checks that what the mask of a file calls padding is not there.
+static void expect_no_padding(const char *file) {
+    arena *a = arena_new("labels");
     json_t *got = json_array(), *want = wanted_rows(a, "saved_labels.jsonl"), *row;
     size_t i;
-    OK(rows_of(arena_printf(a, "%s/saved_labels/data-00000-of-00001.arrow",
-                       golden_path(a, "arrow")),
+    OK(rows_of(golden_path(a, file),
             &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got));
     json_array_foreach(want, i, row) {
         json_t *mask = json_object_get(row, "attention_mask");
@@ -157,9 +157,23 @@ TEST(labels_without_padding) {
         }
         json_object_del(row, "attention_mask");
     }
-    check_rows(got, want, "saved_labels");
+    check_rows(got, want, file);
     json_decref(got);
     json_decref(want);
+    arena_free(a);
+}
+
+TEST(labels_without_padding) {
+    static const char *const others[] = {"arrow/marks.arrow", "parquet/reals.parquet"};
+    const reader_opts opts = {.key = "text", .fields = fields, .ids.taken = true};
+    expect_no_padding("arrow/saved_labels/data-00000-of-00001.arrow");
+    expect_no_padding("arrow/flags.arrow"); // a mask of booleans
+    folder = "parquet";
+    compare((const char *const[]){"flags.parquet", NULL}, "labels.jsonl", &opts);
+    folder = "arrow";
+    for (int i = 0; i < 2; i++)
+        FAILS(rows_of(golden_path(a, others[i]), &opts, NULL), DRV_E_DATA,
+                "\"attention_mask\" does not say which ids are padding");
 }
 
 TEST(rows_from_the_third_on) {
@@ -183,7 +197,8 @@ TEST(what_is_not_there_is_named) {
     FAILS(rows_of(ids, &(reader_opts){.key = "text", .is_key_given = true, .ids.taken = true}, got),
             DRV_E_DATA, "no column \"text\" of text");
     FAILS(rows_of(ids, &(reader_opts){.key = "text", .fields = fields, .ids.taken = true}, got),
-            DRV_E_DATA, "(messages, system), nor \"input_ids\" and \"labels\"");
+            DRV_E_DATA,
+            "(messages, system), nor lists of integers named \"input_ids\" and \"labels\"");
     FAILS(rows_of(chat, &(reader_opts){.key = "text", .ids.taken = true}, got), DRV_E_DATA,
             "it has \"messages\" (lists), \"system\" (text)");
     json_decref(got);
@@ -194,9 +209,9 @@ TEST(broken) {
     static const char *const names[] = {"arrow/chat.arrow", "arrow/text_zstd.arrow",
             "arrow/ids_u16.arrow", "arrow/saved_labels/data-00000-of-00001.arrow",
             "arrow/roles.arrow", "arrow/deltas_i8.arrow", "arrow/views_lz4.arrow",
-            "parquet/ids_i64.parquet", "parquet/labels.parquet"};
+            "parquet/ids_i64.parquet", "parquet/labels.parquet", "arrow/flags.arrow"};
     log_to_file_only(true);
-    for (int of = 0; of < 9; of++) {
+    for (int of = 0; of < 10; of++) {
         char *good;
         size_t n;
         const char *path =
@@ -211,7 +226,7 @@ TEST(broken) {
             assert_int_equal(fwrite(bytes, 1, i < n ? n : i - n, file), i < n ? n : i - n);
             assert_int_equal(fclose(file), 0);
             const reader_opts opts = {.key = "text",
-                    .fields = of == 0 || of == 3 || of == 4 || of == 8 ? fields : NULL,
+                    .fields = of == 0 || of == 3 || of == 4 || of >= 8 ? fields : NULL,
                     .ids.taken = true};
             if (rows_of(path, &opts, got) != DRV_OK) assert_non_null(strstr(drv_message(), path));
             json_decref(got);

@@ -241,7 +241,7 @@ static void refused_by_name(void **state) {
     static const struct {
         const char *source, *says;
     } cases[] = {
-            {"{{ [1]|batch(2) }}", "t:1: filter \"batch\" is not supported"},
+            {"{{ [1]|batch(2) }}", "t:1:8: filter \"batch\" is not supported"},
             {"{{ '99999999999999999999'|int }}", "int: a number is beyond 64 bits"},
             {"{{ '1e30'|int }}", "int: a number is beyond 64 bits"},
             {"{{ 1e30|int }}", "int: a number is beyond 64 bits"},
@@ -283,8 +283,8 @@ static void broken_templates(void **state) {
     static const struct {
         const char *source, *says;
     } cases[] = {
-            {"a\n{% if x %}", "t:2: expected {% endif %}, found the end of the template"},
-            {"a\nb {{ x", "t:2: {{ without }}"},
+            {"a\n{% if x %}", "t:2:11: expected {% endif %}, found the end of the template"},
+            {"a\nb {{ x", "t:2:5: {{ without }}"},
             {"{{ 'x }}", "a string does not end"},
             {"{{ 1__0 }}", "a '_' in a number"},
             {"{{ 010 }}", "a number that begins with 0"},
@@ -292,7 +292,7 @@ static void broken_templates(void **state) {
             {"{{ 1_ }}", "a '_' in a number"},
             {"{{ 1_.5 }}", "a '_' in a number"},
             {"{{ 0x_ }}", "a '_' in a number"},
-            {"{{ x | nope }}", "t:1: filter \"nope\" is not supported"},
+            {"{{ x | nope }}", "t:1:8: filter \"nope\" is not supported"},
             {"{{ x is nope }}", "test \"nope\" is not supported"},
             {"{% include 'other' %}", "expected a statement that chat templates use"},
             {"{{ (1 }}", "a bracket closes"},
@@ -300,7 +300,9 @@ static void broken_templates(void **state) {
             {"{# x", "{# without #}"},
             {"{% break %}", "inside a loop"},
             {"\xFF", "byte 0 is not UTF-8"},
-            {"\n\n{{ x.y }}", "t:3: \"x\" is undefined"},
+            {"\n\n{{ x.y }}", "t:3:6: \"x\" is undefined"},
+            {"\n\xC3\xA9 {% macro f() %}{{ 1 + {}.y.z }}{% endmacro %}{{ f() }}",
+                    "t:2:30: \"y\" is undefined"},
             {"{{ raise_exception('no system role') }}", "refuses the conversation: no system role"},
     };
     json_t *messages = json_pack("[{s:s}]", "role", "user");

@@ -19,7 +19,8 @@ static bool holds(cluster_store *store, const char *key, int timeout_ms, const c
 static drv_status exchange(comm *self, void *ctx) {
     (void)ctx;
     static const char zero[] = {'a', 0, 'b', 0};
-    cluster_store *store = cluster_store_open(self);
+    cluster_store *store;
+    DRV_TRY(cluster_store_open(self, &store));
     const int rank = comm_rank(self);
     char key[32], value[32], *got;
     size_t size;
@@ -56,7 +57,8 @@ static drv_status one_leaves(comm *self, void *ctx) {
     (void)ctx;
     char *got;
     size_t size;
-    cluster_store *store = cluster_store_open(self);
+    cluster_store *store;
+    DRV_TRY(cluster_store_open(self, &store));
     if (comm_rank(self) == 1) {
         const drv_status status = drv_fail(DRV_E_DATA, "rank 1 gives up");
         comm_abort(self, status);
@@ -72,7 +74,8 @@ static drv_status one_leaves_early(comm *self, void *ctx) {
     (void)ctx;
     char *got;
     size_t size;
-    cluster_store *store = cluster_store_open(self);
+    cluster_store *store;
+    DRV_TRY(cluster_store_open(self, &store));
     const bool leaves = comm_rank(self) == 2;
     if (!leaves) EXPECT(self, store_get(store, "never", 5, 600000, &got, &size) == STORE_ENDED);
     cluster_store_close(store);

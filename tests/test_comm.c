@@ -378,6 +378,28 @@ TEST(a_full_disk_is_named) {
     FAILS(status, DRV_E_IO, "File too large");
 }
 
+// Anybody may cut a file of text short; the rank that writes it must not end by SIGBUS.
+static drv_status sums_after_a_cut(comm *self, void *dir) {
+    char path[1100];
+    float value = 1;
+    snprintf(path, sizeof path, "%s/rank-%05d.txt", (const char *)dir, comm_rank(self));
+    DRV_TRY(comm_record(self, dir));
+    DRV_TRY(comm_barrier(comm_all_ranks(self)));
+    EXPECT(self, truncate(path, 0) == 0);
+    for (int i = 0; i < 3; i++)
+        DRV_TRY(comm_all_reduce(comm_all_ranks(self), DT_F32, COMM_SUM, &value, 1, NULL));
+    return DRV_OK;
+}
+
+TEST(a_record_may_be_cut_short) {
+    const char *dir = temporary_dir(a);
+    char *text;
+    size_t n;
+    OK(comm_run_threads(2, 1, NULL, sums_after_a_cut, (void *)(uintptr_t)dir));
+    OK(file_read(a, path_join(a, dir, "rank-00001.txt"), &text, &n));
+    assert_non_null(memmem(text, n, "all_reduce", 10));
+}
+
 int main(int argc, char **argv) {
     int who = 1;
     if (argc > 1 && strcmp(argv[1], "duplicates") == 0) return play(duplicates_sum, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "backend/pjrt/compiler_flags.h"
+#include "backend/pjrt/runtime/compile_options.h"
 #include "backend/pjrt/stablehlo/lower.h"
 #include "ir/op.h"
 
@@ -70,6 +71,18 @@ TEST(users_cannot_part_it_from_the_calls) {
             "can only be checked on the GPU");
     target.nondeterministic = true;
     OK(compiler_flags_choose(a, &plugin, &target, &out));
+}
+
+// Whoever is refused a flag has nothing to free.
+TEST(a_broken_flag_appends_nothing) {
+    static const char *const broken[] = {"xla_no_value", "=1", ""};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        const char *flags[] = {"xla_first=1", broken[i]};
+        const compile_options options = {.n_replicas = 1, .flags = flags, .n_flags = 2};
+        str out = {0};
+        FAILS(compile_options_encode(&options, &out), DRV_E_USAGE, "expected NAME=VALUE");
+        assert_null(out.p);
+    }
 }
 
 // The text of attention and its gradient as cuDNN's calls.

@@ -312,7 +312,82 @@ static void builder(void **state) {
     FAILS(dataset_build(a, &opts, &s), DRV_E_DATA, "in.jsonl:4: \"text\": has no such key");
     assert_true(
             file_exists(arena_printf(a, "%s.bin", opts.prefix))); // the earlier set is untouched
-    assert_false(file_exists(arena_printf(a, "%s.bin.tmp", opts.prefix)));
+    assert_false(file_exists(arena_printf(a, "%s.bin.drover-tmp", opts.prefix)));
+    arena_free(a);
+}
+
+// Files that no build made are neither replaced nor removed.
+static void files_of_the_user_stay(void **state) {
+    static const char *const beside[] = {"bin.tmp", "idx.tmp", "roles.tmp"},
+                             *const refused[] = {"bin", "roles", "pairs", "idx.json"};
+    arena *a = arena_new("theirs");
+    const char *tok = make_tokenizer(a), *dir = temporary_dir(a), *in = path_join(a, dir, "in.txt");
+    OK(file_write_atomic(in, "the cat", 7));
+    const char *inputs[] = {in};
+    build_opts opts = {.inputs = inputs, .n_inputs = 1, .tokenizer = tok};
+    build_stats stats;
+    opts.prefix = path_join(a, dir, "x");
+    for (int i = 0; i < 3; i++)
+        OK(file_write_atomic(arena_printf(a, "%s.%s", opts.prefix, beside[i]), "a user's", 8));
+    OK(dataset_build(a, &opts, &stats));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(file_size(arena_printf(a, "%s.%s", opts.prefix, beside[i])), 8);
+    for (int i = 0; i < 4; i++) {
+        opts.prefix = path_join(a, dir, refused[i]);
+        const char *path = arena_printf(a, "%s.%s", opts.prefix, refused[i]);
+        OK(file_write_atomic(path, "a user's", 8));
+        FAILS(dataset_build(a, &opts, &stats), DRV_E_USAGE, "does not belong to a data set");
+        assert_int_equal(file_size(path), 8);
+    }
+    opts.prefix = path_join(a, dir, "y");
+    const char *journal = arena_printf(a, "%s.build.json", opts.prefix);
+    OK(file_write_atomic(journal, "{\"name\": \"theirs\"}", 18));
+    FAILS(dataset_build(a, &opts, &stats), DRV_E_USAGE,
+            "y.build.json\" is not the journal of a build");
+    assert_int_equal(file_size(journal), 18);
+    opts.prefix = path_join(a, dir, "z");
+    OK(dir_make(arena_printf(a, "%s.lengths.drover-tmp", opts.prefix)));
+    FAILS(dataset_build(a, &opts, &stats), DRV_E_IO, "it is a folder, expected a file on a disk");
+    arena_free(a);
+}
+
+// A text that ends with the token that --append-eod puts after it ends with two, as in Megatron-LM;
+// a response of a pair with one, as in TRL.
+static void texts_that_end_themselves(void **state) {
+    static const char text
+            [] = "the cat<|endoftext|>\n\nthe dog",
+        pair[] = "{\"prompt\": \"the\", \"chosen\": \" cat<|endoftext|>\", \"rejected\": \" dog\"}";
+    arena *a = arena_new("ended");
+    const char *dir = temporary_dir(a), *inputs[] = {path_join(a, dir, "in.txt")};
+    build_opts opts = {.inputs = inputs,
+            .n_inputs = 1,
+            .tokenizer = make_tokenizer(a),
+            .prefix = path_join(a, dir, "out"),
+            .reader.separator = "\n\n",
+            .append_eod = true};
+    build_stats stats;
+    dataset *set;
+    int32_t ids[2];
+    OK(file_write_atomic(inputs[0], text, strlen(text)));
+    OK(dataset_build(a, &opts, &stats));
+    assert_int_equal(stats.all.ended_twice, 1);
+    OK(dataset_open(a, opts.prefix, &set));
+    OK(dataset_read(set, dataset_document_start(set, 1) - 2, 2, 300, ids));
+    assert_true(ids[0] == 0 && ids[1] == 0);
+    dataset_close(set);
+    inputs[0] = path_join(a, dir, "in.jsonl");
+    opts.append_eod = false;
+    opts.reader.separator = NULL;
+    opts.sft = opts.preference = true;
+    opts.template = "none";
+    OK(file_write_atomic(inputs[0], pair, strlen(pair)));
+    OK(dataset_build(a, &opts, &stats));
+    OK(dataset_open(a, opts.prefix, &set));
+    for (int i = 1; i <= 2; i++) {
+        OK(dataset_read(set, dataset_document_start(set, i) - 2, 2, 300, ids));
+        assert_true(ids[0] != 0 && ids[1] == 0);
+    }
+    dataset_close(set);
     arena_free(a);
 }
 
@@ -352,6 +427,7 @@ int main(void) {
             cmocka_unit_test(nothing_is_dropped), cmocka_unit_test(last_token_begins_no_row),
             cmocka_unit_test(order_and_resume), cmocka_unit_test(splits_are_apart),
             cmocka_unit_test(broken_files), cmocka_unit_test(mode_bytes_are_optional),
-            cmocka_unit_test(builder), cmocka_unit_test(workers_do_not_matter)};
+            cmocka_unit_test(builder), cmocka_unit_test(files_of_the_user_stay),
+            cmocka_unit_test(texts_that_end_themselves), cmocka_unit_test(workers_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,7 @@ TEST(edges) {
     assert_true(fabs(drv_log(0x1p-1074) + 1074 * log(2)) < 1e-12);
     assert_true(drv_sin(0) == 0 && drv_cos(0) == 1 && isnan(drv_sin(inf)) && isnan(drv_cos(nan)));
     assert_true(drv_pow(0.5, 0) == 1 && drv_pow(0, 3) == 0 && drv_pow(0, 0) == 1);
+    assert_true(isnan(drv_pow(0, nan)) && isnan(drv_pow(nan, 1)) && isnan(drv_pow(1, nan)));
     assert_true(drv_pow(0, -1) == inf && fabs(drv_pow(0.9, 10) - pow(0.9, 10)) < 1e-16);
 }
 

@@ -1,6 +1,8 @@
 // Files read whole: pipes and what else tells no size, as well as what lies on a disk.
 #include "harness.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,6 +12,27 @@
 #include <unistd.h>
 
 #include "base/append_file.h"
+#include "base/json.h"
+
+// In the place of the C library's: a listing that fails at its end, as that of a server which no
+// longer answers, and a file that is being cut short: it has fewer bytes than it seems to have.
+static bool listing_fails;
+static off_t bytes_that_are_gone;
+
+struct dirent *readdir(DIR *folder) {
+    struct dirent *(*original)(DIR * folder);
+    void *symbol = dlsym(RTLD_NEXT, "readdir");
+    memcpy(&original, &symbol, sizeof original);
+    struct dirent *entry = original(folder);
+    if (!entry && listing_fails) errno = EIO;
+    return entry;
+}
+
+int fstat(int descriptor, struct stat *out) {
+    const int result = fstatat(descriptor, "", out, AT_EMPTY_PATH);
+    out->st_size += bytes_that_are_gone;
+    return result;
+}
 
 typedef struct writer {
     int fd;
@@ -223,6 +246,55 @@ TEST(what_a_full_disk_did_not_take_is_kept) {
     append_file_close(file);
     reads_bytes(a, path, want.p, want.n, false, false);
     str_free(&want);
+}
+
+// What is too much to keep is refused even if the disk has room again, so that nobody takes it for
+// written.
+TEST(what_is_dropped_is_a_failure) {
+    enum { MOST = 64 << 20 };
+    append_file *file;
+    char *large = mem_alloc(MOST);
+    const char *path = path_join(a, temporary_dir(a), "appended");
+    memset(large, 'x', MOST);
+    OK(append_file_open(a, path, &file));
+    limit_files(0);
+    FAILS(append_file_add(file, large, MOST), DRV_E_IO, "File too large");
+    FAILS(append_file_add(file, "dropped\n", 8), DRV_E_IO, "File too large");
+    limit_files(RLIM_INFINITY);
+    OK(append_file_add(file, "end\n", 4));
+    assert_int_equal(file_size(path), MOST + 4);
+    append_file_close(file);
+    free(large);
+}
+
+TEST(a_listing_that_fails_is_no_listing) {
+    char **names;
+    int n;
+    const char *dir = temporary_dir(a);
+    OK(file_write_atomic(path_join(a, dir, "one"), "", 0));
+    listing_fails = true;
+    const drv_status status = dir_list(a, dir, &names, &n);
+    listing_fails = false;
+    FAILS(status, DRV_E_IO, "Input/output error");
+    OK(dir_list(a, dir, &names, &n));
+    assert_int_equal(n, 1);
+}
+
+// A page of a map that is no longer in the file would end the process by SIGBUS.
+TEST(json_that_is_being_cut_short) {
+    enum { PAGE = 4096 };
+    const char *path = path_join(a, temporary_dir(a), "cut.json");
+    char *text = arena_alloc(a, PAGE);
+    json_t *value;
+    memset(text, ' ', PAGE);
+    memcpy(text, "{\"a\": 1}", 8);
+    OK(file_write_atomic(path, text, PAGE));
+    bytes_that_are_gone = PAGE;
+    const drv_status status = json_read_file(path, &value);
+    bytes_that_are_gone = 0;
+    OK(status);
+    assert_int_equal(json_integer_value(json_object_get(value, "a")), 1);
+    json_decref(value);
 }
 
 TEST(parts_of_paths) {

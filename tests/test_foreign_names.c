@@ -1,7 +1,7 @@
 // Where rows lie in the tensors of other trainers, and the pickles that we write for them.
 #include "harness.h"
 
-#include "ckpt/foreign_names.h"
+#include "source/foreign_names.h"
 #include "pickle/pickle_writer.h"
 
 // Every row of the parts has a place of its own, and comes back from there.

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 #include "pickle/dcp_metadata.h"
 #include "pickle/tar.h"
 

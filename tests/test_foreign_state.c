@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "ckpt/ckpt.h"
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 
 static const char *golden(arena *a, const char *name) {
     return golden_path(a, arena_printf(a, "foreign/midrun/%s", name));

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 #include "infer/generate.h"
 
 enum { VOCAB = 96, CONTEXT = 512 };

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 #include "ir/hyper.h"
 #include "train/schedule.h"
 

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 #include "programs/batch_feed.h"
 #include "weights/lora_state.h"
 

@@ -227,13 +227,42 @@ TEST(rope_is_read_from_any_version_of_transformers) {
                     ", \"rope_theta\": 5e5, \"rope_scaling\": {\"type\": \"llama3\", " LLAMA3 "}}",
                     "{" SHAPE
                     ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 500000.0, " LLAMA3
-                    "}}"};
+                    "}}",
+                    // Of several places the one that transformers 5 prefers.
+                    "{" SHAPE
+                    ", \"rope_theta\": 10000, \"rope_parameters\": {\"type\": \"llama3\", "
+                    "\"rope_theta\": 500000, " LLAMA3 "}}",
+                    "{" SHAPE ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"rope_theta\": "
+                    "500000, " LLAMA3 "}, \"rope_parameters\": {\"rope_type\": \"linear\", "
+                    "\"factor\": 2, \"rope_theta\": 3}}",
+                    "{" SHAPE
+                    ", \"rope_theta\": 500000, \"rope_scaling\": {}, \"rope_parameters\": "
+                    "{\"rope_type\": \"llama3\", \"type\": \"linear\", " LLAMA3 "}}",
+                    "{" SHAPE ", \"rope_theta\": 500000, \"original_max_position_embeddings\": 64, "
+                    "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": "
+                    "1, \"high_freq_factor\": 4, \"original_max_position_embeddings\": 32}}"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;
         OK(read_text(a, cases[i], &m));
         assert_int_equal(m.rope_type, ROPE_LLAMA3);
         assert_true(m.rope_theta == 5e5 && m.rope_factor == 8 && m.rope_low_freq_factor == 1 &&
                     m.rope_high_freq_factor == 4 && m.rope_original_context == 64);
+    }
+}
+
+TEST(rope_of_other_models_is_refused) {
+    static const char *const cases[][2] = {
+            {"\"rope_scaling\": {\"type\": \"default\", \"partial_rotary_factor\": 0.5}",
+                    "\"rope_scaling.partial_rotary_factor\" is \"0.5\", expected 1"},
+            {"\"rope_parameters\": {\"partial_rotary_factor\": 0.25}", "is \"0.25\", expected 1"},
+            {"\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 5}}",
+                    "\"rope_parameters.full_attention\" is a section, expected one object for all"},
+            {"\"rope_scaling\": {\"rope_type\": \"longrope\", \"type\": \"default\"}",
+                    "\"rope_scaling.rope_type\" is \"longrope\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_config m;
+        FAILS(read_text(a, arena_printf(a, "{" SHAPE ", %s}", cases[i][0]), &m), DRV_E_DATA,
+                cases[i][1]);
     }
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/dtype.h"
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 #include "ckpt/model_writer.h"
 #include "ckpt/tensor_writer.h"
 

@@ -2,7 +2,7 @@
 // torch.optim.Muon (tools/golden_muon.py), and on ranks of every kind the bits of one rank.
 #include "layout_run.h"
 
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 
 enum { MUON_STEPS = 20, N_MATRICES = 7 };
 

@@ -12,14 +12,14 @@ static pjrt_error *refuse(void *args) {
 }
 
 static pjrt_error *tell_code(void *args) {
-    ((pjrt_error_code_args *)args)->code = refused_with;
+    ((pjrt_number_args *)args)->number = refused_with;
     return NULL;
 }
 
 static void tell_words(void *args) {
-    pjrt_error_message_args *said = args;
-    said->message = "lost\nat line 7";
-    said->message_size = strlen(said->message);
+    pjrt_text_args *said = args;
+    said->text = "lost\nat line 7";
+    said->text_size = strlen(said->text);
 }
 
 static void forget(void *args) {

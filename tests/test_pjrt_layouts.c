@@ -1,6 +1,5 @@
 // Several layouts of one model on local devices of a PJRT plugin against one device, and pairs that
-// two of them share. Skipped,
-// saying so, where there is no plugin.
+// two of them share. Skipped, saying so, where there is no plugin.
 #include "device_run.h"
 
 // Each compiles programs of its own, which is most of the time: a layout is here for what no other
@@ -26,6 +25,14 @@ static const layout_case cases[] = {{8, 1, false, {"parallel.zero=0"}},
                 {"parallel.tensor=2", "parallel.zero=0", "parallel.sequence=false",
                         "model.tie_word_embeddings=true"}}};
 
+static void expect_shared_pairs(device_pool *pool) {
+    static const char *const pairs[] = {"training.objective=dpo", "parallel.context=2"};
+    device_run one = run_devices(pool, 1, pairs, 1), two = run_devices(pool, 2, pairs, 2);
+    expect_run(&two, &one);
+    clear(&one);
+    clear(&two);
+}
+
 static void every_layout(void **state) {
     static const char *const tie[] = {"model.tie_word_embeddings=true"};
     device_run alone[] = {run_devices(*state, 1, NULL, 0), run_devices(*state, 1, tie, 1)};
@@ -38,11 +45,7 @@ static void every_layout(void **state) {
     }
     clear(&alone[0]);
     clear(&alone[1]);
-    static const char *const pairs[] = {"training.objective=dpo", "parallel.context=2"};
-    device_run one = run_devices(*state, 1, pairs, 1), two = run_devices(*state, 2, pairs, 2);
-    expect_run(&two, &one);
-    clear(&one);
-    clear(&two);
+    expect_shared_pairs(*state);
 }
 
 int main(void) {

@@ -210,7 +210,7 @@ TEST(a_refused_operation_is_named_by_its_node) {
     const graph *eval = small->p.eval_graph;
     device_pool *pool;
     lowered program;
-    group_compiled made;
+    group_program *made;
     OK(device_pool_open(small->a, &opts, 1, &pool));
     OK(lower_graph(small->a, eval, &(lower_options){.has_f64 = true}, &program));
     char *order = strstr(program.text.p, "permutation = array<i64: 0, 2");
@@ -223,10 +223,11 @@ TEST(a_refused_operation_is_named_by_its_node) {
         refused = program.lines[i].node;
     device_member alone = {.group = device_group_of(pool, 0, 1, 1)};
     OK(group_compile(&alone, &program, 1, &made));
-    assert_int_equal(made.status, DRV_E_DEVICE);
+    assert_int_equal(made->ended.status, DRV_E_DEVICE);
     const char *named = arena_printf(small->a, "graph \"%s\", node %d %s: plugin", eval->name,
             refused, op_name(eval->nodes[refused]->op));
-    if (!strstr(made.message, named)) fail_msg("\"%s\" is not in: %s", named, made.message);
+    if (!strstr(made->ended.message, named))
+        fail_msg("\"%s\" is not in: %s", named, made->ended.message);
     str_free(&program.text);
     device_pool_close(pool);
     close_run(small);

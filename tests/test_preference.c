@@ -8,7 +8,7 @@
 
 #include "ir/pair_loss.h"
 #include "ir/pair_word.h"
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/reference_file.h"
 #include "data/set/rows.h"
@@ -384,6 +384,9 @@ TEST(records_without_a_pair_are_refused) {
             false, "no first message alike");
     refuse("{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\", \"content\": \"a\"}]}",
             false, "the same conversation");
+    refuse("{\"prompt\": \"q\", \"chosen\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": "
+           "\"a\"}], \"rejected\": \"b\"}",
+            false, "\"chosen\" begins with messages of the prompt");
     refuse("{\"chosen\": \"b\", \"rejected\": \"c\"}", true, "no prompt");
     refuse("{\"chosen\": \"a\", \"rejected\": \"a b\"}", true,
             "\"chosen\" is empty after the prompt");
@@ -437,6 +440,32 @@ TEST(prompts_stand_apart_or_within) {
     assert_string_equal(json_string_value(r.chosen_text), " a");
     assert_string_equal(json_string_value(r.rejected_text), " b");
     pair_record_free(&r);
+}
+
+// Checks records against what TRL makes of them (tools/golden_pairs.py), but for those whose prompt
+// TRL would have twice.
+TEST(prompts_are_those_of_trl) {
+    static const char *const members[] = {"prompt", "chosen", "rejected"};
+    char *text;
+    size_t n;
+    OK(file_read(a, golden_path(a, "pairs.jsonl"), &text, &n));
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;) {
+        pair_record r;
+        json_t *case_of = json_loads(line, 0, NULL);
+        char *made = json_dumps(json_object_get(case_of, "record"), 0);
+        if (json_object_get(case_of, "twice")) {
+            refuse(made, false, "begins with messages of the prompt, which would be there twice");
+        } else {
+            OK(pair_record_read(made, strlen(made), false, &r));
+            const json_t *const got[] = {r.prompt, r.chosen, r.rejected};
+            for (int i = 0; i < 3; i++)
+                if (!json_equal(got[i], json_object_get(case_of, members[i])))
+                    fail_msg("%s: %s", line, json_dumps(got[i], 0));
+            pair_record_free(&r);
+        }
+        free(made);
+        json_decref(case_of);
+    }
 }
 
 // --- the reference's log-probabilities

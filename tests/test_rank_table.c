@@ -1,6 +1,7 @@
 // The table of ranks that rank 0 keeps for whoever watches: its bytes, what a reader makes of a
 // part of them, what writing costs, and what ranks of one process see of each other.
 #include <fcntl.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,15 +29,20 @@ static rank_row row_of(int rank) {
     return row;
 }
 
+// FNV-1a of the line but its last ten bytes.
+static uint32_t sum_by_hand(const char *line) {
+    uint32_t h = 2166136261u;
+    for (int i = 0; i < 182; i++)
+        h = (h ^ (unsigned char)line[i]) * 16777619u;
+    return h;
+}
+
 TEST(a_line_is_what_the_format_says) {
     char p[3 * RANK_LINE + 1] = "";
     rank_row row = row_of(7);
     rank_table_format(&row, 1, 12.5, p);
     assert_memory_equal(p, "drover ranks 1: 1 ranks, 192 bytes a line, time 12.500 ", 55);
-    // The checksum by hand: FNV-1a of the line but its last ten bytes.
-    uint32_t h = 2166136261u;
-    for (int i = 0; i < 182; i++)
-        h = (h ^ (unsigned char)p[2 * RANK_LINE + i]) * 16777619u;
+    const uint32_t h = sum_by_hand(p + 2 * RANK_LINE);
     char want[RANK_LINE + 1];
     snprintf(want, sizeof want,
             "%6d %-20s %7d %9d %-8s %-24s %7.1f %6.1f %7.3f %7.3f %7.3f %7.3f %10d %10d %10d %10d "
@@ -103,6 +109,90 @@ TEST(a_torn_line_is_told) {
     memcpy(p + 3 * RANK_LINE, p + 2 * RANK_LINE, RANK_LINE); // a line in another's place
     OK(rank_table_parse(a, "t", p, BYTES, &table));
     assert_true(table.n_torn == 1 && !table.rows[1].known);
+}
+
+// Replaces a part of a line, and gives the line the checksum of its new content.
+static void replace(char *line, int column, const char *text) {
+    char sum[9];
+    memcpy(line + column, text, strlen(text));
+    snprintf(sum, sizeof sum, "%08x", sum_by_hand(line));
+    memcpy(line + RANK_LINE - 9, sum, 8);
+}
+
+// Lines with a good checksum that another program wrote.
+TEST(odd_cells) {
+    enum { RANK = 0, HOST = 7, PROCESS = 28, SINCE = 80, HEARD = 88, COMPUTE = 95, HELD = 127 };
+    static const struct {
+        int column;
+        const char *text;
+        bool known;
+    } cases[] = {{RANK, "     1", false}, {RANK, "      ", false}, {PROCESS, "  -4711", false},
+            {PROCESS, "  4711x", false}, {SINCE, "   -1.0", false}, {SINCE, "   soon", false},
+            {HEARD, "  late", false}, {HELD, "       1.5", false}, {PROCESS, "       ", true},
+            {HEARD, "      ", true}, {HEARD, " ended", true}, {HOST, "\1\377", true},
+            {COMPUTE, "1e3    ", true}, {HELD, "9999999999", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[3 * RANK_LINE];
+        rank_table table;
+        const rank_row row = row_of(0);
+        rank_table_format(&row, 1, 1, text);
+        replace(text + (RANK_LINE * 2), cases[i].column, cases[i].text);
+        OK(rank_table_parse(a, "t", text, sizeof text, &table));
+        const rank_row *r = table.rows;
+        if (r->known != cases[i].known || table.n_torn != !cases[i].known) fail_msg("case %zu", i);
+        if (!r->known) continue;
+        const int column = cases[i].column;
+        assert_int_equal(r->pid, column == PROCESS ? -1 : 4711);
+        assert_true(r->ended == (column == HEARD && cases[i].text[1] == 'e'));
+        assert_true(r->heard_s == (column == HEARD ? 0 : 0.2)); // printed with one decimal
+        assert_true(r->compute_s == (column == COMPUTE ? 1000 : 1.125));
+        assert_true(r->resident == (column == HELD ? 9999999999 * 1024 : 3072));
+        assert_string_equal(r->host, column == HOST ? "??de0" : "node0");
+    }
+}
+
+// A number loses its decimals before it becomes nines; one that is not known leaves its cell empty.
+TEST(odd_numbers) {
+    char text[3 * RANK_LINE];
+    rank_table table;
+    rank_row row = row_of(0);
+    row.since_s = 123456.7;
+    row.compute_s = 12345678;
+    row.wait_s = (double)NAN;
+    row.data_s = -1;
+    row.save_s = (double)INFINITY;
+    rank_table_format(&row, 1, 1, text);
+    OK(rank_table_parse(a, "t", text, sizeof text, &table));
+    const rank_row *r = table.rows;
+    assert_true(r->known && r->since_s == 123457 && r->compute_s == 9999999);
+    assert_true(r->wait_s == 0 && r->data_s == 0 && r->save_s == 9999999);
+    json_t *known = rank_row_json(r, 0), *unknown = rank_row_json(&(rank_row){0}, 3);
+    assert_int_equal(json_object_size(known), 19);
+    assert_string_equal(json_string_value(json_object_get(known, "host")), "node0");
+    assert_int_equal(json_integer_value(json_object_get(known, "resident_bytes")), 3072);
+    assert_int_equal(json_object_size(unknown), 2);
+    assert_int_equal(json_integer_value(json_object_get(unknown, "rank")), 3);
+    json_decref(known);
+    json_decref(unknown);
+}
+
+// First lines with a good checksum.
+TEST(odd_heads) {
+    static const char *const heads[] = {"drover ranks 1: 0 ranks, 192 bytes a line, time 1.000  ",
+            "drover ranks 1: -1 ranks, 192 bytes a line, time 1.000 ",
+            "drover ranks 1: 262145 ranks, 192 bytes a line, time 1 ",
+            "drover ranks 1: 1 ranks, 191 bytes a line, time 1.000  ",
+            "drover ranks 1: 1 ranks, 192 bytes a line, time inf    ",
+            "drover ranks 1: 1 ranks, 192 bytes a line, time        "};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        char p[3 * RANK_LINE];
+        rank_table table;
+        const rank_row row = row_of(0);
+        rank_table_format(&row, 1, 1, p);
+        replace(p, 0, heads[i]);
+        FAILS(rank_table_parse(a, "t", p, sizeof p, &table), DRV_E_DATA,
+                "the first line is torn, or not one of drover's");
+    }
 }
 
 TEST(what_is_no_table_is_refused) {

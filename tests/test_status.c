@@ -1,9 +1,13 @@
-// The message of a failure: one line of bounded length, whatever is quoted in it.
+// The message of a failure: one line of bounded length, whatever is quoted in it. And the end of
+// the process where memory is wanted that no machine has.
 #include "harness.h"
 
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/status.h"
+#include "base/str.h"
 
 enum { LONG = 10000 };
 
@@ -48,4 +52,53 @@ TEST(context_stands_in_front) {
     const char *text = drv_message();
     assert_string_equal(text + strlen(text) - strlen(": again: line 7: bad"),
             ": again: line 7: bad");
+}
+
+// A message for another thread has less room, and keeps its ends as well.
+TEST(saved_messages_keep_both_ends) {
+    static char value[LONG]; // ends in NUL
+    drv_saved saved;
+    memset(value, 'n', LONG - 1);
+    drv_fail(DRV_E_USAGE, "--n is \"%s\", expected 1", value);
+    drv_save(DRV_E_USAGE, &saved);
+    assert_true(strlen(saved.message) < sizeof saved.message);
+    assert_int_equal(strncmp(saved.message, "--n is \"", 8), 0);
+    assert_non_null(strstr(saved.message, " ... "));
+    assert_non_null(strstr(saved.message, "n\", expected 1"));
+    drv_fail(DRV_E_DATA, "another");
+    assert_int_equal(drv_restore(&saved), DRV_E_USAGE);
+    assert_string_equal(drv_message(), saved.message);
+    drv_save(DRV_OK, &saved);
+    assert_string_equal(saved.message, "");
+}
+
+// --- sizes from outside that overflow
+static void wants(int which) {
+    const volatile size_t most = SIZE_MAX; // volatile: the compiler would refuse the calls
+    const volatile int64_t below_zero = -1, many = ((int64_t)1 << 61) + 1;
+    arena *a = arena_new("overflow");
+    str text = {0};
+    if (which == 0) arena_alloc(a, most - 10);
+    if (which == 1) (void)ARENA_ARRAY(a, int64_t, below_zero);
+    if (which == 2) (void)ARENA_ARRAY(a, int64_t, many);
+    if (which == 3) mem_alloc_lines(most - 10);
+    if (which == 4) str_reserve(&text, most - 10);
+    if (which == 5 && !pages_alloc(most - 10)) _exit(1); // its caller says so
+}
+
+TEST(sizes_that_overflow_end_the_process) {
+    enum { N_WANTS = 6 };
+    for (int i = 0; i < N_WANTS; i++) {
+        int status;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            alarm(20); // a loop without an end
+            if (!freopen("/dev/null", "w", stderr)) _exit(98);
+            wants(i);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
+            fail_msg("size %d ends with %#x, expected exit status 1", i, (unsigned)status);
+    }
 }

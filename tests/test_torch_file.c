@@ -2,7 +2,7 @@
 // and files that lie.
 #include "harness.h"
 
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 #include "pickle/torch_file.h"
 
 static const char *const forms[] = {"zip", "old", "zip_protocol_1", "zip_protocol_3",

@@ -8,7 +8,7 @@ both=(--set training.global_batch_size=64 --set training.steps=100000 --set chec
 pair() { # RUN COMMAND OF RANK 1...
     local run=$1
     shift
-    mpirun --oversubscribe -n 1 "$drover" train run.yaml "${both[@]}" --set run_dir="$run" : -n 1 "$@" >out 2>&1
+    ranks_and_last 2 "$drover" train run.yaml "${both[@]}" --set run_dir="$run" : "$@" >out 2>&1
 }
 ends_well() { # RUN TEXT
     check "$1: exit $code, not 1" [ $code = 1 ]
@@ -40,7 +40,7 @@ cat >begun.yaml <<END
 data: {train: $foreign/data, sequence_length: 8, pack: stream, split: [1, 0, 0]}
 training: {steps: 9, global_batch_size: 4, micro_batch_size: 2, precision: fp32, eval_every: 0}
 END
-timeout 60 mpirun --oversubscribe -n 1 "$drover" $begun : -n 1 --wdir there "$drover" $begun >out 2>&1
+ranks_and_last 2 "$drover" $begun : env -C there "$drover" $begun >out 2>&1
 code=$?
 check "a checkpoint that one rank cannot read: exit $code, not 1" [ $code = 1 ]
 says "rank 1 (" "but no trainer.json"

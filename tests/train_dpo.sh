@@ -46,7 +46,7 @@ optimizer: {lr: 1.0e-3}
 schedule: {warmup_steps: 1}
 checkpoint: {every: 3}
 YAML
-expect 2 "data/pairs: a set of 40 preference pairs, expected training.objective: dpo" "$drover" train dpo.yaml --set training.objective=tokens
+expect 2 "data/pairs: a set of 40 preference pairs, expected a config with training.objective: dpo" "$drover" train dpo.yaml --set training.objective=tokens
 expect 2 "data/set: not a set of preference pairs" "$drover" train dpo.yaml --set data.train=data/set
 expect 2 'key "dpo.beta" is 0.2, but training.objective is tokens' "$drover" train run.yaml --set dpo.beta=0.2
 expect 0 "total" "$drover" plan dpo.yaml

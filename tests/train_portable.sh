@@ -24,8 +24,8 @@ mixed() { # RUN_DIR SETTING...: two ranks of two processors
     local run=$1 sets=()
     shift
     for set in "$@"; do sets+=(--set "$set"); done
-    mpirun --oversubscribe -n 1 "$drover" train run.yaml --set run_dir="$run" "${sets[@]}" : \
-        -n 1 env DROVER_CPU=plain "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
+    ranks_and_last 2 "$drover" train run.yaml --set run_dir="$run" "${sets[@]}" : \
+        env DROVER_CPU=plain "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
 }
 expect 0 "step 2" mixed tensor parallel.tensor=2
 check "ranks that differ agree without a word" test "$(grep -c 'ranks differ' out)" = 0

@@ -10,7 +10,7 @@ two() { # SETTINGS OF RANK 1 -- SETTINGS OF BOTH: VAR=VALUE are of the environme
     while [ "$1" != -- ]; do first+=("$1"); shift; done
     shift
     for set in "$@"; do both+=(--set "$set"); done
-    mpirun --oversubscribe -n 1 "$drover" train run.yaml "${both[@]}" : -n 1 "${mixed[@]}" "$drover" train run.yaml "${both[@]}" "${first[@]}"
+    ranks_and_last 2 "$drover" train run.yaml "${both[@]}" : "${mixed[@]}" "$drover" train run.yaml "${both[@]}" "${first[@]}"
 }
 
 # --- kernels of two levels

@@ -56,7 +56,7 @@ expect 0 "2 documents" "${build[@]}" --input alpaca --out data/alpaca
 expect 0 "" "$drover" data show data/alpaca --tokenizer tok
 says "<user>a</>" "<assistant>[[*c</>"
 expect 0 "documents" "${build[@]}" --input "$parquet"/chat2.parquet --out data/nested
-expect 2 'no column of text by a name that is known' "${build[@]}" --input "$parquet"/numbers.parquet --out data/none
+expect 2 'no text column with a known name' "${build[@]}" --input "$parquet"/numbers.parquet --out data/none
 
 cat >sft.yaml <<YAML
 model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}

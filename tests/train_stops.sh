@@ -19,7 +19,7 @@ stops() { # NAME RANKS SIGNAL SETTING...
     wait_end $job
     code=$?
     check "$name: SIG$signal in an evaluation: exit $code, not 3" test $code = 3
-    says "stopped by SIG$signal after step 0 of 40; the same command resumes it"
+    says "stopped by SIG$signal after step 0 of 40; the same command resumes it" "SIG$signal: ending after step 0"
     check "$name: the evaluation went on to its end" test -z "$(grep -s val_loss "$name/metrics.jsonl")"
 }
 # Before the first step: it is not taken.

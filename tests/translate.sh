@@ -250,7 +250,7 @@ says "warmup_steps: 500 " "lr: 4e-4 " "tensor: 32 " "global_batch_size: 1024 " "
 expect 0 "global_batch_size: 24 " $args -- torchrun --nproc_per_node=8 train.py --learning_rate 2e-5 --max_steps 1200 --bf16 \
     --per-device-train-batch-size 1 --gradient_accumulation_steps=3 --lora_r 16 --lora_target_modules q_proj v_proj
 says "rank: 16 " "target_modules: [q_proj, v_proj]" "betas: [0.9, 0.999]" "weight_decay: 0 " "eps: 1e-8 " "seed: 42 "
-expect 2 '"num_train_epochs" is "3", and how many steps that is depends on the data' $args -- python run_clm.py --block_size 512
+expect 2 'depends on the data; give --data PREFIX, or --set training.steps=N or training.epochs=N' $args -- python run_clm.py --block_size 512
 expect 2 "1 ranks are fewer than tensor x pipeline x context = 8; give --ranks N" $args -- python3 ray_train_llama2.py
 expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python3 train.py --model_name_or_path some/llama --max_steps 5
 expect 2 '"foo" is not a key of args' $args -- python train.py --max_steps 5 --foo 1
@@ -258,7 +258,7 @@ expect 0 "recompute: none " $args -- trl sft --max_steps 5 --no-gradient-checkpo
 says "precision: fp32 "
 expect 2 '"no_foo" is not a key of args' $args -- trl sft --max_steps 5 --no_foo
 expect 2 '"train_iters" is not a key of args that drover knows; here it is "training.steps"' $args --set training.steps=5 -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
-expect 2 "training.steps=N; 1 key is refused, listed above" $args -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
+expect 2 "training.epochs=N; 1 key is refused, listed above" $args -- torchrun pretrain_gpt.py --train-iters 5 --lr 1e-4
 expect 0 "recompute: full " $args -- python sft.py --max_steps 5 --gradient_checkpointing 1 --tf32 True
 expect 2 'expected one of true, 1, false, 0' $args -- python sft.py --max_steps 5 --gradient_checkpointing maybe
 expect 2 '"1.5", expected a number from 0 to 0.9999999 (args: adam_beta1, command line)' $args -- python sft.py --max_steps 5 --adam_beta1 1.5
@@ -481,6 +481,12 @@ expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.pr
 says "beta: 0.2" "data build --preference"
 { cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
 expect 2 '"fsdp_config" is a section; sharding is parallel.zero here' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
+for tokens in '' '{pad_token: "<|end_of_text|>"}'; do
+    { cat axolotl.txt && echo "special_tokens: $tokens"; } >tokens.txt
+    expect 0 "rank: 8 " "$drover" config --from axolotl tokens.txt --set model.preset=llama-3.1-8b --ranks 8
+done
+sed -i 's/pad_token/eos_token/' tokens.txt
+expect 2 'accept it by --accept special_tokens.eos_token' "$drover" config --from axolotl tokens.txt --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: orpo" >>axolotl.txt
 expect 2 '"rl" is "orpo", which is not supported' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 

@@ -106,6 +106,15 @@ def coded(out):
     write_stream(out / "roles.arrow", pa.Table.from_pylist(turns, schema=pa.schema([("messages", message)])), 4)
 
 
+def masked_by_flags(out):
+    """The rows of saved_labels with a mask of booleans (flags) and, which drover refuses, of texts (marks)."""
+    rows = [json.loads(line) for line in (out / "saved_labels.jsonl").read_text().splitlines()]
+    for name, cast, kind in (("flags", bool, pa.bool_()), ("marks", str, pa.string())):
+        columns = {k: pa.array([r[k] for r in rows], pa.list_(pa.int32())) for k in ("input_ids", "labels")}
+        mask = pa.array([[cast(x) for x in r["attention_mask"]] for r in rows], pa.large_list(kind))
+        write_stream(out / f"{name}.arrow", pa.table(dict(columns, attention_mask=mask)), 2)
+
+
 def main(out):
     out.mkdir(parents=True, exist_ok=True)
     save_folder(out, "saved_text", [dict(text=t, n=i) for i, t in enumerate(texts())], num_shards=3)
@@ -134,6 +143,7 @@ def main(out):
     table = pa.Table.from_pylist(chat, schema=pa.schema([("messages", message), ("system", pa.large_string())]))
     write_stream(out / "chat.arrow", table.slice(3, 50), 9, "lz4")  # offsets that do not begin at zero
     coded(out)
+    masked_by_flags(out)
 
 
 if __name__ == "__main__":

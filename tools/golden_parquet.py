@@ -96,6 +96,12 @@ def tokenised(out):
                                  labels=pa.array([r["labels"] for r in rows], pa.list_(pa.int64())),
                                  attention_mask=pa.array([r["attention_mask"] for r in rows], pa.list_(pa.int8())))),
                    out / "labels.parquet", row_group_size=4)
+    masks = dict(flags=(bool, pa.bool_()), reals=(float, pa.float32()))  # reals: a mask that drover refuses
+    for name, (cast, kind) in masks.items():
+        lists = [[cast(x) for x in r["attention_mask"]] for r in rows]
+        pq.write_table(pa.table(dict(input_ids=pa.array([r["input_ids"] for r in rows], pa.list_(pa.int32())),
+                                     labels=pa.array([r["labels"] for r in rows], pa.list_(pa.int64())),
+                                     attention_mask=pa.array(lists, pa.list_(kind)))), out / f"{name}.parquet", row_group_size=4)
     many = [[i % 200, 7] for i in range(1100)]  # more than a batch of a build takes of small files
     pq.write_table(pa.table({k: pa.array(many, pa.list_(pa.int32())) for k in ("input_ids", "labels")}), out / "many.parquet",
                    compression="zstd")

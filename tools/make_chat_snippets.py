@@ -18,6 +18,22 @@ class Fixed(datetime):
 
 MESSAGES = [{"role": "system", "content": " Be. \n"}, {"role": "user", "content": "H\u00e9 <b>"}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"city": "K\u00f6ln", "n": [1, 2.5, None, True]}}}]}, {"role": "tool", "content": "3", "name": "f"}]
 SNIPPETS = [
+    "{{ [3, 1, 2]|min }}{{ [3, 1, 2]|max }}{{ ['b', 'A', 'a', 'B']|min }}{{ ['b', 'A', 'a', 'B']|max }}{{ ['b', 'A']|min(true) }}{{ [1, true, 1.0]|max }}{{ [1.0, 1]|min }}",
+    "{{ messages|min(attribute='role')|tojson }}{{ (messages|max(attribute='content')).role }}{{ [(2, 'x'), (1, 'y')]|max(attribute=0) }}{{ {'z': 1, 'y': 2}|min }}{{ 'hello'|max }}",
+    "{{ []|min }}|{{ []|max is defined }}|{{ ''|min|default('none') }}",
+    "{{ [1, 'a']|min }}",
+    "{{ 3|max }}",
+    "{{ [none, none]|max }}",
+    "{{ [none]|max }}",
+    "{{ 'x' is defined in [true] }}",
+    "{{ 1 if messages is defined if true else 2 }}",
+    "{{ 'x' is string not in [false] }}",
+    "{{ (messages is defined) in [true] }}{{ messages is defined and true }}{{ 1 if messages is defined else 2 }}",
+    "{% for m in messages if m.role is defined %}{{ m.role }}{% endfor %}",
+    "{{ ' a  b '.split(none, 1) }}{{ ' a  b '.rsplit(none, 1) }}{{ ' a '.split(none, 0) }}{{ ' a '.rsplit(none, 0) }}{{ ' a b '.split(none, 9) }}",
+    "{{ range(4)[:] }}{{ range(9)[2:7:2] }}{{ range(4)[::-1] }}{{ range(1, 20, 3)[-2:] }}{{ range(4)[9:] }}{{ range(4)[1:][1] }}",
+    "{{ [1]|indent(1, false, true) }}",
+    "{{ 3|indent }}",
     "{{ 'x' is string is true }}",
     '{% for m in messages %}{{ loop.index0 }}{{ loop.last }}{{ loop.previtem.role if loop.previtem is defined }}{{ loop.nextitem.role if loop.nextitem }}{% endfor %}',
     '{% set ns = namespace(n=0) %}{% for m in messages if ns.n < 2 %}{% set ns.n = ns.n + 1 %}{{ m.role }}{% endfor %}',

@@ -30,19 +30,6 @@ typedef struct backend_product {
     bool accumulate;
 } backend_product;
 
-// The memory of a program as its compiler plans it, in bytes of a device. `aliased` bytes of the
-// results reuse the memory of arguments; `elsewhere` is state of other loaded programs, which stays
-// on the device while this one runs. If the back end has divided the program into parts, the
-// numbers are those of the part that needs most. `on_host`: temporary memory of the host.
-typedef struct backend_memory {
-    int64_t arguments, results, aliased, temporary, code, elsewhere, on_host;
-} backend_memory;
-
-// Returns the bytes on the device while the program runs.
-static inline int64_t backend_memory_total(const backend_memory *m) {
-    return m->arguments + m->results - m->aliased + m->temporary + m->elsewhere;
-}
-
 // A training step as one program: `micro_batch`, the forward and backward pass of a micro-batch,
 // runs n_micro_batches times on slices of its inputs, starting with zero gradients; then `rest`,
 // the update, runs. Gradients exist only inside the program. It has the states of both graphs and:
@@ -87,6 +74,7 @@ typedef struct backend_vtable {
     // NULL: programs are loaded one by one, and whole steps are not supported.
     drv_status (*load_all)(backend *b, load_request *requests, int n);
     // Allocates the maximum that loaded programs need; the first run does so if the caller has not.
+    // NULL: memory is allocated while programs run.
     drv_status (*prepare)(backend *b);
     // May return before the program has ended; a later call may return its failure.
     drv_status (*run)(backend *b, executable *e);
@@ -104,9 +92,9 @@ typedef struct backend_vtable {
     drv_status (
             *write)(backend *b, const char *name, int64_t offset, int64_t bytes, const void *src);
     drv_status (*read)(backend *b, const char *name, int64_t offset, int64_t bytes, void *dst);
-    // Returns the bytes of state and arenas; 0: the plan does not place memory.
+    // Returns the bytes of state and arenas. NULL: the plan does not place memory.
     int64_t (*held_bytes)(backend *b);
-    // Fills the memory of a loaded program. False: unknown. NULL: as the plan says.
+    // Describes the memory of a loaded program. False: unknown. NULL: it is what the plan says.
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
     // Returns facts about the compiled code of a loaded program; *matters: whether the device is an
     // accelerator, for which slow code deserves a warning. False or NULL: unknown.
@@ -126,10 +114,10 @@ typedef struct backend_vtable {
     // settings.
     const char *(*arithmetic)(backend *b);
     // Measures the highest FLOP/s of products of a type in its own arithmetic; more `tries` measure
-    // more sizes (2: some 40 ms on two cores). 0, NULL: unknown.
+    // more sizes (2: some 40 ms on two cores). 0, or NULL: unknown.
     drv_status (*peak)(backend *b, dtype dt, int tries, double *flops_per_s);
     // Measures the memory bandwidth of all threads beyond caches, reading or reading and writing,
-    // in bytes/s: the highest of `tries`. 0, NULL: unknown.
+    // in bytes/s: the highest of `tries`. 0, or NULL: unknown.
     drv_status (*memory_rate)(backend *b, int tries, double *bytes_per_s);
     // Measures the best FLOP/s of `tries` runs of one product; *by names the way in which a run
     // multiplies it. NULL: the back end cannot time products alone.

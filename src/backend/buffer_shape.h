@@ -1,10 +1,10 @@
-// The type and dims of a dense array on a device, rows last.
+// The type and dims of a dense, row-major array on a device.
 #pragma once
 #include <stdint.h>
 
 #include "base/dtype.h"
 
-enum { BUFFER_MAX_DIMS = 4 }; // a tensor's, and one for micro-batches
+enum { BUFFER_MAX_DIMS = 4 }; // those of a tensor, and one for micro-batches
 
 typedef struct buffer_shape {
     dtype dt;

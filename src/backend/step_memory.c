@@ -1,5 +1,5 @@
-// Places the values of both graphs on one line of time: the nodes of the micro-batch, then those of
-// the update. As XLA's buffer assignment does (openxla/xla, buffer_assignment.cc), it takes the
+// Finds when each value of both graphs is in memory; the nodes of the update run after those of the
+// micro-batch. As XLA's buffer assignment does (openxla/xla, buffer_assignment.cc), it takes the
 // largest value first, and puts it into the smallest weight that is free as long as the value
 // lives, or else into the arena.
 #include "backend/step_memory.h"

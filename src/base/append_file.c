@@ -24,8 +24,7 @@ drv_status append_file_open(arena *a, const char *path, append_file **out) {
     return DRV_OK;
 }
 
-drv_status append_file_add(append_file *f, const void *bytes, size_t n) {
-    if (f->kept.n + n <= MOST_KEPT) str_add(&f->kept, bytes, n);
+static drv_status write_kept(append_file *f) {
     size_t done = 0;
     drv_status status = DRV_OK;
     while (status == DRV_OK && done < f->kept.n) {
@@ -38,6 +37,13 @@ drv_status append_file_add(append_file *f, const void *bytes, size_t n) {
     if (done) memmove(f->kept.p, f->kept.p + done, f->kept.n - done);
     f->kept.n -= done;
     return status;
+}
+
+drv_status append_file_add(append_file *f, const void *bytes, size_t n) {
+    const drv_status status = write_kept(f);
+    if (status != DRV_OK && f->kept.n + n > MOST_KEPT) return status; // these bytes are dropped
+    str_add(&f->kept, bytes, n);
+    return status == DRV_OK ? write_kept(f) : status;
 }
 
 drv_status append_file_sync(append_file *f) {

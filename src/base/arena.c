@@ -40,6 +40,7 @@ void arena_free(arena *a) {
 }
 
 void *arena_alloc(arena *a, size_t bytes) {
+    DRV_MEMORY(bytes <= PTRDIFF_MAX, "%zu bytes wanted (%s)", bytes, a->name);
     size_t need = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (need == 0) need = ALIGN;
 #ifdef __SANITIZE_ADDRESS__
@@ -111,7 +112,7 @@ void *mem_alloc(size_t bytes) {
 }
 
 void *mem_alloc_lines(size_t bytes) {
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    void *p = bytes <= PTRDIFF_MAX ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
     DRV_MEMORY(p, "%zu bytes wanted", bytes);
     return p;
 }
@@ -133,6 +134,7 @@ static size_t small_page(void) {
 // The end is one of a small page: a huge one that reaches beyond it would be held whole (up to 2
 // MiB for each of a dozen blocks), where the plan counts what is in it.
 void *pages_alloc(size_t bytes) {
+    if (bytes > PTRDIFF_MAX) return NULL;
     size_t want = page_round(bytes, small_page());
     // Map one huge page more than wanted, then give back what lies outside the aligned part.
     unsigned char *raw = mmap(NULL, want + HUGE_PAGE, PROT_READ | PROT_WRITE,

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-// Appends the bytes that n characters stand for. False: they are not Base64; *out is to be cleared.
+// Decodes n characters and appends the bytes. False: they are not Base64; *out has a part of them.
 bool base64_decode(const char *text, size_t n, str *out);
-// Appends the characters that stand for n bytes.
+// Encodes n bytes and appends the characters.
 void base64_encode(const void *bytes, size_t n, str *out);

@@ -3,7 +3,8 @@
 #pragma once
 #include "base/status.h"
 
-// Runs fn(ctx) and returns its status; DRV_E_IO with `what` if it read a page of a mapped file that
-// no longer exists. Memory that fn had allocated is leaked then; fn must not hold locks while it
-// reads from maps. Per thread; does not nest.
+// Runs fn(ctx) on the calling thread and returns its status. DRV_E_IO: it read a page of a mapped
+// file that no longer exists; the message names `what` is read ("the index of a data set"). Memory
+// that fn had allocated is leaked then; fn must not hold locks while it reads from maps. Calls do
+// not nest.
 DRV_CHECKED drv_status bus_error_guard(drv_status (*fn)(void *ctx), void *ctx, const char *what);

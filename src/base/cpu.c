@@ -1,6 +1,7 @@
 // Levels of the processor by CPUID, and what the system calls it.
 #include "base/cpu.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +73,14 @@ bool cpu_has_amx_bf16(void) {
            strstr(flags, " amx_tile") && strstr(flags, " avx512_bf16");
 }
 
+static char model_name[128];
+
+static void read_model_name(void) {
+    if (!cpuinfo("model name", model_name, sizeof model_name)) memcpy(model_name, "unknown", 8);
+}
+
 const char *cpu_model_name(void) {
-    static char name[128];
-    if (!name[0] && !cpuinfo("model name", name, sizeof name)) memcpy(name, "unknown", 8);
-    return name;
+    static pthread_once_t once = PTHREAD_ONCE_INIT; // ranks may be threads
+    pthread_once(&once, read_model_name);
+    return model_name;
 }

@@ -12,9 +12,11 @@ typedef enum cpu_level {
     CPU_AVX512_BF16, // and its bf16 dot product
 } cpu_level;
 
-cpu_level cpu_detect(void);                              // highest level of this machine
-DRV_CHECKED drv_status cpu_level_chosen(cpu_level *out); // that, or a lower one by DROVER_CPU
+cpu_level cpu_detect(void); // the highest level of this machine
+// Gives the level that DROVER_CPU names or, if it is not set, the highest one. DRV_E_USAGE: the
+// variable names no level, or a higher one.
+DRV_CHECKED drv_status cpu_level_chosen(cpu_level *out);
 const char *cpu_level_name(cpu_level level); // "ref", "plain", "avx2", "avx512", "avx512_bf16"
-bool cpu_has_amx_bf16(void);
-bool cpu_is_intel(void); // by the vendor in CPUID, which hypervisors keep, unlike the model
-const char *cpu_model_name(void); // from the operating system; static buffer
+bool cpu_has_amx_bf16(void); // tile registers that multiply bf16, beside avx512_bf16
+bool cpu_is_intel(void);     // by the vendor in CPUID, which hypervisors keep, unlike the model
+const char *cpu_model_name(void); // from the operating system, else "unknown"; static. Any thread.

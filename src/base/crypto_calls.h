@@ -16,5 +16,5 @@ typedef struct crypto_calls {
     __typeof__(HMAC) *HMAC;
 } crypto_calls;
 
-// Opens the library. DRV_E_IO: it cannot be loaded; the message begins with `what`, which needs it.
+// Opens the library. DRV_E_IO: it cannot be loaded; the message begins with `what` ("proofs need").
 DRV_CHECKED drv_status crypto_open(const char *what, const crypto_calls **out);

@@ -24,7 +24,7 @@ typedef struct curl_calls {
     __typeof__(curl_slist_free_all) *slist_free_all;
 } curl_calls;
 
-extern const curl_calls *const curl; // to be called after curl_open
+extern const curl_calls *const curl; // has the functions once curl_open has succeeded
 
 // Opens the library. DRV_E_IO: it is not installed; the message begins with `what` ("downloads
 // need"). No other thread may be in libcurl during the first call.

@@ -1,5 +1,5 @@
-// Element types. bf16 is stored as uint16_t, computed in float, rounded to nearest even here only;
-// so is f16 (IEEE 754 binary16), which exists in files alone.
+// Element types. bf16 is stored as uint16_t and computed in float; f32_to_bf16 defines how it is
+// rounded, to nearest even, which the kernels follow. f16 (IEEE 754 binary16) is in files only.
 #pragma once
 #include <stdint.h>
 #include <string.h>

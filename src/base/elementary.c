@@ -81,7 +81,7 @@ double drv_log(double x) {
 
 double drv_pow(double x, double y) {
     if (y == 0) return 1;
-    if (x == 0) return y > 0 ? 0 : (double)INFINITY;
+    if (x == 0 && !isnan(y)) return y > 0 ? 0 : (double)INFINITY;
     return drv_exp(y * drv_log(x));
 }
 

@@ -4,21 +4,21 @@
 #pragma once
 #include <stdint.h>
 
-// Limb k counts 2^(32 k - 1074): from the smallest subnormal to beyond the largest double; the last
-// one counts numbers that are not finite.
+// Limb k is in units of 2^(32 k - 1074), so the limbs reach from the smallest subnormal to beyond
+// the largest double. The last one counts the numbers that are not finite.
 enum { EXACT_LIMBS = 68 };
 
 typedef struct exact_sum {
     double limb[EXACT_LIMBS];
-    int n_since; // numbers since the carries were moved on
+    int n_since; // numbers that were added since carries were propagated
 } exact_sum;
 
-// Adds x, of any sign, as long as the whole sum is not negative. NaN and infinity make it NaN.
+// Adds x. Numbers may be negative as long as the whole sum is not. NaN and infinity make it NaN.
 void exact_add(exact_sum *s, double x);
-// Propagates carries: the limbs of up to 2^20 such sums may then be added.
+// Propagates carries. The limbs of up to 2^20 sums that were settled so may be added.
 void exact_settle(exact_sum *s);
-// s += other, which is settled.
+// Adds another sum, which is settled.
 void exact_join(exact_sum *s, const exact_sum *other);
-// Returns the sum, rounded once to the nearest, ties to even; the limbs may be sums of settled
-// ones.
+// Settles the sum, whose limbs may be sums of those of settled ones, and returns it as a double,
+// rounded once, to nearest even.
 double exact_value(exact_sum *s);

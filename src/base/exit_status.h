@@ -6,8 +6,9 @@
 #define EXIT_STOPPED   3  // stopped on request; saved and resumable
 #define EXIT_TRY_AGAIN 75 // EX_TEMPFAIL of sysexits.h: the same command may succeed if run again
 
-// 0 done; 1 failed, and another try fails as well; else one of those above.
+// Returns 0 for success, one of those above, or 1 for a failure that the same command would meet
+// again.
 int exit_status_plain(drv_status status);
-// The same, but EXIT_TRY_AGAIN becomes DROVER_RETRY_STATUS (1 to 255) if that variable is set:
-// schedulers may retry on other statuses (PyTorchJob: those above 128).
+// Does the same, but replaces EXIT_TRY_AGAIN by the variable DROVER_RETRY_STATUS (1 to 255) if it
+// is set: schedulers may retry on other statuses (PyTorchJob: those above 128).
 int exit_status(drv_status status);

@@ -184,6 +184,14 @@ drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes
     return read_open(a, fd, path, size, out, n_bytes);
 }
 
+drv_status file_read_input(arena *a, const char *path, char **out, size_t *n_bytes) {
+    if (strcmp(path, "-") != 0) return file_read_any(a, path, out, n_bytes);
+    // One that is closed would be read as empty by its name.
+    if (read(STDIN_FILENO, NULL, 0) < 0)
+        return drv_fail(DRV_E_IO, "could not read standard input: %s", strerror(errno));
+    return file_read_any(a, "/dev/stdin", out, n_bytes);
+}
+
 // Reads a stream into memory, in place of a map.
 static drv_status map_stream(int fd, const char *path, file_map *out) {
     str stream = {0};
@@ -436,18 +444,19 @@ drv_status dir_list(arena *a, const char *path, char ***names, int *n) {
     if (!d) return file_fail("open folder", path);
     char **list = NULL;
     int count = 0, cap = 0;
-    for (struct dirent *e; (e = readdir(d));) {
+    for (struct dirent *e; errno = 0, (e = readdir(d));) { // NULL with errno: it failed
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         MEM_GROW(list, count, cap);
         list[count++] = arena_strdup(a, e->d_name);
     }
+    const drv_status status = errno ? file_fail("list folder", path) : DRV_OK;
     closedir(d);
     if (count) qsort(list, (size_t)count, sizeof *list, by_name);
     *names = ARENA_ARRAY(a, char *, count + 1);
     if (count) memcpy(*names, list, sizeof *list * (size_t)count);
     *n = count;
     free(list);
-    return DRV_OK;
+    return status;
 }
 
 char *path_join(arena *a, const char *dir, const char *name) {

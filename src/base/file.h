@@ -15,8 +15,8 @@ DRV_CHECKED drv_status file_fail(const char *what, const char *path);
 // Opens a regular file. Anything else (a pipe, a socket, a device, a folder) is refused with the
 // kind of file; opening does not wait for a writer of a pipe.
 DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
-// Names the kind of file that file_open_regular would refuse ("a pipe"); NULL: a file on a disk, or
-// nothing.
+// Names the kind of file that file_open_regular would refuse ("a pipe"). NULL: it is a file on a
+// disk, or does not exist.
 const char *file_odd_kind(const char *path);
 
 // Reads the whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.
@@ -24,10 +24,14 @@ DRV_CHECKED drv_status file_read(arena *a, const char *path, char **out, size_t 
 // The same for a file on a disk that has at most max_bytes. DRV_E_DATA: it has more.
 DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_bytes, char **out,
         size_t *n_bytes);
-// The same of what a user names as an input: a pipe is waited for and a device read to its end.
+// The same for a file that a user names as an input: waits for the writer of a pipe, and reads a
+// pipe or a device to its end. One with more than 1 GiB is refused.
 DRV_CHECKED drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes);
+// The same, where "-" means standard input.
+DRV_CHECKED drv_status file_read_input(arena *a, const char *path, char **out, size_t *n_bytes);
 
-// Reads the last bytes of a file on a disk, at most max_bytes, followed by a NUL that is not counted.
+// Reads the last bytes of a file on a disk, at most max_bytes, followed by a NUL that is not
+// counted.
 DRV_CHECKED drv_status file_read_tail(arena *a, const char *path, int64_t max_bytes, char **out,
         size_t *n_bytes);
 // Reads `n` bytes at an offset. Returns the number of bytes read: fewer at the end of the file,
@@ -35,7 +39,8 @@ DRV_CHECKED drv_status file_read_tail(arena *a, const char *path, int64_t max_by
 int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset);
 
 // A read-only memory map of a file on a disk; what cannot be mapped (a file of /proc; a pipe or a
-// device, which file_map_any takes) is read into memory. An empty file gives p = "" and n = 0.
+// device, which file_map_any takes) is read into memory. An empty file gives p = "" and n = 0. A
+// read beyond the end of a file that has become shorter ends the process (base/bus_error.h).
 typedef struct file_map {
     const unsigned char *p;
     size_t n;
@@ -55,29 +60,30 @@ DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, si
 // kind, anything else at this path (a pipe, a link).
 DRV_CHECKED drv_status file_append(const char *path, int *fd);
 
-// The end of the name of a file or folder under way. One of this name that is there is replaced, so
-// it is a name that no user gives.
+// The end of the name of a file or folder while it is being written. An existing one is replaced,
+// so the name is one that no user chooses.
 #define FILE_ASIDE ".drover-tmp"
-// Writes aside (PATH FILE_ASIDE), fsyncs, renames into place, fsyncs the folder: after a crash the
-// old content or the new one is there, never a part.
+// Writes PATH FILE_ASIDE, fsyncs it, renames it into place and fsyncs the folder: after a crash the
+// file has its old content or the new one, never a part.
 DRV_CHECKED drv_status file_write_atomic(const char *path, const void *p, size_t n);
-// The two halves of it, for callers that must check something right before the rename.
+// The two halves of it, up to the rename and from the rename on, for callers that must check
+// something between them.
 DRV_CHECKED drv_status file_write_aside(const char *path, const void *p, size_t n);
 DRV_CHECKED drv_status file_put_in_place(const char *path);
 
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
-// The same after `path` was renamed into place in it: the message of a failure says that it is there.
+// The same after `path` was renamed into the folder: a failure says that it is in place.
 DRV_CHECKED drv_status file_sync_placed(const char *dir, const char *path);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 // Returns whether both paths lead to the same existing file or folder.
 bool file_is_same(const char *x, const char *y);
-// DRV_E_IO: the user may not search the folder, so that its files seem not to exist.
+// DRV_E_IO: this user may not search the folder, and so cannot see its files.
 DRV_CHECKED drv_status dir_may_enter(const char *path);
 int64_t file_size(const char *path);               // -1: no such file
 DRV_CHECKED drv_status dir_make(const char *path); // with its parents; existing is fine
-// Checks whether dir_make would succeed and files could be created in the folder, by creating and
-// removing a folder in the existing part of the path.
+// Checks whether dir_make would succeed and the folder could get files: creates and removes a
+// folder in the existing part of the path.
 DRV_CHECKED drv_status dir_try(const char *path);
 DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent is fine
 // Lists the names in the folder, sorted bytewise, without "." and "..".
@@ -89,9 +95,9 @@ const char *path_for_shell(arena *a, const char *path);
 const char *path_name(const char *path);
 // The same for a folder, whose path may end in slashes.
 const char *path_folder_name(arena *a, const char *path);
-// Returns the folder that a path lies in; ".": it names none.
+// Returns the folder that a path lies in; ".": the path has no slash.
 const char *path_parent(arena *a, const char *path);
-// Returns the folder that a path names, or the one that the file lies in.
+// Returns the path itself if it is a folder, else the folder that it lies in.
 const char *path_folder(arena *a, const char *path);
 // Returns the folder NAME in the user's folder for caches: $XDG_CACHE_HOME, or ~/.cache. As the XDG
 // Base Directory Specification asks, a path that is not absolute is ignored. NULL: there is none.
@@ -99,7 +105,8 @@ const char *path_user_cache(arena *a, const char *name);
 // Makes the folder that `path` lies in, with its parents.
 DRV_CHECKED drv_status dir_make_parent(const char *path);
 
-// A lock between processes. It ends with the process that holds it; releasing it removes the file.
+// A lock between processes (flock). The system releases it when the process that holds it ends;
+// file_lock_release also removes the file.
 typedef struct file_lock {
     int fd; // -1: not held
     const char *path;

@@ -52,24 +52,27 @@ drv_status json_read_bytes(const char *path, const void *p, size_t n, json_t **o
     return DRV_OK;
 }
 
-static drv_status read_map(const char *path, file_map *m, json_t **out) {
-    const drv_status status = json_read_bytes(path, m->p, m->n, out);
-    file_map_close(m);
+// Files are read, not mapped: another process may be cutting one short, and then reading a page of
+// a map that is gone would end this process (SIGBUS).
+drv_status json_read_file(const char *path, json_t **out) {
+    arena *a = arena_new("JSON");
+    char *text;
+    size_t n;
+    drv_status status = file_read(a, path, &text, &n);
+    if (status == DRV_OK) status = json_read_bytes(path, text, n, out);
+    arena_free(a);
     return status;
 }
 
-drv_status json_read_file(const char *path, json_t **out) {
-    file_map m;
-    DRV_TRY(file_map_open(path, &m));
-    return read_map(path, &m, out);
-}
-
 drv_status json_read_any(const char *path, json_t **out) {
-    file_map m;
-    DRV_TRY(file_map_any(path, &m));
-    const drv_status status = json_parse(m.p, m.n, out);
-    file_map_close(&m);
-    return status == DRV_OK ? DRV_OK : drv_context(status, "%s", path);
+    arena *a = arena_new("JSON");
+    char *text;
+    size_t n;
+    drv_status status = file_read_any(a, path, &text, &n);
+    if (status == DRV_OK && (status = json_parse(text, n, out)) != DRV_OK)
+        drv_context(status, "%s", path);
+    arena_free(a);
+    return status;
 }
 
 static drv_status wrong(const char *path, const char *key, const json_t *v, const char *expected) {

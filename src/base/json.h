@@ -26,7 +26,8 @@ DRV_CHECKED drv_status json_parse(const void *p, size_t n, json_t **out);
 // Returns the text of a number that jansson cannot represent; NULL: the value is not such a number.
 const char *json_odd_number(const json_t *value);
 
-// Typed members of an object. An absent or null member leaves *out as it is.
+// Get a member of an object. DRV_E_DATA: it has another type. An absent or null member leaves *out
+// as it is. `path` is for messages.
 DRV_CHECKED drv_status json_get_i64(const char *path, const json_t *o, const char *key,
         int64_t *out);
 DRV_CHECKED drv_status json_get_f64(const char *path, const json_t *o, const char *key,
@@ -35,17 +36,17 @@ DRV_CHECKED drv_status json_get_f64(const char *path, const json_t *o, const cha
 DRV_CHECKED drv_status json_get_str(const char *path, const json_t *o, const char *key,
         const char **out);
 
-// Make values: null stands for a number that is not finite, a count below 0, no text (NULL), and
-// bytes that are not UTF-8.
+// Make values: null for a number that is not finite, a count below 0, NULL, and text that is not
+// UTF-8.
 json_t *json_of_f64(double x);
 json_t *json_of_count(int64_t n);
 json_t *json_of_text(const char *text);
-json_t *json_of_words(const char *text); // as json_of_text; null stands for "" too
+json_t *json_of_words(const char *text); // as json_of_text, and null for ""
 
-// Returns the text of a value with the shortest decimals that read back the same (1e-05 stays
-// 1e-05), or with as many digits as `flags`, which are jansson's, say. The caller frees it.
+// Returns the text of a value. `flags` are jansson's; without JSON_REAL_PRECISION reals have the
+// fewest digits, 15 to 17, that read back the same. The caller frees it.
 char *json_print(const json_t *value, size_t flags);
-// The same in an arena, or at the end of `out`; both take over (decref) the value.
+// Print into an arena, or at the end of `out`; both take over (decref) the value.
 char *json_print_in(arena *a, json_t *value, size_t flags);
 void json_print_to(str *out, json_t *value, size_t flags);
 // Writes pretty JSON atomically and takes over (decrefs) the value.

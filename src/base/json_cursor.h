@@ -9,8 +9,8 @@
 
 typedef struct json_cursor {
     const char *p, *end;
-    const char *error;      // the fault at p; NULL: none so far
-    int64_t bad_surrogates; // \u escapes that are not characters: read as U+FFFD
+    const char *error;      // what is wrong at p; NULL: nothing so far
+    int64_t bad_surrogates; // lone surrogates (\uD800 to \uDFFF), which are read as U+FFFD
 } json_cursor;
 
 // Returns the first byte of the next value, 0 at the end; white space before it is skipped.
@@ -20,10 +20,10 @@ char jc_peek(json_cursor *cursor);
 bool jc_at_end(json_cursor *cursor);
 // Moves past a value, which must be well-formed. False: `error` says why.
 bool jc_skip(json_cursor *cursor);
-// Appends the next value, a string, as UTF-8. Bytes are copied as they are: UTF-8 is not checked.
-// False: it is not one; `error` says why.
+// Reads the next value, a string, and appends it. Bytes are copied as they are: UTF-8 is not
+// checked. False: it is not a string; `error` says why.
 bool jc_string(json_cursor *cursor, str *out);
-// Takes the next value, an integer. False: it is not one, or does not fit; `error` says why.
+// Reads the next value, an integer. False: it is not one, or does not fit; `error` says why.
 bool jc_i64(json_cursor *cursor, int64_t *out);
 
 // Steps through an object or an array:

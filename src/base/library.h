@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// A function of a library, and where its pointer goes in the table of them.
+// A function of a library, and the offset of its pointer in the table.
 typedef struct library_call {
     const char *name;
     size_t offset;
@@ -17,7 +17,7 @@ typedef struct library {
     int n_calls;
     void *table; // filled by the first library_ready
     bool ready;
-    char why[256]; // of what could not be opened, in the loader's words, which name the file
+    char why[256]; // it could not be opened, in the loader's words, which name the file
 } library;
 
 // Returns whether the functions of the library may be called for the rest of the process. The first

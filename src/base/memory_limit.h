@@ -4,13 +4,13 @@
 #include <stdint.h>
 
 typedef struct memory_limit {
-    int64_t machine;  // bytes: all memory of this machine, or of the control group; 0: unknown
+    int64_t machine;  // bytes of memory of this machine, or of the control group; 0: unknown
     int64_t free;     // bytes that this process can still take; INT64_MAX: unknown
     const char *what; // what sets `free`: "free on this machine", "left under ulimit -v", ...
 } memory_limit;
 
-// The number of threads must be set (par_set_threads): under ulimit -v each takes address space.
-// Looks at /proc and /sys below `root`: "" for this machine, another folder in tests.
+// Reads /proc and /sys below `root`: "" for this machine, another folder in tests. The number of
+// threads must be set before (par_set_threads): under ulimit -v each takes address space.
 memory_limit memory_limit_read(const char *root);
 
 // Returns the number of processes that the kernel killed because memory ran out, in our control

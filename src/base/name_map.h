@@ -1,5 +1,5 @@
-// Names -> pointers, by open addressing. The map lives in the arena it was made with, its names
-// must live as long. Single owner.
+// A map from names to pointers, by open addressing. Its table lives in the arena; the names must
+// live as long. Single owner.
 #pragma once
 #include "base/arena.h"
 
@@ -8,7 +8,7 @@ typedef struct name_entry {
     void *value;
 } name_entry;
 
-typedef struct name_map { // zero-initialise, but for the arena
+typedef struct name_map { // zero-initialise all but the arena
     arena *a;
     name_entry *entries;
     int n, cap;

@@ -37,13 +37,12 @@ team *team_use(team *group);
 // Returns the number of threads for `asked`: that number or, if it is 0, DROVER_THREADS or
 // OMP_NUM_THREADS, or else the cores in the process's affinity mask, limited by a container's quota.
 int par_threads_for(int asked);
-// quota: in cores, rounded up; 0: none.
+// Returns the smaller of n_cores and the quota, which is in cores and rounded up; 0: no quota.
 int par_threads_by_machine(int n_cores, double quota);
 
 // Sizes the team of the process by par_threads_for(n); before, it is one thread. Not while a loop
 // of that team is running.
 void par_set_threads(int n);
 
-// The same for the calling thread's current team.
-int par_threads(void);
-void par_for(int64_t n, par_fn *fn, void *arg);
+int par_threads(void);                          // threads of the calling thread's current team
+void par_for(int64_t n, par_fn *fn, void *arg); // team_for with that team

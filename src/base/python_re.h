@@ -5,6 +5,6 @@
 
 #include "base/status.h"
 
-// Sets whether an expression matches a whole text, as re.fullmatch does. DRV_E_DATA: it is
-// malformed (the message has its position), or matching takes too long.
+// Sets *matches to whether an expression matches a whole text, as re.fullmatch does. DRV_E_DATA: it
+// is malformed (the message has the position), matching takes too long, or a text is not UTF-8.
 DRV_CHECKED drv_status python_re_fullmatch(const char *regex, const char *text, bool *matches);

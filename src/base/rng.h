@@ -20,13 +20,14 @@ typedef struct rng_key {
     uint64_t step;
 } rng_key;
 
-// Four independent 32-bit words for counter `block`.
+// Computes the four words of the counter `block`.
 void rng_block(const rng_key *k, uint64_t block, uint32_t out[4]);
-uint64_t rng_u64(const rng_key *k, uint64_t index);
+uint64_t rng_u64(const rng_key *k, uint64_t index);   // the first two words of counter `index`
 double rng_uniform(const rng_key *k, uint64_t index); // in [0, 1), 53 bits
 
-// out[i] = mean 0, standard deviation `sigma` normal number of element `first + i` (Box-Muller on
-// pairs of elements, so the value of an element does not depend on `first`).
+// Sets out[i] to the normal number of element `first + i`, with mean 0 and standard deviation
+// sigma: Box and Muller's method on pairs of elements, so the value of an element does not depend
+// on `first`.
 void rng_normal_fill(const rng_key *k, uint64_t first, int64_t n, double sigma, float *out);
 
 uint64_t hash_name(const char *s); // FNV-1a, 64 bit

@@ -10,7 +10,7 @@ enum { SPARK_POINTS = 256 };
 // Zero-initialise. A series longer than SPARK_POINTS keeps means of 2, 4, 8 ... neighbours.
 typedef struct spark {
     double mean[SPARK_POINTS];
-    int64_t n_values;  // in all
+    int64_t n_values;  // that were added
     int64_t per_point; // values in each mean; the last may have fewer
     int n_points;
 } spark;

@@ -20,23 +20,26 @@ static size_t whole_characters(const char *text, size_t n) {
     return n;
 }
 
-// Keeps `text` as the message, on one line whatever characters a file name or a value contains. A
-// message that is too long loses its middle, since it begins with the place and ends with what was
-// expected.
-static void record(const char *text) {
+// Copies `text` on one line, whatever characters a file name or a value contains. A text that is
+// too long loses its middle, since it begins with the place and ends with what was expected.
+static void copy_line(char *out, size_t cap, const char *text) {
     static const char gap[] = " ... ";
-    const size_t n = strlen(text), half = (sizeof message - sizeof gap) / 2;
-    if (n < sizeof message) {
-        memcpy(message, text, n + 1);
+    const size_t n = strlen(text), half = (cap - sizeof gap) / 2;
+    if (n < cap) {
+        memcpy(out, text, n + 1);
     } else {
         const size_t head = whole_characters(text, half);
         const char *tail = text + n - half;
         while (((unsigned char)*tail & 0xC0) == 0x80)
             tail++;
-        snprintf(message, sizeof message, "%.*s%s%s", (int)head, text, gap, tail);
+        snprintf(out, cap, "%.*s%s%s", (int)head, text, gap, tail);
     }
-    for (char *c = message; *c; c++)
+    for (char *c = out; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
+}
+
+static void record(const char *text) {
+    copy_line(message, sizeof message, text);
 }
 
 drv_status drv_fail(drv_status code, const char *fmt, ...) {
@@ -71,7 +74,7 @@ const char *drv_message(void) {
 
 void drv_save(drv_status status, drv_saved *out) {
     out->status = status;
-    snprintf(out->message, sizeof out->message, "%s", status == DRV_OK ? "" : message);
+    copy_line(out->message, sizeof out->message, status == DRV_OK ? "" : message);
 }
 
 drv_status drv_restore(const drv_saved *saved) {

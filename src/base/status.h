@@ -1,5 +1,6 @@
 // One error scheme (design D11): a failure is made only by drv_fail, which records this thread's
-// message and returns the code, so the two cannot drift. Only main prints.
+// message and returns the code, so the two cannot drift. Only the code that ends a process prints
+// it (log_failure).
 #pragma once
 
 typedef enum drv_status {
@@ -21,7 +22,7 @@ typedef enum drv_status {
 #define DRV_UNUSED  __attribute__((unused))
 
 // Records the message (lower case, no full stop, names quoted, value and expectation) and returns
-// `code`. It stays one line: control characters become "?"; one of more than 2 KiB loses its middle.
+// `code`. It stays one line: control characters become "?"; one of more than 8 KiB loses its middle.
 drv_status drv_fail(drv_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // Puts "context: " before the recorded message and returns `code` unchanged.
@@ -30,16 +31,16 @@ drv_status drv_context(drv_status code, const char *fmt, ...) __attribute__((for
 // Returns the message of this thread's last failure; "" when there was none.
 const char *drv_message(void);
 
-// A status with its message, kept while other calls replace this thread's message, or for another
-// thread. The message of DRV_OK is "".
+// A status with its message, kept for later, when other calls have replaced this thread's message,
+// or for another thread. The message of DRV_OK is "".
 typedef struct drv_saved {
     drv_status status;
-    char message[2048]; // longer ones are truncated
+    char message[2048]; // a longer one loses its middle
 } drv_saved;
 
 // Keeps a status with this thread's last message.
 void drv_save(drv_status status, drv_saved *out);
-// Records the message again (of DRV_OK nothing) and returns the status.
+// Records the message again, unless the status is DRV_OK, and returns the status.
 drv_status drv_restore(const drv_saved *saved);
 
 _Noreturn void drv_abort(const char *file, int line, const char *cond, const char *fmt, ...)
@@ -57,17 +58,16 @@ _Noreturn void drv_abort(const char *file, int line, const char *cond, const cha
         if (drv_s_ != DRV_OK) return drv_context(drv_s_, __VA_ARGS__);                             \
     } while (0)
 
-// Ends the process in one line, with exit status 1: there is no memory to go on with, nor to tell
-// anybody else.
+// Prints one line and ends the process with exit status 1, without allocating.
 _Noreturn void drv_out_of_memory(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// Does the same if `cond`, which says that memory was allocated, is false.
+// Does so unless `cond`, which says that memory was allocated.
 #define DRV_MEMORY(cond, ...)                                                                      \
     do {                                                                                           \
         if (__builtin_expect(!(cond), 0)) drv_out_of_memory(__VA_ARGS__);                          \
     } while (0)
 
-// Our own bugs abort, in every build. Never for input from outside.
+// Aborts in every build if `cond` is false: for our own bugs, never for input from outside.
 #define DRV_ASSERT(cond, ...)                                                                      \
     do {                                                                                           \
         if (__builtin_expect(!(cond), 0)) drv_abort(__FILE__, __LINE__, #cond, __VA_ARGS__);       \

@@ -1,13 +1,14 @@
 // Stochastic rounding of fp32 to bf16: up or down with the probability that makes the mean exact,
-// so that what is smaller than half a unit is not lost over many steps (arXiv:2010.06192). The
+// so that updates below half a unit are not lost over many steps (arXiv:2010.06192). The
 // random bits of an element are a function of seed, purpose, step, tensor and its number in the
 // whole tensor: never of threads, of how ranks share the tensor, or of the back end.
 //
 //   {a, b} = a hash of the tensor's words for this purpose (rounding_keys) and of the step
 //   h1 = mix(e ^ a), h2 = mix(h1 + b)           e: number of the element, modulo 2^32
 //
-// h1 gives 16 bits below and 16 above, h2 further ones. Philox (rng.h) makes the tensor's words; a
-// cheaper hash does for the elements, of which a step rounds three values of each weight.
+// h1 has the random bits of two values, in its lower and its upper half, h2 those of a third.
+// Philox (rng.h) makes the tensor's words. The elements have a cheaper hash, since a step rounds
+// three values for each element of a weight.
 #pragma once
 #include <stdint.h>
 
@@ -36,7 +37,7 @@ static inline rounding_keys rounding_keys_of(uint64_t seed, rng_purpose purpose,
     return (rounding_keys){{words[0], words[1]}};
 }
 
-// Returns a number of 64 bits as a step.
+// Returns a step of 32 bits for a number of 64 bits.
 static inline uint32_t rounding_step(uint32_t low, uint32_t high) {
     return low ^ mix32(high);
 }
@@ -56,8 +57,9 @@ static inline uint32_t rounding_word2(const rounding *r, uint32_t word1) {
     return mix32(word1 + r->b);
 }
 
-// x rounded by the lower 16 bits of `bits`. A value that would become infinite is
-// truncated instead; infinity and NaN are unchanged.
+// Rounds x to bf16: away from zero if its lower 16 bits and those of `bits` add to 2^16 or more,
+// else toward zero. A value that would become infinite is truncated instead; infinity and NaN are
+// unchanged.
 static inline uint16_t f32_to_bf16_by(float x, uint32_t bits) {
     uint32_t u;
     memcpy(&u, &x, 4);

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/status.h"
 
 void str_reserve(str *s, size_t more) {
+    DRV_MEMORY(more < PTRDIFF_MAX - s->n, "%zu bytes wanted for a text", more);
     if (s->n + more + 1 <= s->cap) return;
     size_t cap = s->cap ? s->cap * 2 : 64;
     while (cap < s->n + more + 1)

@@ -13,14 +13,16 @@ typedef struct task {
     drv_saved ended;
 } task;
 
+// Starts run(ctx) on another thread or, if the system provides none, runs it before it returns. *t
+// is zero at first, and must stay where it is until the task has ended.
 void task_start(task *t, drv_status (*run)(void *ctx), void *ctx);
-// Waits so many seconds at most, and returns whether the task has ended.
+// Waits for up to at_most_s seconds, and returns whether the task has ended.
 bool task_ended(task *t, double at_most_s);
-// Waits for the task and returns its status and message; DRV_OK when none was started.
+// Waits for the task and returns its status, with its message; DRV_OK if none was started.
 DRV_CHECKED drv_status task_wait(task *t);
 
-// Starts a thread that gets no signals: they are for the threads that there were. DRV_E_DEVICE:
-// the system gives no more threads.
+// Starts a thread that blocks all signals, so that they reach other threads. DRV_E_DEVICE: the
+// system provides no more threads.
 DRV_CHECKED drv_status thread_start(pthread_t *out, void *(*fn)(void *ctx), void *ctx);
 // Makes a condition variable whose timed waits end by CLOCK_MONOTONIC.
 void cond_init_monotonic(pthread_cond_t *out);

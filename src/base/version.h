@@ -3,5 +3,5 @@
 
 const char *drover_version(void); // "drover 0.1.0 (commit abc1234)"
 const char *drover_number(void);  // "0.1.0"
-const char *drover_commit(void);  // "abc1234", "abc1234-dirty"; "unknown" in a copy
-                                  // that is neither a git checkout nor of git archive
+const char *drover_commit(void); // "abc1234", "abc1234-dirty"; "unknown": it was built neither from
+                                 // a git checkout nor from an archive of git

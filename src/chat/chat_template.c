@@ -118,9 +118,9 @@ static drv_status run(jinja_context *c, const chat_template *t, const chat_input
     if (status == DRV_OK) status = jinja_charge(c, 0); // counts the steps of the last comparison
     if (status == DRV_OK) return DRV_OK;
     if (c->raised)
-        return drv_context(status, "%s:%d: the template refuses the conversation", t->name,
-                c->line);
-    return drv_context(status, "%s:%d", t->name, c->line);
+        return drv_context(status, "%s:%d:%d: the template refuses the conversation", t->name,
+                c->position.line, c->position.column);
+    return drv_context(status, "%s:%d:%d", t->name, c->position.line, c->position.column);
 }
 
 drv_status chat_render(arena *a, const chat_template *t, const chat_input *in, chat_output *out) {

@@ -12,7 +12,7 @@
 typedef struct chat_template chat_template; // immutable after opening
 
 // Parses a template. `name` begins messages (the template's file). A statement, filter or test that
-// is not supported is refused with its line when it is met.
+// is not supported is refused with its line and column when it is met.
 DRV_CHECKED drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
         chat_template **out);
 
@@ -47,8 +47,8 @@ typedef struct chat_output {
     int n_spans;
 } chat_output;
 
-// Renders a conversation. DRV_E_DATA: the template failed (with its line), refused the conversation
-// (with its own message), or exceeded a limit: 5 million steps, 64 MiB, 16 MiB of text.
+// Renders a conversation. DRV_E_DATA: the template failed (with its line and column), refused the
+// conversation (with its own message), or exceeded a limit: 5 million steps, 64 MiB, 16 MiB of text.
 DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
         chat_output *out);
 

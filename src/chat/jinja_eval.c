@@ -203,7 +203,6 @@ static drv_status eval_named(jinja_context *c, const expr *e, value *out) {
     bool holds;
     DRV_TRY(jinja_eval(c, e->a, &v));
     DRV_TRY(jinja_eval_args(c, e, &args));
-    c->line = e->line;
     if (e->kind == EXPR_FILTER) return jinja_filter(c, &e->name, &v, &args, out);
     DRV_TRY(jinja_test(c, &e->name, &v, &args, &holds));
     *out = value_bool(holds);
@@ -236,7 +235,6 @@ static drv_status eval_kind(jinja_context *c, const expr *node, value *out) {
     case EXPR_CALL:
         DRV_TRY(jinja_eval(c, node->a, &left));
         DRV_TRY(jinja_eval_args(c, node, &args));
-        c->line = node->line;
         return jinja_call(c, &left, &args, out);
     case EXPR_FILTER:
     case EXPR_TEST:
@@ -256,7 +254,9 @@ drv_status jinja_eval(jinja_context *c, const expr *e, value *out) {
     DRV_TRY(jinja_charge(c, 1));
     if (++c->depth > JINJA_MAX_DEPTH)
         return drv_fail(DRV_E_DATA, "an expression is nested too deeply");
-    DRV_TRY(eval_kind(c, e, out));
+    const drv_status status = eval_kind(c, e, out);
+    if (status != DRV_OK && !c->failed) c->position = e->position;
+    c->failed = status != DRV_OK;
     c->depth--;
-    return DRV_OK;
+    return status;
 }

@@ -27,7 +27,9 @@ typedef struct jinja_context {
     str *output;
     scope *scope, *globals;
     loop_control control;
-    int line, depth;
+    source_position position; // of the statement, or of what failed
+    int depth;
+    bool failed; // position has been set for good
     bool raised; // the failure is the template's own raise_exception
     struct tm now;
     generation_span *spans;

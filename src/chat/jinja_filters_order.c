@@ -1,4 +1,4 @@
-// Filters that compare items: dictsort, sort, unique.
+// Filters that compare items: dictsort, max, min, sort, unique.
 #include <string.h>
 
 #include "chat/jinja_filters_internal.h"
@@ -114,8 +114,41 @@ static drv_status filter_unique(jinja_context *c, const value *self, const call_
     return DRV_OK;
 }
 
+// Finds the first of the least (sign -1) or greatest (1) items.
+static drv_status find_extreme(jinja_context *c, const value *self, const call_args *args, int sign,
+        value *out) {
+    value_list items = {0};
+    value best = {0};
+    const value *sensitive = call_arg(args, 0, "case_sensitive"),
+                *attribute = call_arg(args, 1, "attribute");
+    DRV_TRY(jinja_items(c, self, &items));
+    *out = value_undefined("an item of an empty list", 24);
+    for (int64_t i = 0; i < items.n; i++) {
+        value key = items.v[i];
+        int order = sign; // the first one is taken
+        if (attribute && attribute->kind != VALUE_NONE)
+            DRV_TRY(filter_by_path(c, &items.v[i], attribute, &key));
+        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
+        if (i > 0) DRV_TRY(value_compare(&c->m, &key, &best, &order));
+        if (order * sign <= 0) continue;
+        best = key;
+        *out = items.v[i];
+    }
+    return DRV_OK;
+}
+
+static drv_status filter_max(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return find_extreme(c, v, args, 1, out);
+}
+
+static drv_status filter_min(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return find_extreme(c, v, args, -1, out);
+}
+
 const filter_row filters_of_order[] = {
         {"dictsort", filter_dictsort, 0, 3, "case_sensitive by reverse"},
+        {"max", filter_max, 0, 2, "case_sensitive attribute"},
+        {"min", filter_min, 0, 2, "case_sensitive attribute"},
         {"sort", filter_sort, 0, 3, "reverse case_sensitive attribute"},
         {"unique", filter_unique, 0, 2, "case_sensitive attribute"},
         {0},

@@ -57,7 +57,6 @@ static drv_status filter_replace(jinja_context *c, const value *v, const call_ar
 
 static drv_status filter_indent(jinja_context *c, const value *self, const call_args *args,
         value *out) {
-    value text;
     str done = {0};
     const value *width = call_arg(args, 0, "width"), *first = call_arg(args, 1, "first"),
                 *blank = call_arg(args, 2, "blank");
@@ -65,8 +64,9 @@ static drv_status filter_indent(jinja_context *c, const value *self, const call_
     int64_t spaces = given ? 0 : 4;
     if (!given) DRV_TRY(call_whole(width, "indent", &spaces));
     if (spaces > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)spaces);
-    DRV_TRY(filter_text(c, self, &text));
-    const char *p = text.s.p, *end = p + text.s.n;
+    if (self->kind != VALUE_STRING)
+        return drv_fail(DRV_E_DATA, "indent expects a string, found %s", value_type_name(self));
+    const char *p = self->s.p, *end = p + self->s.n;
     for (bool top = true;; top = false) {
         const char *stop = p;
         size_t length = 0;

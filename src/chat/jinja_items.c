@@ -54,39 +54,39 @@ drv_status jinja_item(jinja_context *c, const value *self, const value *index, v
     return index->kind == VALUE_STRING ? jinja_attribute(c, self, index, out) : DRV_OK;
 }
 
-// Computes the first index, the count and the step of a slice, as Python's slice.indices does.
-static drv_status slice_range(const value part[3], int64_t length, int64_t *first, int64_t *count,
-        int64_t *step) {
-    int64_t bound[3] = {0, 0, 1};
+// Computes the first index, the end and the step of a slice, as Python's slice.indices does, and
+// the count of its items.
+static drv_status slice_range(const value part[3], int64_t length, int64_t bound[3],
+        int64_t *count) {
+    bound[2] = 1;
     for (int i = 0; i < 3; i++)
         if (part[i].kind != VALUE_NONE && !value_whole(&part[i], &bound[i]))
             return drv_fail(DRV_E_DATA, "a slice is made of whole numbers, found %s",
                     value_type_name(&part[i]));
-    *step = bound[2];
-    if (*step == 0 || *step < -(1LL << 40) || *step > 1LL << 40)
-        return drv_fail(DRV_E_DATA, "a slice of step %lld", (long long)*step);
-    const int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? length - 1 : length;
+    const int64_t step = bound[2];
+    if (step == 0 || step < -(1LL << 40) || step > 1LL << 40)
+        return drv_fail(DRV_E_DATA, "a slice of step %lld", (long long)step);
+    const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? length - 1 : length;
     for (int i = 0; i < 2; i++) {
         if (part[i].kind == VALUE_NONE) {
-            bound[i] = (i == 0) == (*step > 0) ? low : high;
+            bound[i] = (i == 0) == (step > 0) ? low : high;
             continue;
         }
         if (bound[i] < 0) bound[i] += length;
         bound[i] = bound[i] < low ? low : bound[i] > high ? high : bound[i];
     }
-    *first = bound[0];
-    const int64_t distance = *step > 0 ? bound[1] - bound[0] : bound[0] - bound[1],
-                  size = llabs(*step);
+    const int64_t distance = step > 0 ? bound[1] - bound[0] : bound[0] - bound[1],
+                  size = llabs(step);
     *count = distance > 0 ? div_up(distance, size) : 0;
     return DRV_OK;
 }
 
 static drv_status slice_string(jinja_context *c, const value *v, const value part[3], value *out) {
-    int64_t first, count, step;
+    int64_t bound[3], count;
     DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 16));
-    DRV_TRY(slice_range(part, text_length(v->s.p, v->s.n), &first, &count, &step));
-    const size_t from = text_offset(v->s.p, v->s.n, first);
-    if (step == 1) {
+    DRV_TRY(slice_range(part, text_length(v->s.p, v->s.n), bound, &count));
+    const size_t from = text_offset(v->s.p, v->s.n, bound[0]);
+    if (bound[2] == 1) {
         *out = value_slice(v->s.p + from, text_offset(v->s.p + from, v->s.n - from, count));
         return DRV_OK;
     }
@@ -96,7 +96,7 @@ static drv_status slice_string(jinja_context *c, const value *v, const value par
     begin[n] = v->s.n;
     str text = {0};
     for (int64_t i = 0; i < count; i++) {
-        const size_t index = (size_t)(first + i * step);
+        const size_t index = (size_t)(bound[0] + i * bound[2]);
         str_add(&text, v->s.p + begin[index], begin[index + 1] - begin[index]);
     }
     free(begin);
@@ -106,6 +106,22 @@ static drv_status slice_string(jinja_context *c, const value *v, const value par
 static drv_status slice_text(jinja_context *c, const value *v, const value part[3], value *out) {
     DRV_TRY(slice_string(c, v, part, out));
     out->s.safe = v->s.safe;
+    return DRV_OK;
+}
+
+static drv_status slice_list(jinja_context *c, const value_list *list, const value part[3],
+        value *out) {
+    int64_t bound[3], count;
+    DRV_TRY(slice_range(part, list->n, bound, &count));
+    if (list->form == LIST_RANGE && llabs(list->bound[2]) > (1LL << 61) / llabs(bound[2]))
+        return drv_fail(DRV_E_DATA, "range is too large");
+    DRV_TRY(jinja_charge(c, count));
+    DRV_TRY(value_new_list(&c->m, out));
+    out->list->form = list->form;
+    for (int64_t i = 0; i < count; i++)
+        DRV_TRY(value_list_add(&c->m, out->list, list->v[bound[0] + i * bound[2]]));
+    for (int i = 0; i < 3 && list->form == LIST_RANGE; i++) // the slice of a range is a range
+        out->list->bound[i] = (i < 2 ? list->bound[0] : 0) + bound[i] * list->bound[2];
     return DRV_OK;
 }
 
@@ -121,14 +137,7 @@ drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out) {
     if (list_is_view(v.list->form))
         return drv_fail(DRV_E_DATA, "%s has no slices; |list makes a list of it",
                 value_type_name(&v));
-    int64_t first, count, step;
-    DRV_TRY(slice_range(part, v.list->n, &first, &count, &step));
-    DRV_TRY(jinja_charge(c, count));
-    DRV_TRY(value_new_list(&c->m, out));
-    if (v.list->form == LIST_TUPLE) out->list->form = LIST_TUPLE;
-    for (int64_t i = 0; i < count; i++)
-        DRV_TRY(value_list_add(&c->m, out->list, v.list->v[first + i * step]));
-    return DRV_OK;
+    return slice_list(c, v.list, part, out);
 }
 
 bool generator_next(const value *generator, value *out) {

@@ -8,21 +8,27 @@
 typedef struct lexer {
     value_memory *m;
     const char *name, *begin, *p, *end; // p: the next character
-    const char *counted;                // lines were counted up to here
-    int line;
+    const char *counted;                // lines and columns were counted up to here
+    source_position position;           // of `counted`
     bool line_starting; // the character before p ended a line, or p begins the template
     token *t;
     int n, cap;
 } lexer;
 
-static int line_of(lexer *l, const char *p) {
-    for (; l->counted < p; l->counted++)
-        l->line += *l->counted == '\n';
-    return l->line;
+static source_position position_of(lexer *l, const char *p) {
+    for (; l->counted < p; l->counted++) {
+        l->position.line += *l->counted == '\n';
+        l->position.column += ((unsigned char)*l->counted & 0xC0) != 0x80; // of characters
+        if (*l->counted == '\n') l->position.column = 1;
+    }
+    return l->position;
 }
 
 static drv_status fail_at(lexer *l, const char *p, const char *what) {
-    return drv_fail(DRV_E_DATA, "%s:%d: %s", l->name, line_of(l, p), what);
+    l->counted = l->begin; // p may lie before what was counted
+    l->position = (source_position){1, 1};
+    const source_position position = position_of(l, p);
+    return drv_fail(DRV_E_DATA, "%s:%d:%d: %s", l->name, position.line, position.column, what);
 }
 
 static drv_status add(lexer *l, token_kind kind, const char *p, size_t n, value constant) {
@@ -33,8 +39,11 @@ static drv_status add(lexer *l, token_kind kind, const char *p, size_t n, value 
         if (l->n) memcpy(bigger, l->t, sizeof(token) * (size_t)l->n);
         l->t = bigger;
     }
-    l->t[l->n++] =
-            (token){.kind = kind, .p = p, .n = n, .line = line_of(l, p), .constant = constant};
+    l->t[l->n++] = (token){.kind = kind,
+            .p = p,
+            .n = n,
+            .position = position_of(l, p),
+            .constant = constant};
     return DRV_OK;
 }
 
@@ -377,7 +386,7 @@ drv_status jinja_lex(value_memory *m, const char *name, const char *source, size
             .p = text.s.p,
             .end = text.s.p + text.s.n,
             .counted = text.s.p,
-            .line = 1,
+            .position = {1, 1},
             .line_starting = true};
     DRV_TRY(lex_all(&l));
     *out = (token_list){l.t, l.n};

@@ -21,7 +21,7 @@ typedef struct token {
     token_kind kind;
     const char *p; // in the source
     size_t n;
-    int line; // from 1
+    source_position position;
     value constant;
 } token;
 

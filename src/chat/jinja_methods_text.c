@@ -40,8 +40,8 @@ static drv_status str_case(jinja_context *c, const value_function *f, const call
 
 static drv_status split_spaces(jinja_context *c, const value *self, int64_t most, bool right,
         value *out) {
-    value rest = text_strip(self, NULL, true, true);
-    while (rest.s.n) {
+    value rest = text_strip(self, NULL, !right, right);
+    for (; rest.s.n; most--) {
         size_t word = 0, k;
         if (most == 0) {
             DRV_TRY(value_list_add(&c->m, out->list, rest));
@@ -64,7 +64,6 @@ static drv_status split_spaces(jinja_context *c, const value *self, int64_t most
             rest = value_slice(rest.s.p + word, rest.s.n - word);
         }
         rest = text_strip(&rest, NULL, !right, right);
-        if (--most == 0 && rest.s.n) rest = text_strip(&rest, NULL, !right, right);
     }
     return DRV_OK;
 }

@@ -66,13 +66,13 @@ static drv_status parse_if(parser *in, stmt *node) {
         return parse_until(in, "endif", &node->otherwise);
     }
     void *list, *nested; // elif: an if in the else, which ends with the same endif
-    const int line = in->t->line;
+    const source_position position = in->t->position;
     in->t++;
     DRV_TRY(value_alloc(in->m, sizeof(stmt *), &list));
     DRV_TRY(value_alloc(in->m, sizeof(stmt), &nested));
     node->otherwise = (stmt_list){list, 1};
     node->otherwise.s[0] = nested;
-    *node->otherwise.s[0] = (stmt){.kind = STMT_IF, .line = line};
+    *node->otherwise.s[0] = (stmt){.kind = STMT_IF, .position = position};
     DRV_TRY(parser_go_deeper(in));
     DRV_TRY(parse_if(in, nested));
     in->depth--;
@@ -172,7 +172,7 @@ static drv_status parse_statement(parser *p, stmt *s) {
             {"continue", STMT_CONTINUE, parse_loop_control}};
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
         if (parser_accept_word(p, statements[i].word)) {
-            *s = (stmt){.kind = statements[i].kind, .line = p->t[-1].line};
+            *s = (stmt){.kind = statements[i].kind, .position = p->t[-1].position};
             return statements[i].parse(p, s);
         }
     return parser_fail(p,
@@ -195,7 +195,7 @@ static drv_status parse_body(parser *in, const char *const *ends, stmt_list *out
         void *room, *bigger;
         DRV_TRY(value_alloc(in->m, sizeof(stmt), &room));
         stmt *next = room;
-        *next = (stmt){.line = in->t->line};
+        *next = (stmt){.position = in->t->position};
         if (in->t->kind == TOKEN_TEXT) {
             next->text = value_slice(in->t->p, in->t->n);
             in->t++;

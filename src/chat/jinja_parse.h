@@ -1,5 +1,5 @@
 // Parses tokens into the tree of a template. What Jinja has and chat templates do not use (include,
-// import, extends, block, autoescape, do) is refused by name and line.
+// import, extends, block, autoescape, do) is refused by name, line and column.
 #pragma once
 #include "chat/jinja_lex.h"
 
@@ -28,7 +28,7 @@ typedef enum expr_kind {
 
 struct expr {
     expr_kind kind;
-    int line;
+    source_position position;
     value constant;
     value name; // a string
     expr *a, *b, *c;
@@ -68,7 +68,7 @@ typedef struct macro_parameters {
 
 struct stmt {
     stmt_kind kind;
-    int line;
+    source_position position;
     value text; // or the macro's name
     expr *target, *value, *condition;
     stmt_list body, otherwise;

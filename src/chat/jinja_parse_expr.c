@@ -227,9 +227,7 @@ static drv_status parse_test(parser *in, expr **inout) {
     if (parser_accept_operator(in, "(")) {
         DRV_TRY(parse_arguments(in, test));
     } else if (value_follows && !parser_at_word(in, "else") && !parser_at_word(in, "or") &&
-               !parser_at_word(in, "and") && !parser_at_word(in, "if") &&
-               !parser_at_word(in, "is") && !parser_at_word(in, "in") &&
-               !parser_at_word(in, "not")) {
+               !parser_at_word(in, "and") && !parser_at_word(in, "is")) {
         expr_list args = {0};
         expr *arg;
         DRV_TRY(parse_primary(in, &arg));

@@ -9,10 +9,10 @@ enum { MAX_NESTING = 120 }; // of expressions and statements: the stack is bound
 drv_status parser_fail(const parser *p, const char *what) {
     const token *t = p->t;
     if (t->kind == TOKEN_END)
-        return drv_fail(DRV_E_DATA, "%s:%d: %s, found the end of the template", p->name, t->line,
-                what);
-    return drv_fail(DRV_E_DATA, "%s:%d: %s, found \"%.*s\"", p->name, t->line, what,
-            (int)(t->n < 40 ? t->n : 40), t->p);
+        return drv_fail(DRV_E_DATA, "%s:%d:%d: %s, found the end of the template", p->name,
+                t->position.line, t->position.column, what);
+    return drv_fail(DRV_E_DATA, "%s:%d:%d: %s, found \"%.*s\"", p->name, t->position.line,
+            t->position.column, what, (int)(t->n < 40 ? t->n : 40), t->p);
 }
 
 static bool is(const parser *p, token_kind kind, const char *text) {
@@ -51,7 +51,7 @@ drv_status parser_new_expr(parser *p, expr_kind kind, expr **out) {
     DRV_TRY(value_alloc(p->m, sizeof(expr), &e));
     *out = e;
     (*out)->kind = kind;
-    (*out)->line = p->t->line;
+    (*out)->position = p->t->position;
     return DRV_OK;
 }
 

@@ -87,8 +87,11 @@ drv_status jinja_run(jinja_context *c, const stmt_list *body) {
         return drv_fail(DRV_E_DATA, "the template is nested too deeply");
     for (int i = 0; i < body->n && c->control == RUN_ON; i++) {
         DRV_TRY(jinja_charge(c, 1));
-        c->line = body->s[i]->line;
-        DRV_TRY(run_one(c, body->s[i]));
+        c->position = body->s[i]->position;
+        const drv_status status = run_one(c, body->s[i]);
+        if (status != DRV_OK && !c->failed) c->position = body->s[i]->position;
+        c->failed = status != DRV_OK;
+        if (status != DRV_OK) return status;
     }
     c->depth--;
     return DRV_OK;

@@ -47,6 +47,11 @@ struct value {
 };
 
 // The Python type that a list stands for; the last four can be iterated over, and little else.
+// Where a token of a template begins: its line, and its character in the line, both from 1.
+typedef struct source_position {
+    int line, column;
+} source_position;
+
 typedef enum list_form {
     LIST_PLAIN,
     LIST_TUPLE,

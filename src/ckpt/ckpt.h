@@ -22,7 +22,8 @@
 #pragma once
 #include "base/file.h"
 #include "base/json.h"
-#include "ckpt/model_source.h"
+#include "source/checkpoint_names.h"
+#include "source/model_source.h"
 #include "comm/comm.h"
 
 // The ranks that take part. A NULL pointer means this process alone.
@@ -107,7 +108,8 @@ bool ckpt_was_read(ckpt_saver *saver, double at_most_s);
 // The same for the end of a save: true if ckpt_wait would return at once.
 bool ckpt_ended(ckpt_saver *saver, double at_most_s);
 // Waits for the save. DRV_OK: the checkpoint is in place; otherwise nothing of it is left, unless
-// only the sync after the rename failed, as the message then says.
+// only the sync after the rename failed, as the message then says. Another save of the same step
+// then accepts the checkpoint that is in place, and only repeats the sync.
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
 // Returns the duration of the last successful save in seconds, and the bytes of all its files.
 // Valid on rank 0.
@@ -129,13 +131,6 @@ DRV_CHECKED drv_status ckpt_verify_weights(const char *path); // likewise
 // The same by all ranks, each of which checks its share of the bytes. DRV_STOPPED: a stop was
 // requested.
 DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
-// Lists the names "step-NNNNNN" in `dir`, oldest first; none if `dir` does not exist.
-DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
-// For a run directory that is taken for a model returns what to name instead: "a run directory,
-// expected ..."; NULL if the folder is not a run directory. Lives in `a`.
-const char *ckpt_run_hint(arena *a, const char *folder);
-// Returns NNNNNN of ".../step-NNNNNN"; -1 for another name.
-int64_t ckpt_step_of(const char *path);
 // Removes the unfinished folders of killed writers.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 

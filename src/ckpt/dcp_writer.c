@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ckpt/megatron_args.h"
+#include "source/megatron_args.h"
 #include "ckpt/model_writer.h"
 #include "gguf/llama_names.h"
 #include "pickle/pickle_writer.h"

@@ -6,7 +6,7 @@
 
 #include "base/round.h"
 #include "base/stop.h"
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 #include "ckpt/pieces.h"
 
 enum { PIECE = 1 << 18, SHARED_PIECE = 1 << 21 }; // bytes in fp32 that a rank reads at a time

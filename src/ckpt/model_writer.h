@@ -1,9 +1,9 @@
 // Writes a source as a Hugging Face folder: chosen tensors in any type, a config.json that names
 // the type, and the copied files. Holds one piece of a tensor in memory, for a model of any size.
 #pragma once
-#include "ckpt/foreign_names.h"
-#include "ckpt/foreign_state.h"
-#include "ckpt/model_source.h"
+#include "source/foreign_names.h"
+#include "source/foreign_state.h"
+#include "source/model_source.h"
 #include "ckpt/out_folder.h"
 
 // A change of values while they are copied, such as merging an adapter.

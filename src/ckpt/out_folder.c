@@ -165,9 +165,14 @@ static drv_status rename_to(const char *from, const char *to) {
     return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", from, to, strerror(errno));
 }
 
-drv_status out_folder_commit(out_folder *o, const char *path) {
+drv_status out_folder_rename(out_folder *o, const char *path) {
     DRV_TRY(rename_to(o->tmp, path));
     forget(o);
+    return DRV_OK;
+}
+
+drv_status out_folder_commit(out_folder *o, const char *path) {
+    DRV_TRY(out_folder_rename(o, path));
     return file_sync_placed(path_parent(o->a, path), path);
 }
 

@@ -1,6 +1,7 @@
 // Writes a folder as PATH FILE_ASIDE, syncs it and renames it into place when it is complete: after
 // a crash either the old folder or the complete new one exists. Every file is hashed while it is
 // written. A folder that exists and that nothing can be renamed to gets its files one by one.
+// Legend: o an output folder.
 #pragma once
 #include "base/file.h"
 #include "base/json.h"
@@ -54,7 +55,10 @@ DRV_CHECKED drv_status out_folder_place(out_folder *o, bool force);
 static inline drv_status out_placed(drv_status status) {
     return status == DRV_E_FULL ? DRV_E_IO : status;
 }
-// Renames the folder to `path`, which may be an empty folder. Call out_folder_sync before.
+// Renames the folder to `path`, which may be an empty folder. Call out_folder_sync before, and
+// file_sync_placed after it.
+DRV_CHECKED drv_status out_folder_rename(out_folder *o, const char *path);
+// Does both: renames the folder, and syncs its name.
 DRV_CHECKED drv_status out_folder_commit(out_folder *o, const char *path);
 // Moves the files one by one into a folder that has other files; files of the same name are
 // replaced, and existing model*.safetensors with their index are removed, since they would be a

@@ -29,6 +29,8 @@ struct ckpt_saver {
     arena *a;    // of the save under way
     char *final; // its path
     out_folder folder;
+    int64_t unsynced; // step of a checkpoint that is in place, but whose name is perhaps not on the
+                      // disk yet; -1: none. Valid on rank 0.
     known_checkpoint *known;
     int n_known, cap_known;
     pthread_t thread;
@@ -164,11 +166,31 @@ static drv_status begin(ckpt_saver *saver) {
     return block_bytes_of_new(&o->block_bytes);
 }
 
-// Takes the block size of rank 0, since the environments of other hosts may differ.
-static drv_status share_block_bytes(ckpt_saver *saver) {
+static drv_status broadcast(const ckpt_saver *saver, void *from_first, int64_t n) {
     if (ckpt_size(saver->ranks) == 1) return DRV_OK;
-    int64_t *bytes = &saver->folder.block_bytes;
-    return comm_broadcast(comm_all_ranks(saver->ranks->comm), 0, bytes, sizeof *bytes);
+    return comm_broadcast(comm_all_ranks(saver->ranks->comm), 0, from_first, n);
+}
+
+// Syncs the name of the checkpoint that is in place. Until that succeeds, its step stays unsynced.
+static drv_status sync_name(ckpt_saver *saver) {
+    saver->unsynced = saver->step;
+    DRV_TRY(file_sync_placed(saver->dir, saver->final));
+    saver->unsynced = -1;
+    return DRV_OK;
+}
+
+// Another save of a step whose checkpoint this saver has put in place without syncing its name: the
+// run has the same state as then, so only the sync is done again. The checkpoint is written anew if
+// it was removed or damaged in the meantime.
+static bool only_lacks_sync(const ckpt_saver *saver) {
+    return ckpt_rank(saver->ranks) == 0 && saver->unsynced == saver->step &&
+           ckpt_verify(saver->final) == DRV_OK;
+}
+
+static drv_status sync_again(ckpt_saver *saver) {
+    if (ckpt_rank(saver->ranks) != 0) return DRV_OK;
+    DRV_TRY(check_ours(saver));
+    return sync_name(saver);
 }
 
 // Does rank 0's part: writes texts and the manifest, renames the folder into place.
@@ -188,12 +210,21 @@ static drv_status finish(ckpt_saver *saver) {
     for (int i = 0; i < saver->folder.n; i++)
         saver->n_bytes += saver->folder.files[i].bytes;
     DRV_TRY(move_aside(saver));
-    return out_folder_commit(&saver->folder, saver->final);
+    DRV_TRY(out_folder_rename(&saver->folder, saver->final));
+    return sync_name(saver);
 }
 
 static drv_status save(ckpt_saver *saver) {
+    bool in_place = only_lacks_sync(saver);
+    DRV_TRY(broadcast(saver, &in_place, sizeof in_place));
+    if (in_place) {
+        read_done(saver);
+        return ckpt_agree(saver->ranks, sync_again(saver));
+    }
     DRV_TRY(ckpt_agree(saver->ranks, begin(saver)));
-    DRV_TRY(share_block_bytes(saver));
+    // The block size of rank 0, since the environments of other hosts may differ.
+    int64_t *block_bytes = &saver->folder.block_bytes;
+    DRV_TRY(broadcast(saver, block_bytes, sizeof *block_bytes));
     DRV_TRY(write_model(saver));
     DRV_TRY(write_optimizer(saver));
     read_done(saver);
@@ -243,7 +274,12 @@ static void *retain_thread(void *arg) {
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
         void *ctx) {
     ckpt_saver *saver = mem_alloc(sizeof *saver);
-    *saver = (ckpt_saver){.dir = dir, .keep = keep, .read = read, .ctx = ctx, .state_read = true};
+    *saver = (ckpt_saver){.dir = dir,
+            .keep = keep,
+            .unsynced = -1,
+            .read = read,
+            .ctx = ctx,
+            .state_read = true};
     if (ranks) {
         saver->mine = *ranks;
         saver->mine.comm = comm_duplicate(ranks->comm);

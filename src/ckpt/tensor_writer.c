@@ -99,22 +99,3 @@ drv_status tensor_writer_close(tensor_writer *w, drv_status status) {
     DRV_ASSERT(w->missing == 0 && w->shard == w->shards.n_shards - 1, "bytes are missing");
     return tensor_shards_index(&w->shards, w->folder);
 }
-
-// --- rounding
-drv_status tensor_round(const char *name, st_type type, const float *values, int64_t n, void *out) {
-    DRV_ASSERT(type != ST_F64 && type != ST_OTHER, "\"%s\" in a type that is not written", name);
-    if (type == ST_F32) memmove(out, values, sizeof *values * (size_t)n);
-    if (type == ST_F32) return DRV_OK;
-    const uint16_t infinity = type == ST_F16 ? 0x7C00 : 0x7F80;
-    for (int64_t i = 0; i < n; i++) {
-        float value; // the bytes of `out` may be those of `values`, two elements in one
-        memcpy(&value, &values[i], sizeof value);
-        const uint16_t half = type == ST_F16 ? f32_to_f16(value) : f32_to_bf16(value);
-        memcpy((char *)out + 2 * i, &half, sizeof half);
-        if ((half & infinity) == infinity)
-            return drv_fail(DRV_E_DATA, "tensor \"%s\" has the value %g, which %s cannot hold%s",
-                    name, (double)value, st_type_name(type),
-                    type == ST_F16 ? " (at most 65504); bf16 can" : "");
-    }
-    return DRV_OK;
-}

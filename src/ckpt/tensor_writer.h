@@ -2,7 +2,7 @@
 // NAME-00001-of-0000N.safetensors and an index if they exceed the size of a shard.
 #pragma once
 #include "ckpt/out_folder.h"
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 
 // The largest shard, as in save_pretrained of transformers 4 (huggingface_hub: "5GB" is decimal).
 #define SHARD_BYTES 5000000000LL
@@ -32,8 +32,3 @@ DRV_CHECKED drv_status tensor_writer_open(out_folder *o, const char *name, const
 DRV_CHECKED drv_status tensor_writer_add(tensor_writer *w, const void *p, int64_t n);
 // Writes the index. If `status`, the result so far, is DRV_OK, all bytes must have been written.
 DRV_CHECKED drv_status tensor_writer_close(tensor_writer *w, drv_status status);
-
-// Rounds to nearest even into `out` (n elements of `type`: F32, F16 or BF16), which may be
-// `values`. DRV_E_DATA: the type cannot represent a value; the message names the tensor.
-DRV_CHECKED drv_status tensor_round(const char *name, st_type type, const float *values, int64_t n,
-        void *out);

@@ -57,6 +57,27 @@ static bool is_value(const char *text) {
     return text[0] != '-' || !text[1];
 }
 
+// Returns whether a word is written like an option: "--out", "--out=DIR", "-h", or the "--" that
+// ends the options. Numbers such as "-1" and texts such as "- item" and "--- title" are not.
+static bool looks_like_option(const char *word) {
+    if (STR_ONE_OF(word, "--", "-h")) return true;
+    const size_t n = str_starts(word, "--") ? strcspn(word + 2, "= \t\n") : 0;
+    return n > 0 && word[2] != '-' && (!word[n + 2] || word[n + 2] == '=');
+}
+
+// Reads the value of an option from the next word, argv[*i + 1]. A word that looks like an option
+// is none: its own value would otherwise be taken for an argument, far from the missing one.
+static drv_status next_value(const cli_args *args, const cli_option *o, int argc, char **argv,
+        int *i, const char **out) {
+    if (*i + 1 >= argc)
+        return drv_fail(DRV_E_USAGE, "%s: %s needs a value: %s", args->name, o->name, o->value);
+    *out = argv[++*i];
+    if (!looks_like_option(*out)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: %s needs a value: %s, but \"%s\" follows; a value that begins like an option is written %s=VALUE",
+            args->name, o->name, o->value, *out, o->name);
+}
+
 // Reads an option and its values from argv[*i] on; *i becomes the index of the last one.
 static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, int *i) {
     const char *eq = str_starts(argv[*i], "--") ? strchr(argv[*i], '=') : NULL;
@@ -68,11 +89,7 @@ static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, 
         if (value) return drv_fail(DRV_E_USAGE, "%s: %s takes no value", args->name, name);
         return add_option(args, o, NULL);
     }
-    if (!value) {
-        if (*i + 1 >= argc)
-            return drv_fail(DRV_E_USAGE, "%s: %s needs a value: %s", args->name, name, o->value);
-        value = argv[++*i];
-    }
+    if (!value) DRV_TRY(next_value(args, o, argc, argv, i, &value));
     DRV_TRY(add_option(args, o, value));
     while (str_ends(o->value, "...") && *i + 1 < argc && is_value(argv[*i + 1]))
         DRV_TRY(add_option(args, o, argv[++*i])); // --input A B C

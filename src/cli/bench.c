@@ -4,20 +4,11 @@
 #include "backend/backend.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "cli/bench.h"
 #include "cli/cli.h"
 #include "setup/device.h"
+#include "train/step_bench.h"
 
 enum { LAYER_TRIES = 5 }; // runs of a product of the model
-
-drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p) {
-    bench_peaks now;
-    DRV_TRY(backend_peak(b, DT_F32, tries, &now.f32));
-    DRV_TRY(backend_peak(b, DT_BF16, tries, &now.bf16));
-    if (now.f32 > p->f32) p->f32 = now.f32;
-    if (now.bf16 > p->bf16) p->bf16 = now.bf16;
-    return DRV_OK;
-}
 
 // --- GEMM
 // A layer of x [tokens, in] and w [out, in] has three products: forward, y = x w'; the gradient of
@@ -76,7 +67,7 @@ static drv_status bench_layers(backend *device, const run_config *cfg, int tries
 static drv_status bench_gemm(arena *a, const cli_args *args) {
     run_config cfg;
     backend *device;
-    bench_peaks peak = {0, 0};
+    product_peaks peak = {0, 0};
     int64_t repeats = 0; // not said
     DRV_TRY(bench_load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
@@ -86,7 +77,7 @@ static drv_status bench_gemm(arena *a, const cli_args *args) {
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
                 backend_name(device));
     const int tries = repeats ? (int)repeats : PEAK_TRIES;
-    DRV_TRY(bench_raise_peaks(device, tries, &peak));
+    DRV_TRY(product_peaks_raise(device, tries, &peak));
     if (cli_has(args, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak.f32, peak.bf16);
@@ -123,7 +114,7 @@ static const cli_option step_options[] = {
         CLI_SET,
         CLI_JSON,
         {"--repeats", "N",
-                "steps to time; the fastest counts (default 3; fewer: peaks measured briefly)"},
+                "steps to time; the fastest counts (default 3; with fewer, peaks are measured briefly)"},
         {"--profile", NULL,
                 "also print the time of each op, and the least that the machine's peaks allow"},
         {"--out", "FILE", "draw the profile as FILE.svg"},
@@ -135,7 +126,7 @@ static const cli_option device_options[] = {
         CLI_SET,
         {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
         {"--from", "RUN_DIR", "learn from the steps of a run instead of timing some"},
-        {"--out", "FILE", "write the profile there instead of printing it"},
+        {"--out", "FILE", "write the profile to FILE instead of printing it"},
 };
 static const cli_rule device_rules[] = {
         {.option = "--from", .excludes = "--set --repeats"},
@@ -172,13 +163,12 @@ static const verb subverbs[] = {
                 .summary = "time training steps, and compare them with the GEMM peak",
                 .usage =
                         "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--profile [--out FILE.svg]] [--json]",
-                .help = "Times training steps on random tokens: tokens/s, FLOP/s (with causal attention), and their\n"
-                        "ratio to the higher of the fp32 and bf16 peaks of matrix products, measured in the same run.\n"
-                        "Without CONFIG it takes llama-135m; for example --set model.preset=llama-15m --set\n"
-                        "data.sequence_length=512. --profile also shows where the time of the fastest step goes: the\n"
-                        "seconds, FLOPs and bytes of each op, with the peak of products and the memory bandwidth\n"
-                        "measured in the same run. `mpirun -n N drover bench step CONFIG` times N ranks; the profile\n"
-                        "is that of rank 0.",
+                .help = "Times training steps on random tokens: tokens/s, FLOP/s (with causal attention), and their ratio\n"
+                        "to the higher of the fp32 and bf16 peaks of matrix products, measured in the same run. Without\n"
+                        "CONFIG it takes llama-135m; --set model.preset=llama-15m --set data.sequence_length=512 chooses\n"
+                        "a smaller model. --profile also shows where the time of the fastest step goes: the seconds,\n"
+                        "FLOPs and bytes of each op, with the peak of products and the memory bandwidth measured in the\n"
+                        "same run. `mpirun -n N drover bench step CONFIG` times N ranks; the profile is that of rank 0.",
                 CLI_OPTIONS(step_options),
                 CLI_RULES(step_rules),
                 .max_positional = 1,
@@ -191,8 +181,8 @@ static const verb subverbs[] = {
                          "--from RUN_DIR [--out FILE]",
                 .help = "Times the ops of a training step and writes a profile with the shares of the peaks that this\n"
                         "machine reaches, so that a plan of the same step predicts its measured time. Without CONFIG it\n"
-                        "takes llama-135m. Under mpirun the profile is that of one rank, and the links of data and\n"
-                        "tensor ranks are measured, too.\n"
+                        "takes llama-135m. Under mpirun the profile is that of one rank, and the links between data ranks\n"
+                        "and between tensor ranks are measured too.\n"
                         "\n"
                         "--from adjusts the profile with which a run was planned (its key device) until the plan of its\n"
                         "steps predicts their measured time, term by term, and prints which fields that determines.\n"
@@ -207,8 +197,7 @@ static const verb subverbs[] = {
                 .name = "tokenizer",
                 .summary = "time encoding, cold and warm",
                 .usage = "--tokenizer PATH --input FILE [--json]",
-                .help = "Prints the MB/s of the first pass in this process (cold) and of the fastest later one\n"
-                        "(warm).",
+                .help = "Prints the MB/s of the first pass in this process (cold) and of the fastest later one (warm).",
                 CLI_OPTIONS(tokenizer_options),
                 .run = bench_tokenizer,
         },
@@ -216,7 +205,7 @@ static const verb subverbs[] = {
                 .name = "data",
                 .summary = "time the build of a data set",
                 .usage = "--tokenizer PATH --input FILE [--json]",
-                .help = "Prints the MB/s of text of a whole build that writes its files, and of encoding alone.",
+                .help = "Prints the speed of a whole build that writes its files, and of encoding alone, in MB/s of text.",
                 CLI_OPTIONS(data_options),
                 .run = bench_data,
         },

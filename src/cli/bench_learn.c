@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/str.h"
-#include "cli/bench.h"
+#include "cli/cli.h"
 #include "cli/run_about.h"
 #include "search/device_learn.h"
 #include "search/device_measure.h"

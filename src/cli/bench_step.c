@@ -3,55 +3,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/memory_limit.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "cli/bench.h"
+#include "cli/cli.h"
 #include "ir/op.h"
 #include "plot/chart.h"
 #include "search/device_measure.h"
-#include "search/step_time.h"
-#include "train/ranks.h"
+#include "train/step_bench.h"
 #include "train/train.h"
-#include "setup/device.h"
-
-enum { MEMORY_TRIES = 4 };
-
-typedef struct step_report {
-    const programs *p;
-    const char *model;
-    int ranks;
-    bench_peaks peak;      // of a rank
-    double memory_per_s;   // bytes, of a rank; 0: not measured
-    step_times times;      // of this rank
-    int64_t peak_rss;      // bytes: resident memory of this process until its last step
-    step_profile *profile; // of its best step; NULL: not wanted
-    // Sums over all ranks: what the model needs, and with what is computed again.
-    double tokens, flops_per_s, all_flops_per_s, ratio, all_ratio;
-} step_report;
-
-// Returns what products of the run's own type can reach.
-static machine_roof roof_of(const step_report *r) {
-    const bool wide = r->p->held.config->precision == PRECISION_F32 || r->peak.f32 > r->peak.bf16;
-    return (machine_roof){wide ? r->peak.f32 : r->peak.bf16, r->memory_per_s};
-}
 
 // Returns an amount per second; 0: the row took less time than the clock resolves.
 static double a_second(double amount, const profile_row *row) {
     return row->seconds > 0 ? amount / row->seconds : 0;
-}
-
-static void add_up(step_report *r) {
-    const run_config *cfg = r->p->held.config;
-    const double peak = r->ranks * (r->peak.f32 > r->peak.bf16 ? r->peak.f32 : r->peak.bf16);
-    r->model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
-    r->tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
-    r->flops_per_s = r->tokens * programs_flops_per_token(r->p, false) / r->times.best;
-    r->all_flops_per_s = r->tokens * programs_flops_per_token(r->p, true) / r->times.best;
-    r->ratio = peak > 0 ? r->flops_per_s / peak : 0; // 0: unknown
-    r->all_ratio = peak > 0 ? r->all_flops_per_s / peak : 0;
 }
 
 // --- JSON
@@ -67,19 +32,18 @@ static json_t *row_json(const profile_row *row, double step_s, const machine_roo
             a_second(least, row));
 }
 
-static json_t *profile_json(const step_report *r) {
+static json_t *profile_json(const step_bench *r) {
     const step_profile *p = r->profile;
-    const machine_roof roof = roof_of(r);
     json_t *list = json_array();
     for (int i = 0; i < p->n_rows; i++)
-        json_array_append_new(list, row_json(&p->rows[i], p->step_s, &roof));
+        json_array_append_new(list, row_json(&p->rows[i], p->step_s, &r->roof));
     return json_pack("{sf sf sf so sf}", "step_seconds", p->step_s, "peak_flops_per_s",
-            roof.flops_per_s, "memory_bytes_per_s", roof.bytes_per_s, "rows", list,
+            r->roof.flops_per_s, "memory_bytes_per_s", r->roof.bytes_per_s, "rows", list,
             "outside_seconds", p->outside_s);
 }
 
-static void print_json(const step_report *r) {
-    const run_config *cfg = r->p->held.config;
+static void print_json(const step_bench *r) {
+    const run_config *cfg = r->built->held.config;
     json_t *o = json_pack("{ss sI sI sI ss si si sf sf sf sf sf sf sf sI sI}", "model", r->model,
             "sequence", (json_int_t)cfg->sequence_length, "batch",
             (json_int_t)cfg->global_batch_size, "micro_batch", (json_int_t)cfg->micro_batch_size,
@@ -87,7 +51,7 @@ static void print_json(const step_report *r) {
             par_threads(), "tokens_per_s", r->tokens / r->times.best, "mean_tokens_per_s",
             r->tokens / r->times.mean, "flops_per_s", r->flops_per_s, "gemm_peak_fp32", r->peak.f32,
             "gemm_peak_bf16", r->peak.bf16, "ratio", r->ratio, "recomputing_ratio", r->all_ratio,
-            "trainable_parameters", (json_int_t)held_trained(&r->p->held), "peak_rss",
+            "trainable_parameters", (json_int_t)held_trained(&r->built->held), "peak_rss",
             (json_int_t)r->peak_rss);
     if (r->profile) json_object_set_new(o, "profile", profile_json(r));
     cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
@@ -105,22 +69,21 @@ static void print_row(const profile_row *row, double step_s, const machine_roof 
     printf("\n");
 }
 
-static void print_profile(const step_report *r) {
+static void print_profile(const step_bench *r) {
     const step_profile *p = r->profile;
-    const machine_roof roof = roof_of(r);
     printf("\n%-10s %-24s %6s %9s %6s %8s %7s  %-7s %s\n", "program", "op", "runs", "ms", "share",
             "GFLOP/s", "GB/s", "bound", "of bound");
     for (int i = 0; i < p->n_rows; i++)
-        print_row(&p->rows[i], p->step_s, &roof);
+        print_row(&p->rows[i], p->step_s, &r->roof);
     printf("%-10s %-24s %6s %9.2f %5.1f%%\n", "", "outside ops", "", p->outside_s * 1e3,
             100 * p->outside_s / p->step_s);
     printf("%-10s %-24s %6s %9.2f %5.1f%%\n", "", "the step", "", p->step_s * 1e3, 100.0);
-    printf("bounds: products %.1f GFLOP/s, memory %.1f GB/s%s\n", roof.flops_per_s / 1e9,
-            roof.bytes_per_s / 1e9, r->ranks > 1 ? "; of rank 0" : "");
+    printf("bounds: products %.1f GFLOP/s, memory %.1f GB/s%s\n", r->roof.flops_per_s / 1e9,
+            r->roof.bytes_per_s / 1e9, r->ranks > 1 ? "; of rank 0" : "");
 }
 
-static void print_text(const step_report *r) {
-    const run_config *cfg = r->p->held.config;
+static void print_text(const step_bench *r) {
+    const run_config *cfg = r->built->held.config;
     char ranks[32] = "";
     if (r->ranks > 1) snprintf(ranks, sizeof ranks, "%d ranks of ", r->ranks);
     printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %s%d thread%s\n"
@@ -136,10 +99,9 @@ static void print_text(const step_report *r) {
 }
 
 // --- a picture
-static plot_bar bar_of(arena *a, const profile_row *row, const step_report *r) {
-    const machine_roof roof = roof_of(r);
+static plot_bar bar_of(arena *a, const profile_row *row, const step_bench *r) {
     bool by_memory;
-    const double least = profile_least_s(row, &roof, &by_memory);
+    const double least = profile_least_s(row, &r->roof, &by_memory);
     const char *share = arena_printf(a, "%.1f ms, %.1f %%", row->seconds * 1e3,
             100 * row->seconds / r->profile->step_s);
     return (plot_bar){.group = profile_program_name(row->program),
@@ -151,9 +113,9 @@ static plot_bar bar_of(arena *a, const profile_row *row, const step_report *r) {
                               : share};
 }
 
-static drv_status draw(arena *a, const step_report *r, const char *file) {
+static drv_status draw(arena *a, const step_bench *r, const char *file) {
     const step_profile *p = r->profile;
-    const run_config *cfg = r->p->held.config;
+    const run_config *cfg = r->built->held.config;
     plot_bar *bars = ARENA_ARRAY(a, plot_bar, p->n_rows + 1);
     for (int i = 0; i < p->n_rows; i++)
         bars[i] = bar_of(a, &p->rows[i], r);
@@ -170,100 +132,36 @@ static drv_status draw(arena *a, const step_report *r, const char *file) {
 }
 
 // --- the profile of the device
-static drv_status write_device(arena *a, const step_report *r, const char *file) {
-    const machine_roof roof = roof_of(r);
+static drv_status write_device(arena *a, const step_bench *r, const char *file) {
     const device_profile d =
-            device_profile_of_step(r->profile, &roof, memory_limit_read("").free / r->ranks);
+            device_profile_of_step(r->profile, &r->roof, memory_limit_read("").free / r->ranks);
     const char *source =
             arena_printf(a, "drover bench device: a step of %s, %s, %d rank%s of %d thread%s",
-                    r->model, precision_name(r->p->held.config->precision), r->ranks,
+                    r->model, precision_name(r->built->held.config->precision), r->ranks,
                     str_plural(r->ranks), par_threads(), str_plural(par_threads()));
     str out = {0};
     device_profile_print(&d, source, &out);
     return cli_write_text(file, &out);
 }
 
-// Pipeline ranks wait outside of ops, as launches do, and context ranks inside of attention: the
-// times of a step tell neither from the other.
-static drv_status check_device_layout(const run_config *cfg) {
-    const bool pipeline = cfg->pipeline_parallel > 1;
-    if (!pipeline && cfg->context_parallel == 1) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "bench device: parallel.%s is %lld, expected 1: waiting cannot be separated from computing; data and tensor ranks measure links",
-            pipeline ? "pipeline" : "context",
-            (long long)(pipeline ? cfg->pipeline_parallel : cfg->context_parallel));
-}
-
-// --- measuring
-// Sets up one rank, whatever layout the config asks for; under mpirun or srun a rank of that layout.
-static drv_status set_up(this_rank *r, run_config *cfg) {
-    r->cfg = cfg;
-    r->leads = comm_rank(r->comm) == 0;
-    if (comm_size(r->comm) == 1) {
-        config_one_rank(cfg);
-        return DRV_OK;
-    }
-    DRV_TRY(ranks_together(r, ranks_set_up(r, cfg)));
-    DRV_TRY(ranks_together(r, ranks_share_config(r)));
-    return ranks_choose_zero(r);
-}
-
-static drv_status open_device(this_rank *r, bool profiled) {
-    DRV_TRY(device_open_among(r->a, r->cfg, r->comm, &r->b));
-    if (!profiled || backend_times_nodes(r->b)) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "bench step: --profile needs a back end that runs op by op: expected backend cpu, but %s is \"%s\"",
-            config_where(r->cfg, "backend"), r->cfg->backend);
-}
-
-static drv_status build(this_rank *r, programs *p) {
-    const mesh ranks = run_mesh(r->cfg);
-    if (comm_size(r->comm) > 1) backend_join(r->b, r->comm, &ranks);
-    DRV_TRY(programs_build(r->a, r->cfg, p));
-    p->held.comm = r->comm;
-    DRV_TRY(programs_load(r->a, r->b, p));
-    return held_init_weights(&p->held);
-}
-
-static drv_status measure(this_rank *r, int64_t repeats, step_report *out) {
-    programs *p = ARENA_NEW(r->a, programs);
-    const int tries = repeats < 3 ? LOOK_TRIES : PEAK_TRIES;
-    DRV_TRY(ranks_together(r, open_device(r, out->profile)));
-    DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
-    DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
-    if (out->profile)
-        DRV_TRY(ranks_together(r, backend_memory_rate(r->b, MEMORY_TRIES, &out->memory_per_s)));
-    DRV_TRY(ranks_together(r, build(r, p)));
-    DRV_TRY(step_time(r->a, p, r->comm, repeats, &out->times, out->profile));
-    out->peak_rss = memory_peak_bytes(); // the products below come on top of the weights
-    // Again, since the load of the machine may have changed during the steps.
-    DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
-    out->p = p;
-    out->ranks = comm_size(r->comm);
-    add_up(out);
-    return DRV_OK;
-}
-
 static drv_status run_bench(this_rank *r, const cli_args *args, run_config *cfg) {
     int64_t repeats = 3;
     const char *file = cli_get(args, "--out", NULL);
     const bool of_device = strcmp(args->verb->name, "device") == 0;
-    step_report of_step = {0};
+    step_bench result;
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     if (file && !of_device && !str_ends(file, ".svg"))
         return drv_fail(DRV_E_USAGE, "bench step: --out is \"%s\", expected a name ending in .svg",
                 file);
-    DRV_TRY(set_up(r, cfg));
-    if (of_device) DRV_TRY(ranks_together(r, check_device_layout(cfg)));
-    if (of_device || cli_has(args, "--profile")) of_step.profile = ARENA_NEW(r->a, step_profile);
-    DRV_TRY(measure(r, repeats, &of_step));
+    DRV_TRY(step_bench_run(r, cfg, repeats, of_device || cli_has(args, "--profile"), of_device,
+            &result));
     if (!r->leads) return DRV_OK;
-    if (of_device) return write_device(r->a, &of_step, file);
+    if (of_device) return write_device(r->a, &result, file);
     if (cli_has(args, "--json"))
-        print_json(&of_step);
+        print_json(&result);
     else
-        print_text(&of_step);
-    return file ? draw(r->a, &of_step, file) : DRV_OK;
+        print_text(&result);
+    return file ? draw(r->a, &result, file) : DRV_OK;
 }
 
 drv_status bench_step(arena *a, const cli_args *args) {

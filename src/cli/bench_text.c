@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parallel.h"
-#include "cli/bench.h"
+#include "cli/cli.h"
 #include "data/set/build.h"
 #include "data/read/text_batch.h"
 #include "tok/tokenizer.h"
@@ -145,10 +145,10 @@ static void print_speed(const char *dir, const tokenizer_speed *speed, bool json
 }
 
 drv_status bench_tokenizer(arena *a, const cli_args *args) {
-    const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
-    if (!dir || !input)
-        return drv_fail(DRV_E_USAGE, "bench tokenizer: --tokenizer and --input are needed");
+    const char *dir, *input;
     int64_t repeats = 3;
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
+    DRV_TRY(cli_need(args, "--input", &input));
     DRV_TRY(cli_set_threads(args));
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     tokenizer_speed speed = {.passes = repeats + 1,
@@ -193,13 +193,10 @@ static drv_status encode_alone(arena *a, const char *dir, const char *input, con
 }
 
 drv_status bench_data(arena *a, const cli_args *args) {
-    const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
-    const char *key = cli_get(args, "--json-key", NULL), *tmp = getenv("TMPDIR");
-    if (!dir || !input)
-        return drv_fail(DRV_E_USAGE, "bench data: --tokenizer and --input are needed");
-    int64_t threads = 0;
-    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
+    const char *key = cli_get(args, "--json-key", NULL), *tmp = getenv("TMPDIR"), *dir, *input;
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
+    DRV_TRY(cli_need(args, "--input", &input));
+    DRV_TRY(cli_set_threads(args));
     char *folder = arena_printf(a, "%s/drover-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder))
         return drv_fail(DRV_E_IO, "could not create the folder \"%s\": %s", folder,

@@ -1,6 +1,6 @@
 // The prompt of drover chat: lines from standard input, commands among them, answers to the rest.
 #pragma once
-#include "cli/conversation.h"
+#include "infer/conversation.h"
 
 // The lines of the verb's help about commands.
 #define CHAT_COMMANDS_HELP                                                                         \

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/generate_args.h"
-#include "convert/convert.h"
+#include "convert/convert_gguf.h"
 #include "infer/resolve.h"
 
 // A run directory or config stands for its newest checkpoint. Anything else is passed on as it is,
@@ -34,7 +34,8 @@ drv_status ckpt_read_options(const cli_args *args, const char *what, model_write
 }
 
 // --- printing
-void ckpt_print_comparison(const comparison *c) {
+// Prints the differences of logits with their bounds; nothing if none were compared.
+static void print_comparison(const comparison *c) {
     const bool same = strcmp(c->hash_a, c->hash_b) == 0 && c->hash_a[0];
     if (c->tokens == 0) return;
     printf("%lld tokens, %lld logits each%s\n", (long long)c->tokens, (long long)c->vocab,
@@ -49,59 +50,51 @@ void ckpt_print_comparison(const comparison *c) {
     printf("\n");
 }
 
-// Prints the result of an export or a merge that ended with `status`.
-static drv_status print_result(drv_status status, const char *out, const convert_result *r) {
-    if (status != DRV_OK) {
-        if (r->compared) ckpt_print_comparison(&r->comparison);
-        return status;
-    }
-    log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
-            str_bytes((double)r->written.bytes), st_type_name(r->written.type), r->written.seconds);
-    if (r->compared) ckpt_print_comparison(&r->comparison);
-    printf(r->compared ? "proved: verify.json in it holds these numbers\n"
-                       : "not verified: drover ckpt verify compares two models\n");
-    generation_print_hint(out);
+drv_status ckpt_print_result(drv_status status, const char *out, const char *type,
+        const convert_result *r) {
+    if (status == DRV_OK)
+        log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
+                str_bytes((double)r->written.bytes), type ? type : st_type_name(r->written.type),
+                r->written.seconds);
+    if (r->compared) print_comparison(&r->comparison);
+    if (status != DRV_OK) return status;
+    if (!r->compared)
+        printf("not verified: drover ckpt verify compares two models\n");
+    else if (r->comparison.tokens)
+        printf("proved: verify.json in it holds these numbers\n");
+    else
+        printf("proved: all weights are equal to the bit; verify.json in it says so\n");
     return DRV_OK;
 }
 
 // --- verbs
-// Compares a GGUF file with its source before it gets the name `file`.
-static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *unproved,
-        const char *file) {
-    model made;
-    comparison c;
-    DRV_TRY(model_open(a, unproved, &made));
-    drv_status status = compare_models(a, from, &made, true, &c);
-    model_close(&made);
-    DRV_TRY(status);
-    ckpt_print_comparison(&c);
-    const char *kept = c.problem ? unproved : file;
-    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", kept),
-            comparison_json(&c, name, kept)));
-    if (c.problem)
-        return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem,
-                unproved, file);
-    if (rename(unproved, file) != 0) return file_fail("rename into place", file);
-    printf("proved: %s.verify.json holds these numbers\n", file);
-    return out_placed(file_sync_placed(path_parent(a, file), file));
+// Reads --type and --force of --gguf.
+static drv_status read_gguf_opts(const cli_args *args, const char *what, const char *file,
+        gguf_write_opts *out) {
+    const char *type = cli_get(args, "--type", NULL);
+    *out = (gguf_write_opts){.verb = what,
+            .has_type = type != NULL,
+            .force = cli_has(args, "--force")};
+    DRV_TRY(gguf_write_check(file, out->force));
+    if (!type || gguf_write_type(type, &out->type)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: --type is \"%s\", expected f32, f16, bf16, q8_0 or q4_k",
+            args->name, type);
 }
 
 static drv_status write_gguf(arena *a, const cli_args *args, const model *m, const char *name,
         const char *file, const gguf_write_opts *opts) {
-    const char *unproved = arena_printf(a, "%s.unproved", file);
-    gguf_write_opts replacing = *opts;
-    if (cli_has(args, "--no-verify")) return gguf_export(m, file, file, opts);
-    replacing.force = true; // an earlier result that was not good
-    DRV_TRY(gguf_export(m, unproved, file, &replacing));
-    return prove_gguf(a, m, name, unproved, file);
+    const bool verify = !cli_has(args, "--no-verify");
+    comparison compared;
+    const drv_status status = convert_gguf(a, m, name, file, opts, verify, &compared);
+    print_comparison(&compared);
+    if (status == DRV_OK && verify) printf("proved: %s.verify.json holds these numbers\n", file);
+    return status;
 }
 
 static drv_status export_gguf(arena *a, const cli_args *args, const char *path, const char *file) {
     model m;
     gguf_write_opts opts;
-    const bool force = cli_has(args, "--force");
-    DRV_TRY(gguf_write_check(file, force));
-    DRV_TRY(gguf_export_opts("export", cli_get(args, "--type", NULL), force, &opts));
+    DRV_TRY(read_gguf_opts(args, "export", file, &opts));
     DRV_TRY(model_open(a, path, &m));
     const drv_status status = write_gguf(a, args, &m, m.path, file, &opts);
     model_close(&m);
@@ -135,16 +128,16 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     if (gguf) return export_gguf(a, args, path, gguf);
     const drv_status status =
             convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
-    return print_result(status, out, &result);
+    DRV_TRY(ckpt_print_result(status, out, NULL, &result));
+    generation_print_hint(out);
+    return DRV_OK;
 }
 
 static drv_status merge_gguf(arena *a, const cli_args *args, const char *base,
         const char *adapter_path, const char *file) {
     merged_model m;
     gguf_write_opts opts;
-    const bool force = cli_has(args, "--force");
-    DRV_TRY(gguf_write_check(file, force));
-    DRV_TRY(gguf_export_opts("merge", cli_get(args, "--type", NULL), force, &opts));
+    DRV_TRY(read_gguf_opts(args, "merge", file, &opts));
     DRV_TRY(merged_open(a, base, adapter_path, &m));
     opts.change = &m.change;
     opts.files = m.files;
@@ -166,7 +159,9 @@ drv_status ckpt_merge(arena *a, const cli_args *args) {
     if (gguf) return merge_gguf(a, args, base, adapter_path, gguf);
     const drv_status status = convert_merge(a, base, adapter_path, out, &opts,
             !cli_has(args, "--no-verify"), &result);
-    return print_result(status, out, &result);
+    DRV_TRY(ckpt_print_result(status, out, NULL, &result));
+    generation_print_hint(out);
+    return DRV_OK;
 }
 
 drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {
@@ -201,7 +196,7 @@ drv_status ckpt_compare(arena *a, const cli_args *args) {
     } else {
         printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", result.type_a, result.hash_a, paths[0],
                 result.type_b, result.hash_b, paths[1]);
-        ckpt_print_comparison(&result);
+        print_comparison(&result);
         if (!result.problem) puts("good: B is A within the bounds");
     }
     if (!result.problem) return DRV_OK;

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "cli/generate_args.h"
 #include "cli/ckpt_convert.h"
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 #include "config/value.h"
 #include "convert/convert.h"
 #include "tok/model_file.h"
@@ -89,20 +89,8 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     result.compared = false;
     if (status == DRV_OK) status = write_all(a, args, &source, &opts, out, &result);
     model_close(&source);
-    if (status != DRV_OK) {
-        if (result.compared) ckpt_print_comparison(&result.comparison);
-        return status;
-    }
-    const model_written written = result.written;
+    DRV_TRY(ckpt_print_result(status, out, kept, &result));
     try_tokenizer(a, out);
-    log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
-            str_bytes((double)written.bytes), kept ? kept : st_type_name(written.type),
-            written.seconds);
-    if (result.compared) {
-        ckpt_print_comparison(&result.comparison);
-        printf("proved%s; verify.json in it says so\n",
-                result.comparison.tokens ? "" : ": all weights are equal to the bit");
-    }
     str from = {0};
     yaml_put_path(out, &from);
     printf("in a config: model: {from: %s%s}\n", from.p,

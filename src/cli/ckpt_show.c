@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 #include "pickle/torch_file.h"
 
 // Returns what safetensors say of a tensor, and the file that holds it.

@@ -127,6 +127,10 @@ DRV_CHECKED drv_status cli_find_verb(const verb *parent, const char *name, const
 // Prints a line of ids, or a part of it without its beginning (not `begins`) or its end (not `ends`).
 void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
 
+// Loads the config of a benchmark, and sets the threads. Without a file: llama-135m, unless --set
+// says otherwise.
+DRV_CHECKED drv_status bench_load(arena *a, const cli_args *args, run_config *out);
+
 // Verbs with a file of their own, whose options are in the table of another file.
 DRV_CHECKED drv_status bench_step(arena *a, const cli_args *args);
 DRV_CHECKED drv_status bench_learn(arena *a, const cli_args *args); // bench device --from
@@ -138,9 +142,11 @@ DRV_CHECKED drv_status ckpt_export(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_merge(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_consolidate_verb(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_compare(arena *a, const cli_args *args); // ckpt verify A B
+DRV_CHECKED drv_status data_look(arena *a, const cli_args *args);    // data info, show, verify
 DRV_CHECKED drv_status doctor_node(arena *a, const cli_args *args);  // doctor --node
 DRV_CHECKED drv_status kept_evict(arena *a, const cli_args *args);   // compile --evict
 DRV_CHECKED drv_status kept_list(arena *a, const cli_args *args);    // compile --list
+DRV_CHECKED drv_status model_push(arena *a, const cli_args *args);
 DRV_CHECKED drv_status tokenizer_train(arena *a, const cli_args *args);
 
 #define CLI_SET                                                                                    \

@@ -6,58 +6,40 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "cli/data_look.h"
+#include "cli/cli.h"
 #include "data/set/pair_marks.h"
 
 static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
 
-// --sequence-length of info; 0: not given.
-static drv_status row_tokens(const cli_args *args, int64_t *out) {
-    *out = 0;
-    return cli_get_i64(args, "--sequence-length", 1, 1 << 24, out);
-}
-
-static drv_status answers_json(const cli_args *args, const dataset *set, json_t **out) {
-    dataset_answers n;
-    int64_t row;
-    *out = NULL;
-    if (!dataset_has_roles(set)) return DRV_OK;
-    DRV_TRY(row_tokens(args, &row));
-    DRV_TRY(dataset_count_answers(set, row ? row : INT32_MAX, &n));
-    *out = json_pack("{s:s?, s:I, s:I, s:I, s:I}", "template", set->about.template, "tokens",
-            (json_int_t)n.tokens, "last_tokens", (json_int_t)n.last_tokens,
-            "examples_without_answer", (json_int_t)n.without, "longest", (json_int_t)n.longest);
+static json_t *answers_json(const dataset *set, const dataset_answers *n, int64_t row) {
+    json_t *o = json_pack("{s:s?, s:I, s:I, s:I, s:I}", "template", set->about.template, "tokens",
+            (json_int_t)n->tokens, "last_tokens", (json_int_t)n->last_tokens,
+            "examples_without_answer", (json_int_t)n->without, "longest", (json_int_t)n->longest);
     if (row)
-        json_object_update_new(*out,
+        json_object_update_new(o,
                 json_pack("{s:I, s:I, s:I}", "sequence_length", (json_int_t)row, "longer",
-                        (json_int_t)n.n_longer, "tokens_beyond", (json_int_t)n.n_beyond));
-    return DRV_OK;
+                        (json_int_t)n->n_longer, "tokens_beyond", (json_int_t)n->n_beyond));
+    return o;
 }
 
-// Prints what a set of conversations teaches.
-static drv_status print_answers(const cli_args *args, const dataset *set) {
-    dataset_answers n;
-    int64_t row;
-    DRV_TRY(row_tokens(args, &row));
-    DRV_TRY(dataset_count_answers(set, row ? row : INT32_MAX, &n));
+// Prints what a set of conversations teaches. row: --sequence-length; 0: not given.
+static void print_answers(const dataset *set, const dataset_answers *n, int64_t row) {
     const double tokens = (double)(set->n_tokens ? set->n_tokens : 1);
     printf("answers    %lld tokens (%.1f%%), %lld of them of last answers (%.1f%%); %lld of %lld "
            "examples have none\n",
-            (long long)n.tokens, 100 * (double)n.tokens / tokens, (long long)n.last_tokens,
-            100 * (double)n.last_tokens / tokens, (long long)n.without, (long long)n.documents);
+            (long long)n->tokens, 100 * (double)n->tokens / tokens, (long long)n->last_tokens,
+            100 * (double)n->last_tokens / tokens, (long long)n->without, (long long)n->documents);
     if (set->about.template) printf("template   %s\n", set->about.template);
-    printf("longest    %lld tokens\n", (long long)n.longest);
+    printf("longest    %lld tokens\n", (long long)n->longest);
     if (row)
         printf("too long   %lld of %lld examples for rows of %lld tokens: data.too_long cuts off %lld "
                "tokens of them, or leaves them out\n",
-                (long long)n.n_longer, (long long)n.documents, (long long)row,
-                (long long)n.n_beyond);
-    return DRV_OK;
+                (long long)n->n_longer, (long long)n->documents, (long long)row,
+                (long long)n->n_beyond);
 }
 
-static drv_status print_info_json(const cli_args *args, const dataset *set) {
-    json_t *answers;
-    DRV_TRY(answers_json(args, set, &answers));
+// answers: of a set that has answers, else NULL.
+static void print_info_json(const dataset *set, json_t *answers) {
     const dataset_about *x = &set->about;
     json_t *made_by = json_null(), *eod = json_null();
     if (x->known)
@@ -73,18 +55,23 @@ static drv_status print_info_json(const cli_args *args, const dataset *set) {
     if (answers) json_object_set_new(o, "answers", answers);
     if (x->pairs) json_object_set_new(o, "pairs", json_integer(x->pairs));
     cli_puts_json(o, json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII));
-    return DRV_OK;
 }
 
-static drv_status data_info(arena *a DRV_UNUSED, const cli_args *args, const dataset *set) {
+static drv_status data_info(const cli_args *args, const dataset *set) {
     const dataset_about *about = &set->about;
-    int64_t row;
-    DRV_TRY(row_tokens(args, &row));
-    if (row && !dataset_has_roles(set))
+    const bool has_answers = dataset_has_roles(set);
+    dataset_answers answers;
+    int64_t row = 0;
+    DRV_TRY(cli_get_i64(args, "--sequence-length", 1, 1 << 24, &row));
+    if (row && !has_answers)
         return drv_fail(DRV_E_USAGE,
                 "data info: --sequence-length is for a set that --sft built; %s has no .roles",
                 set->prefix);
-    if (cli_has(args, "--json")) return print_info_json(args, set);
+    if (has_answers) DRV_TRY(dataset_count_answers(set, row ? row : INT32_MAX, &answers));
+    if (cli_has(args, "--json")) {
+        print_info_json(set, has_answers ? answers_json(set, &answers, row) : NULL);
+        return DRV_OK;
+    }
     printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n",
             set->prefix, types[set->code], (long long)set->n_sequences, (long long)set->n_documents,
             (long long)set->n_tokens);
@@ -93,7 +80,7 @@ static drv_status data_info(arena *a DRV_UNUSED, const cli_args *args, const dat
                 (double)set->n_tokens / (double)set->n_documents);
     if (about->pairs)
         printf("pairs      %lld, two documents each: chosen, rejected\n", (long long)about->pairs);
-    if (dataset_has_roles(set)) DRV_TRY(print_answers(args, set));
+    if (has_answers) print_answers(set, &answers, row);
     if (!about->known) {
         printf("tokenizer  not recorded (no %s.idx.json that can be read)\n", set->prefix);
         return DRV_OK;
@@ -218,24 +205,13 @@ static drv_status data_verify(arena *a, const cli_args *args, const dataset *set
 }
 
 // --- the subverbs
-typedef drv_status (*data_look)(arena *a, const cli_args *args, const dataset *d);
-
-static drv_status look(arena *a, const cli_args *args, data_look shows) {
-    dataset *d;
-    DRV_TRY(dataset_open(a, args->positional[0], &d));
-    drv_status status = shows(a, args, d);
-    dataset_close(d);
+drv_status data_look(arena *a, const cli_args *args) {
+    const char *name = args->verb->name;
+    dataset *set;
+    DRV_TRY(dataset_open(a, args->positional[0], &set));
+    const drv_status status = strcmp(name, "info") == 0   ? data_info(args, set)
+                              : strcmp(name, "show") == 0 ? data_show(a, args, set)
+                                                          : data_verify(a, args, set);
+    dataset_close(set);
     return status;
-}
-
-drv_status data_look_info(arena *a, const cli_args *args) {
-    return look(a, args, data_info);
-}
-
-drv_status data_look_show(arena *a, const cli_args *args) {
-    return look(a, args, data_show);
-}
-
-drv_status data_look_verify(arena *a, const cli_args *args) {
-    return look(a, args, data_verify);
 }

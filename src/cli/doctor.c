@@ -159,19 +159,18 @@ const verb verb_doctor = {
         .summary = "describe this machine and how drover uses it",
         .usage = "[PLATFORM] [--json]\n"
                  "--node [DIR] [--seconds N] [--json|--hosts]",
-        .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, libraries,\n"
-                "the measured peaks of matrix products, the PJRT plugins for accelerators, and what these\n"
-                "have or lack: devices, drivers, libraries, compilers, variables.\n"
+        .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, libraries, the\n"
+                "measured peaks of matrix products, the PJRT plugins for accelerators, and what these have or\n"
+                "lack: devices, drivers, libraries, compilers, variables.\n"
                 "\n"
-                "PLATFORM is cuda, rocm, tpu or neuron: prints its requirements and how to get missing ones.\n"
-                "The exit status is 1 if something is missing.\n"
+                "PLATFORM is cuda, rocm, tpu or neuron: prints its requirements and how to get missing ones. The\n"
+                "exit status is 1 if something is missing.\n"
                 "\n"
-                "--node measures this node before a run: matrix products, memory, the run directory DIR\n"
-                "(write, fsync, read), free memory. With several nodes and one rank on each (mpirun --map-by\n"
-                "ppr:1:node, srun --ntasks-per-node=1), it also measures links between pairs of nodes,\n"
-                "clocks, versions, and whether locks and renames of node 0 in DIR are seen. A node below 0.8\n"
-                "of the median is named with its figure, and the exit status is then 1. docs/launch.md has\n"
-                "the details.",
+                "--node measures this node before a run: matrix products, memory, the run directory DIR (write,\n"
+                "fsync, read), free memory. With several nodes and one rank on each (mpirun --map-by ppr:1:node,\n"
+                "srun --ntasks-per-node=1), it also measures links between pairs of nodes, clocks, versions, and\n"
+                "whether each node sees node 0's locks and renames in DIR. A node below 0.8 of the median is\n"
+                "named with its figure, and the exit status is then 1. docs/launch.md has the details.",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
         .max_positional = 1,

@@ -1,42 +1,17 @@
-// Measures the nodes of a job, each by one rank, and names those that stand out.
+// drover doctor --node: prints the figures of the nodes of a job, and names those that stand out.
 #include "cli/cli.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/parallel.h"
 #include "base/str.h"
 #include "measure/node_check.h"
 
-// The share of the time for links; node_measure has the rest.
-#define LINK_SHARE 0.2
 // A node that does not answer is named after this time, and ends the check after twice this time.
-#define STUCK_S    30
-
-// Ranks of a host share its cores. mpirun binds each to one core, which would limit the measurement.
-static void use_all_cores(const comm *c) {
-    cpu_set_t all;
-    memset(&all, 0xFF, sizeof all);
-    if (comm_size(c) > 1 && !getenv("OMPI_MCA_hwloc_base_binding_policy") &&
-            !getenv("SLURM_CPU_BIND_TYPE"))
-        sched_setaffinity(0, sizeof all, &all);
-    const int n = par_threads_for(0) / comm_ranks_on_host(c);
-    par_set_threads(n > 0 ? n : 1);
-}
-
-static drv_status measure(arena *a, comm *c, const char *dir, double seconds, node_result *all) {
-    node_result mine;
-    use_all_cores(c);
-    DRV_TRY(comm_barrier(comm_all_ranks(c)));
-    DRV_TRY(node_measure(a, c, dir, seconds, &mine));
-    DRV_TRY(node_measure_others(a, c, dir, LINK_SHARE * seconds, &mine));
-    return comm_all_gather(comm_all_ranks(c), &mine, sizeof mine, NULL, all);
-}
+#define STUCK_S 30
 
 // --- printing
 static void print_row(const char *title, const node_result *results, int n_nodes,
@@ -95,21 +70,6 @@ static void print_hosts(const node_result *results, const preflight *judged) {
         if (*judged->said[i]) printf("%s\n", results[i].host);
 }
 
-static drv_status verdict(const node_result *results, const preflight *judged) {
-    for (int i = 0; i < judged->n_nodes; i++)
-        if (strcmp(results[i].version, results[0].version) != 0)
-            return drv_fail(DRV_E_USAGE,
-                    "node %d (%s) has drover %s, node 0 (%s) %s; expected one and the same", i,
-                    results[i].host, results[i].version, results[0].host, results[0].version);
-    if (judged->n_named == 0) return DRV_OK;
-    int i = 0;
-    while (!*judged->said[i])
-        i++;
-    return drv_fail(DRV_E_DEVICE, "%d of %d nodes stand%s out: node %d (%s): %s%s", judged->n_named,
-            judged->n_nodes, judged->n_named == 1 ? "s" : "", i, results[i].host, judged->said[i],
-            judged->n_named > 1 ? "; ..." : "");
-}
-
 // *together: whether all ranks have the same status.
 static drv_status check(arena *a, const cli_args *args, comm *c, bool *together) {
     const char *dir = args->n_positional ? args->positional[0] : ".";
@@ -119,7 +79,7 @@ static drv_status check(arena *a, const cli_args *args, comm *c, bool *together)
     node_result *results = ARENA_ARRAY(a, node_result, n_nodes);
     DRV_TRY(cli_get_f64(args, "--seconds", 0.1, 600, &seconds));
     if (comm_rank(c) == 0) DRV_TRY(dir_make(dir));
-    DRV_TRY(measure(a, c, dir, seconds, results));
+    DRV_TRY(node_measure(a, c, dir, seconds, results));
     *together = true;
     preflight_judge(a, results, n_nodes, &judged);
     if (comm_rank(c) == 0) {
@@ -130,7 +90,7 @@ static drv_status check(arena *a, const cli_args *args, comm *c, bool *together)
         else
             print_text(results, n_nodes, &judged);
     }
-    return verdict(results, &judged);
+    return preflight_verdict(&judged, results);
 }
 
 drv_status doctor_node(arena *a, const cli_args *args) {

@@ -77,11 +77,3 @@ void generation_print_hint(const char *folder) {
     if (command.n > 0) printf("try it: %s\n", command.p);
     str_free(&command);
 }
-
-json_t *generation_json_text(const char *text, size_t n) {
-    str clean = {0};
-    utf8_sanitize(text, n, &clean);
-    json_t *value = json_stringn(clean.p ? clean.p : "", clean.n);
-    str_free(&clean);
-    return value;
-}

@@ -1,25 +1,24 @@
 // Serves generate and chat: options of the model and of the sampling, and the output of text.
 #pragma once
-#include "base/json.h"
 #include "cli/cli.h"
 #include "infer/generate.h"
 
 // Rows for a table of options; --max-tokens, which generation_read reads too, has a default of its
 // own in each verb.
-#define GENERATION_OPTIONS                                                                                  \
-    {"--temperature", "X", "0: always the likeliest token (default 0.8)"},                                  \
-            {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},                          \
-            {"--top-p", "X",                                                                                \
-                    "draw from the likeliest tokens of this total probability (default 0.95)"},             \
-            {"--repetition-penalty", "X",                                                                   \
-                    "over 1: tokens that occurred are less likely (default 1)"},                            \
-            {"--stop", "TEXT", "end before this text (repeatable)"},                                        \
-            {"--seed", "N", "seed of the draws (default 0)"},                                               \
-            {"--backend", "NAME", "cpu (default), pjrt, or pjrt:PLUGIN (docs/accelerators.md)"},            \
-            {"--precision", "NAME",                                                                         \
-                    "of the weights: bf16, fp32, or blocks, as a GGUF file has them (default: see above)"}, \
-    {                                                                                                       \
-        "--threads", "N", "0: all cores (default)"                                                          \
+#define GENERATION_OPTIONS                                                                                    \
+    {"--temperature", "X", "0: always the likeliest token (default 0.8)"},                                    \
+            {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},                            \
+            {"--top-p", "X",                                                                                  \
+                    "draw from the likeliest tokens of this total probability (default 0.95)"},               \
+            {"--repetition-penalty", "X",                                                                     \
+                    "above 1: tokens that have occurred become less likely (default 1)"},                     \
+            {"--stop", "TEXT", "stop before this text (repeatable)"},                                         \
+            {"--seed", "N", "seed of the draws (default 0)"},                                                 \
+            {"--backend", "NAME", "cpu (default), pjrt, or pjrt:PLUGIN (docs/accelerators.md)"},              \
+            {"--precision", "NAME",                                                                           \
+                    "type of the weights: bf16, fp32, or blocks, those of a GGUF file (default: see above)"}, \
+    {                                                                                                         \
+        "--threads", "N", "0: all cores (default)"                                                            \
     }
 
 // Reads them, finds the model (the first positional argument, --adapter) and sets the threads. What
@@ -34,5 +33,3 @@ DRV_CHECKED drv_status generation_precision(const cli_args *args, generate_preci
 void generation_print(void *ctx, const char *text, size_t n);
 // Prints "try it: " and a command, if the model in the folder can generate text.
 void generation_print_hint(const char *folder);
-// Returns a new JSON string; bytes that are not UTF-8 become U+FFFD.
-json_t *generation_json_text(const char *text, size_t n);

@@ -123,8 +123,8 @@ static void print_options(FILE *f, const verb *v) {
     }
     for (int i = 0; i < v->n_options; i++) {
         const cli_option *o = &v->options[i];
-        const int column = fprintf(f, "  %s %-*s  ", o->name, width - (int)strlen(o->name) - 1,
-                o->value ? o->value : "");
+        const int column = fprintf(f, "  %s%s%-*s  ", o->name, o->value ? " " : "",
+                width - (int)strlen(o->name) - (o->value ? 1 : 0), o->value ? o->value : "");
         print_words(f, o->help, (int)strlen(o->help), column, column);
         fputs("\n", f);
     }

@@ -1,10 +1,11 @@
 // drover compile --list and --evict: lists and removes compiled programs.
 #include "cli/cli.h"
 
+#include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/kept_programs.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -31,13 +32,6 @@ static drv_status find_folder(arena *a, const cli_args *args, const char **dir,
     return DRV_OK;
 }
 
-static double age_s(const kept_program *p) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const double age = (double)now.tv_sec - p->used_at;
-    return age > 0 ? age : 0;
-}
-
 // Returns "8 x NVIDIA H200".
 static const char *devices_of(arena *a, const kept_program *p) {
     return p->n_devices > 1 ? arena_printf(a, "%lld x %s", (long long)p->n_devices, p->kind)
@@ -51,7 +45,8 @@ static void print_text(arena *a, const kept_program *list, int n, const char *di
                 "last used", "file");
     for (int i = 0; i < n; i++) {
         const kept_program *p = &list[i];
-        const char *used = arena_printf(a, "%s ago", str_long_duration(age_s(p)));
+        const char *used =
+                arena_printf(a, "%s ago", str_long_duration(fmax(0, clock_utc_s() - p->used_at)));
         bytes += (double)p->bytes;
         if (p->damage) {
             printf("%-14s %-30s %11s %11s  %-19s %s: %s\n", "(damaged)", "",

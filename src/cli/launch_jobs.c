@@ -1,23 +1,24 @@
-// drover launch KIND: from options, a config and a type of machine to the files of a job.
+// drover launch KIND: from options, a config and a type of machine to the files of a job, and then
+// the next commands, or the submission.
 #include "cli/launch_jobs.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/host_port.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/launch_rules.h"
 #include "launch/jobs/job_commands.h"
+#include "launch/jobs/job_config.h"
 #include "launch/jobs/job_names.h"
+#include "launch/jobs/job_submit.h"
+#include "launch/jobs/pod.h"
 #include "launch/jobs/shell_words.h"
 #include "launch/nodes.h"
 #include "search/job_fit.h"
-#include "watch/files/run_events.h"
 
-enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES = 1000 };
+enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_TRIES = 1000 };
 
 static const job_kind *find_kind(const cli_args *args) {
     for (int i = 0; i < n_job_kinds; i++)
@@ -176,52 +177,8 @@ static drv_status read_numbers(const cli_args *args, job_spec *spec) {
     return time ? job_read_time(time, &spec->time_s) : DRV_OK;
 }
 
-// Sets the grace by the saves that the run has made here: twice the longest of them and a minute
-// for the ranks to notice, so that a slower file system or a larger neighbour does not cost a save.
-static drv_status grace_by_saves(const char *run_dir, int *grace_s) {
-    enum { NOTICE_S = 60 };
-    run_event_list list;
-    double longest = 0;
-    DRV_TRY(run_events_read(run_dir, &list));
-    for (int64_t i = 0; i < list.n; i++) {
-        const double seconds = run_event_f64(&list.events[i], "seconds");
-        if (list.events[i].kind == EVENT_SAVE && seconds > longest) longest = seconds;
-    }
-    run_events_free(&list);
-    if (longest <= 0) return DRV_OK;
-    const double grace = ceil(2 * longest) + NOTICE_S;
-    *grace_s = grace < MAX_GRACE_S ? (int)grace : MAX_GRACE_S;
-    log_info("--grace %d: twice the longest save of \"%s\", %.1f s, and a minute", *grace_s,
-            run_dir, longest);
-    return DRV_OK;
-}
-
-// A home in a container is gone with it: compiled programs are kept on the volume, beside the runs.
-static void keep_programs(arena *a, job_spec *spec) {
-    const char **sets = ARENA_ARRAY(a, const char *, spec->n_sets + 1);
-    const char *slash = strrchr(spec->run_dir, '/');
-    const int n = slash ? (int)(slash + 1 - spec->run_dir) : 0;
-    if (spec->n_sets) memcpy(sets, spec->sets, sizeof *sets * (size_t)spec->n_sets);
-    sets[spec->n_sets++] = arena_printf(a, "pjrt.cache=%.*scompiled", n, spec->run_dir);
-    spec->sets = sets;
-}
-
-// Returns the port of training.http where a probe of Kubernetes reaches it, which is not by a
-// loopback; 0: it is none, or any.
-static int health_port(const run_config *cfg) {
-    host_port where;
-    const char *http = config_http(cfg);
-    if (!http || !host_port_parse(http, &where) || where.port <= 0 || !*where.host) return 0;
-    if (str_starts(where.host, "127.") || strcmp(where.host, "localhost") == 0 ||
-            strcmp(where.host, "::1") == 0)
-        return 0;
-    return where.port;
-}
-
 // The config, with its bytes, or the words of data work.
 static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
-    size_t n_bytes;
-    char *text;
     spec->sets = cli_get_all(a, args, "--set", &spec->n_sets);
     if (spec->work == WORK_DATA) {
         if (spec->n_sets)
@@ -237,16 +194,7 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
         return drv_fail(DRV_E_USAGE, "%s: unexpected argument \"%s\", expected one CONFIG",
                 args->name, args->positional[1]);
     spec->config = args->positional[0];
-    DRV_TRY(config_load(a, spec->config, spec->sets, spec->n_sets, cfg));
-    DRV_TRY(file_read(a, spec->config, &text, &n_bytes));
-    spec->config_text = text;
-    spec->run_dir = cfg->run_dir;
-    spec->health_port = health_port(cfg);
-    if (spec->mount && config_backend(cfg)->has_devices && !*cfg->pjrt.cache)
-        keep_programs(a, spec);
-    if (spec->work == WORK_TRAIN && !cli_has(args, "--grace"))
-        DRV_TRY(grace_by_saves(cfg->run_dir, &spec->grace_s));
-    return DRV_OK;
+    return job_read_config(a, spec->work == WORK_TRAIN && !cli_has(args, "--grace"), spec, cfg);
 }
 
 // The command without what changes no file, for a comment. Of --env it has the names alone: a value
@@ -336,6 +284,73 @@ static drv_status check_train(arena *a, const cli_args *args, run_config *cfg, c
     return DRV_OK;
 }
 
+// --- what to do next
+static void print_command(const char *before, const program_words *c, const char *why) {
+    str line = {0};
+    shell_words(&line, c->words, c->n);
+    printf("  %s%s", before, line.p);
+    printf(why ? "   # %s\n" : "\n", why);
+    str_free(&line);
+}
+
+static void print_secret(arena *a, const job_record *record, const char *secret, const char *made) {
+    program_words create = job_kubectl(record), label = job_kubectl(record);
+    const char *name = arena_printf(a, "%s-%s", record->name, secret),
+               *key = strcmp(secret, "page") == 0 ? "password" : secret;
+    program_add(&create, "create", "secret", "generic", name,
+            arena_printf(a, "--from-file=%s=/dev/stdin", key));
+    print_command(made, &create, "once");
+    program_add(&label, "label", "secret", name, arena_printf(a, JOB_LABEL "=%s", record->name),
+            "app.kubernetes.io/name=drover");
+    print_command("", &label, NULL);
+}
+
+static void print_secrets(arena *a, const job_record *record) {
+    if (record->has_secret && record->kind->is_kubernetes)
+        print_secret(a, record, "secret", "head -c 32 /dev/urandom | ");
+    if (job_record_has_page(record))
+        print_secret(a, record, "page", "head -c 18 /dev/urandom | base64 | ");
+}
+
+// Prints how to open the page: its password, and a way to its port.
+static void print_page(arena *a, const job_record *record) {
+    program_words show = job_kubectl(record), forward = job_kubectl(record);
+    if (!job_record_has_page(record)) return;
+    program_add(&show, "get", "secret", arena_printf(a, "%s-page", record->name),
+            "--output=go-template={{.data.password | base64decode}}");
+    print_command("", &show, "the page's password; any name goes with it");
+    program_add(&forward, "port-forward", arena_printf(a, "service/%s-page", record->name), "8080");
+    print_command("", &forward, "the page, at http://127.0.0.1:8080/");
+}
+
+static void print_next(arena *a, const job_record *record, const char *dir) {
+    printf("wrote");
+    for (int i = 0; i < record->n_files; i++)
+        printf("%s %s/%s", i ? "," : "", dir, record->files[i]);
+    printf("\nnext:\n");
+    print_secrets(a, record);
+    const program_words test = job_submit_command(a, record, dir, true),
+                        submit = job_submit_command(a, record, dir, false);
+    print_command("", &test, "asks whether the scheduler would accept it");
+    print_command("", &submit, NULL);
+    if (!record->kind->is_kubernetes) return;
+    program_words look = {0};
+    program_add(&look, "drover", "launch", "status", dir);
+    print_command("", &look, "or logs, stop, clean");
+    print_page(a, record);
+}
+
+static drv_status submit(arena *a, const char *dir, job_record *record) {
+    program_end said;
+    DRV_TRY_CTX(job_submit(a, dir, record, &said), "--submit");
+    if (!job_is_slurm(record)) launch_print_bytes(NULL, said.out, said.n_out);
+    printf("submitted%s%s\n", *record->id ? " as job " : "", record->id);
+    print_page(a, record);
+    printf("next: drover launch status|logs|stop|clean %s\n", path_for_shell(a, dir));
+    return DRV_OK;
+}
+
+// --- the verb
 drv_status launch_job_run(arena *a, const cli_args *args) {
     run_config cfg;
     job_spec spec = {0};
@@ -349,15 +364,17 @@ drv_status launch_job_run(arena *a, const cli_args *args) {
             cli_get(args, "--out", arena_printf(a, "launch/%s-%s", spec.name, spec.kind->name));
     drv_status status = job_write(a, &spec, &files);
     job_record record = job_record_of(a, &spec, &files);
-    if (status == DRV_OK && submits)
-        status = launch_find_program(a, job_program(&record), "--submit");
+    if (status == DRV_OK && submits) {
+        status = program_find(a, job_program(&record));
+        if (status != DRV_OK) status = drv_context(status, "--submit");
+    }
     if (status == DRV_OK) job_record_text(&record, job_files_add(&files, JOB_RECORD, false));
     if (status == DRV_OK) status = job_files_write(a, &files, dir);
     if (status == DRV_OK && says) printf("%s\n", says);
     if (status == DRV_OK && submits)
-        status = launch_submit(a, dir, &record);
+        status = submit(a, dir, &record);
     else if (status == DRV_OK)
-        launch_print_next(a, &record, dir);
+        print_next(a, &record, dir);
     job_files_free(&files);
     return status;
 }

@@ -8,7 +8,7 @@
 #define LAUNCH_RULE_OPTIONS                                                                        \
     {"--max-restarts", "N", "restart the ranks after a failure, at most N times (default 0)"},     \
             {"--restart-window", "TIME",                                                           \
-                    "count restarts in this time, as 90s, 10m, 1h (default 1h)"},                  \
+                    "count the restarts within this time: 90s, 10m, 1h (default 1h)"},             \
             {"--min-nodes", "M", "continue with M nodes or more (default: all but spare ones)"},   \
             {"--spare-nodes", "S", "keep S nodes waiting to replace one that fails (default 0)"},  \
     {                                                                                              \

@@ -1,5 +1,5 @@
 // Publishes a model: options, the card, the report.
-#include "cli/model_push.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/status_line.h"
 #include "ckpt/adapter.h"
-#include "cli/fetch.h"
 #include "cli/run_about.h"
+#include "data/get/hub.h"
 #include "infer/resolve.h"
 #include "push/model_card.h"
 #include "push/push_files.h"

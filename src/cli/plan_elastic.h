@@ -6,7 +6,7 @@
 // Options of plan and compile, for the tables of the verbs.
 #define ELASTIC_OPTIONS(what)                                                                      \
     {"--elastic", NULL, what}, {"--nodes", "N", "nodes of the whole job, for --elastic"}, {        \
-        "--ranks-per-node", "N", "ranks of each, for --elastic (1)"                                \
+        "--ranks-per-node", "N", "ranks of each node, for --elastic (default 1)"                   \
     }
 #define ELASTIC_RULES                                                                              \
     {.option = "--nodes", .needs = "--elastic"}, {                                                 \

@@ -35,6 +35,12 @@ static const char *links_of(arena *a, const link_speeds *l) {
             l->inside / 1e9, (long long)l->ranks_per_host, l->between / 1e9);
 }
 
+static const char *refusals(arena *a, const layout_candidates *all) {
+    str text = {0};
+    layout_refusals_add(all, &text);
+    return str_keep(a, &text);
+}
+
 static void print_found(arena *a, const layout_search *best) {
     const layout_candidates *all = &best->all;
     printf("%lld ranks (%s) of %s and %s FLOP/s, %s; a batch of %lld rows of %lld tokens\n",
@@ -49,10 +55,8 @@ static void print_found(arena *a, const layout_search *best) {
     printf("%d variants of %d meshes considered; %d variants were estimated not to fit, and %d meshes "
            "planned that do not\n",
             all->n + all->n_too_large, all->n_meshes, all->n_too_large, best->n_not);
-    str refused = {0};
-    layout_refusals_add(all, &refused);
-    if (refused.n) printf("not possible: %s\n", refused.p);
-    str_free(&refused);
+    const char *refused = refusals(a, all);
+    if (*refused) printf("not possible: %s\n", refused);
     printf("the first: %s\n", layout_keys(a, &best->list[0]));
 }
 
@@ -74,8 +78,6 @@ static void print_json(arena *a, const layout_search *best) {
                         "bytes", (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys",
                         layout_keys(a, c)));
     }
-    str refused = {0};
-    layout_refusals_add(all, &refused);
     json_t *o = json_pack("{s:I,s:f,s:f,s:f,s:I,s:f,s:i,s:i,s:i,s:i,s:s,s:o}", "ranks",
             (json_int_t)best->ranks, "rank_flops",
             best->device.bf16_flops * best->device.reached_products, "rank_bytes_per_s",
@@ -83,22 +85,15 @@ static void print_json(arena *a, const layout_search *best) {
             "ranks_per_host", (json_int_t)best->device.links.ranks_per_host, "rank_memory",
             (double)best->device.memory, "variants", all->n + all->n_too_large, "meshes",
             all->n_meshes, "variants_too_large", all->n_too_large, "meshes_too_large", best->n_not,
-            "not_possible", refused.n ? refused.p : "", "layouts", list);
-    str_free(&refused);
+            "not_possible", refusals(a, all), "layouts", list);
     cli_puts_json(o, json_dumps(o, 0));
 }
 
 static drv_status report(arena *a, const cli_args *args, const layout_search *best) {
     const layout_candidates *all = &best->all;
-    if (all->n_meshes == 0) {
-        str refused = {0};
-        layout_refusals_add(all, &refused);
-        const drv_status status =
-                drv_fail(DRV_E_USAGE, "plan: no layout of %lld ranks is possible: %s",
-                        (long long)best->ranks, refused.n ? refused.p : "");
-        str_free(&refused);
-        return status;
-    }
+    if (all->n_meshes == 0)
+        return drv_fail(DRV_E_USAGE, "plan: no layout of %lld ranks is possible: %s",
+                (long long)best->ranks, refusals(a, all));
     if (best->n == 0)
         return drv_fail(DRV_E_USAGE,
                 "plan: of %d variants of %d meshes of %lld ranks none fits into %s a rank; expected more "

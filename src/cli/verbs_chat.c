@@ -253,25 +253,25 @@ const verb verb_chat = {
         .usage = "[MODEL] [--adapter DIR] [--system TEXT] [--temperature X]\n"
                  "MODEL --messages FILE --print [--generation-prompt] [--tools FILE]\n"
                  "--template FILE --messages FILE --print",
-        .help = "Each line of standard input is a message; answers are written to standard output as they\n"
-                "come, prompts and notes to standard error. An answer ends where the model or its template\n"
-                "ends a turn; Ctrl-C ends it, too. Lines from a file or a pipe are answered one after the\n"
-                "other; with the same --seed, or with --temperature 0, the same lines get the same answers.\n"
+        .help = "Each line of standard input is a message; answers are written to standard output as they come,\n"
+                "prompts and notes to standard error. An answer ends where the model or its template ends a turn;\n"
+                "Ctrl-C ends it, too. Lines from a file or a pipe are answered one after the other; with the same\n"
+                "--seed, or with --temperature 0, the same lines get the same answers.\n"
                 "\n"
-                "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG,\n"
-                "a GGUF file, or an adapter, as for generate; a template in the adapter's folder is preferred\n"
-                "to the model's. Weights are bf16 if config.json or the run says so.\n"
+                "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG, a\n"
+                "GGUF file, or an adapter, as for generate; a template in the adapter's folder is preferred to\n"
+                "the model's. Weights are bf16 if config.json or the run says so.\n"
                 "\n"
                 "Commands, each on a line of its own:\n"
                 "\n" CHAT_COMMANDS_HELP "\n"
                 "\n"
-                "If the context has no room for all turns and an answer of --max-tokens (at most a quarter\n"
-                "of the context), the oldest questions are dropped with their answers, and a note says so; a\n"
-                "message that is too long by itself is refused. A larger --context needs more memory.\n"
+                "If the context has no room for all turns and an answer of --max-tokens (at most a quarter of the\n"
+                "context), the oldest questions are dropped with their answers, and a note says so; a message\n"
+                "that is too long by itself is refused. A larger --context needs more memory.\n"
                 "\n"
                 "--print applies a chat template to a conversation, as transformers' apply_chat_template does:\n"
                 "the template of a model's folder (chat_template.jinja or tokenizer_config.json) or a file. A\n"
-                "template that asks for too much time or memory is stopped.",
+                "template that takes too much time or memory is stopped.",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
         .max_positional = 1,

@@ -185,27 +185,22 @@ static const cli_option show_options[] = {KEY_OPTION, CLI_JSON};
                 "write into a folder that has other files; an earlier model in it is removed"      \
     }
 
-static const cli_option merge_options[] = {
-        OUT_OPTION,
-        {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION,
-        GGUF_OPTIONS,
-        {"--no-verify", NULL, "do not run and compare the result"},
-        {"--force", NULL, "write into a folder that has other files, or replace FILE"},
-        {"--threads", "N", "0: all cores (default)"},
-};
+#define WRITE_OPTIONS                                                                              \
+    OUT_OPTION,                                                                                    \
+            {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},   \
+            SHARD_OPTION, GGUF_OPTIONS,                                                            \
+            {"--no-verify", NULL, "do not run and compare the result"},                            \
+            {"--force", NULL, "write into a folder that has other files, or replace FILE"}, {      \
+        "--threads", "N", "0: all cores (default)"                                                 \
+    }
+
+static const cli_option merge_options[] = {WRITE_OPTIONS};
 static const cli_option export_options[] = {
-        OUT_OPTION,
-        {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION,
-        GGUF_OPTIONS,
+        WRITE_OPTIONS,
         {"--dcp", "DIR", "write a checkpoint of torch.distributed.checkpoint instead"},
         {"--names", "WHOSE",
                 "names of the tensors: hf (default), torchtitan, torchtitan-main, megatron"},
         {"--prefix", "TEXT", "text before each name, as \"model.\""},
-        {"--no-verify", NULL, "do not run and compare the result"},
-        {"--force", NULL, "write into a folder that has other files, or replace FILE"},
-        {"--threads", "N", "0: all cores (default)"},
 };
 static const cli_rule gguf_rules[] = {
         {.option = "--gguf", .excludes = "--out --dtype --max-shard-size"},
@@ -233,36 +228,32 @@ static const verb subverbs[] = {
                         "FILE.gguf|FOLDER --out DIR [--dtype bf16|f16|f32] [--config FILE]\nFILE.gguf --out DIR --keep-blocks\nFILE.pt --out DIR [--key KEY] [--dtype bf16|f16|f32]",
                 .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
                         "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
-                        "generation_config.json. The folder appears complete or not at all. Memory\n"
-                        "does not depend on the size of the model.\n"
+                        "generation_config.json. The folder appears complete or not at all. Memory does not depend on the\n"
+                        "size of the model.\n"
                         "\n"
-                        "GGUF: reads weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a\n"
-                        "Llama or a related model (docs/families.md), and makes the tokenizer from the metadata.\n"
-                        "Quantised weights become f32, which holds them exactly; --dtype bf16 takes half of that and\n"
-                        "rounds. Other weights keep their type. docs/conversions.md lists the\n"
-                        "metadata that is kept. --keep-blocks keeps the file as model.gguf instead: a base for model.base_dtype gguf\n"
+                        "GGUF: reads weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a Llama\n"
+                        "or a related model (docs/families.md), and makes the tokenizer from the metadata. Quantised\n"
+                        "weights become f32, which represents them exactly; --dtype bf16 rounds them and takes half the\n"
+                        "space. Other weights keep their type. docs/conversions.md lists the metadata that is kept.\n"
+                        "--keep-blocks keeps the file as model.gguf instead: a base for model.base_dtype gguf\n"
                         "(docs/small-machines.md).\n"
                         "\n"
                         "Folders: reads safetensors or pytorch_model.bin, in one or several files, and Meta's own files\n"
-                        "(consolidated.NN.pth, params.json); models of an unknown family are\n"
-                        "refused with the difference.\n"
+                        "(consolidated.NN.pth, params.json); models of an unknown family are refused with the difference.\n"
                         "\n"
                         "PyTorch: reads a file of torch.save (.bin, .pt, .pth, .ckpt) beside config.json and the\n"
-                        "tokenizer. The file is the dict of the model's tensors, or has it\n"
-                        "under KEY, such as model or state_dict. No code in it is run, and\n"
-                        "names that tensors do not need are refused.\n"
+                        "tokenizer. The file is the dict of the model's tensors, or has it under KEY, such as model or\n"
+                        "state_dict. No code in it is run, and names that tensors do not need are refused.\n"
                         "\n"
                         "Checkpoints of torch.distributed.checkpoint (.metadata: PyTorch, torchtitan, Megatron-Core) are\n"
-                        "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the\n"
-                        "sizes come from config.json in the folder, or from --config (docs/foreign-checkpoints.md). The\n"
-                        "same holds for the files of ranks of Megatron-LM, NeMo 1 (also .nemo), NxD, neuronx-nemo-megatron, Optimum Neuron.\n"
-                        "--optimizer also imports moments, master weights and the step: the\n"
-                        "folder is then a checkpoint with a manifest, from which a run\n"
-                        "continues by model.weights: resume.\n"
+                        "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes come\n"
+                        "from config.json in the folder, or from --config (docs/foreign-checkpoints.md). The same holds\n"
+                        "for the per-rank files of Megatron-LM, NeMo 1 (also .nemo), NxD, neuronx-nemo-megatron and\n"
+                        "Optimum Neuron. --optimizer also imports moments, master weights and the step: the folder is\n"
+                        "then a checkpoint with a manifest, from which a run continues by model.weights: resume.\n"
                         "\n"
-                        "The result is compared with the source by a hash of all values. If\n"
-                        "--dtype has rounded values, both models are run and compared as in\n"
-                        "export. verify.json has the result.",
+                        "The result is compared with the source by a hash of all values. If --dtype has rounded values,\n"
+                        "both models are run and compared as in export. verify.json has the result.",
                 CLI_OPTIONS(import_options),
                 CLI_RULES(import_rules),
                 CLI_WORDS(1, 1),
@@ -282,8 +273,8 @@ static const verb subverbs[] = {
                 .summary = "list the tensors of a checkpoint",
                 .usage = "CHECKPOINT|FILE.safetensors|FILE.pt [--key KEY] [--json]",
                 .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, of a file of\n"
-                        "safetensors, or of torch.save (.bin, .pt, .pth, .ckpt): there by the keys that lead to\n"
-                        "the tensor, joined by dots.",
+                        "safetensors, or of torch.save (.bin, .pt, .pth, .ckpt): there the names are the keys that lead\n"
+                        "to the tensor, joined by dots.",
                 CLI_OPTIONS(show_options),
                 CLI_WORDS(1, 1),
                 .run = run_show,
@@ -293,18 +284,18 @@ static const verb subverbs[] = {
                 .summary = "check every byte of a checkpoint, or compare two models",
                 .usage = "CHECKPOINT|RUN_DIR [--json]\nA B [--json]",
                 .help = "CHECKPOINT: compares all files with the manifest of hashes; a failure names the file.\n"
-                        "RUN_DIR: does so for all checkpoints of the run, one a line; with --json as a list of\n"
-                        "objects.\n"
+                        "\n"
+                        "RUN_DIR: does so for all checkpoints of the run, one a line; with --json as a list of objects.\n"
                         "\n"
                         "A B: compares two models in any format and type (Hugging Face folders, checkpoints, run\n"
-                        "directories, GGUF files). The same prompts go through both in fp32: four texts, if one of\n"
-                        "them has a tokenizer, and random sequences over the whole vocabulary. It prints the largest\n"
-                        "difference of two logits, its size relative to the spread of the logits, the KL divergence,\n"
-                        "how often the likeliest token is the same, and a hash of all weights that does not depend on\n"
-                        "type or files. The tokenizers of two folders must agree. Equal weights must give equal bits.\n"
-                        "Otherwise logits and weights may differ by no more than rounding to the coarser type\n"
-                        "explains (docs/proof.md); the first weight beyond that is named with both values. Exit\n"
-                        "status 1: out of bounds. The models stay on disk; memory is some 200 MB for any size.",
+                        "directories, GGUF files). The same prompts go through both in fp32: four texts, if one of them\n"
+                        "has a tokenizer, and random sequences over the whole vocabulary. It prints the largest\n"
+                        "difference of two logits, its size relative to the spread of the logits, the KL divergence, how\n"
+                        "often the likeliest token is the same, and a hash of all weights that does not depend on their\n"
+                        "type or on the files. The tokenizers of two folders must agree. Equal weights must give equal\n"
+                        "bits. Otherwise logits and weights may differ by no more than rounding to the coarser type\n"
+                        "explains (docs/proof.md); the first weight beyond that is named with both values. Exit status 1:\n"
+                        "out of bounds. The models stay on disk; memory is some 200 MB for any size.",
                 CLI_OPTIONS(json_options),
                 CLI_WORDS(1, 2),
                 .run = run_verify,
@@ -314,21 +305,20 @@ static const verb subverbs[] = {
                 .summary = "write a model for publishing, and check it",
                 .usage =
                         "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]\nSRC --dcp DIR [--names WHOSE] [--prefix TEXT] [--dtype bf16|f16|f32]",
-                .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
-                        "drover reads. DIR becomes a Hugging Face folder for transformers and other programs that read\n"
-                        "this format: safetensors in shards with an index, config.json with the true type,\n"
-                        "generation_config.json, tokenizer and chat template. Optimizer and run state are left out; for\n"
-                        "a copy that resumes, see ckpt consolidate.\n"
+                .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that drover\n"
+                        "reads. DIR becomes a Hugging Face folder for transformers and other programs that read this\n"
+                        "format: safetensors in shards with an index, config.json with the true type,\n"
+                        "generation_config.json, tokenizer and chat template. Optimizer and run state are left out; for a\n"
+                        "copy that resumes, see ckpt consolidate.\n"
                         "\n"
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
                         "refused by name. Memory does not depend on the size of the model. --gguf writes weights,\n"
-                        "tokenizer and chat template in one file that llama.cpp loads. With\n"
-                        "--type q4_k the output weight is Q8_0; with q8_0 and q4_k a matrix\n"
-                        "whose rows are not whole blocks (of 32 or 256) is Q8_0 or F16.\n"
+                        "tokenizer and chat template in one file that llama.cpp loads. With --type q4_k the output weight\n"
+                        "is Q8_0; with q8_0 and q4_k a matrix whose rows are not multiples of a block (32 or 256 numbers)\n"
+                        "is Q8_0 or F16.\n"
                         "\n"
-                        "--dcp writes a checkpoint for PyTorch, torchtitan and Megatron-Core:\n"
-                        ".metadata and __0_0.distcp, with the names and the order of rows that\n"
-                        "--names selects (docs/foreign-checkpoints.md).\n"
+                        "--dcp writes a checkpoint for PyTorch, torchtitan and Megatron-Core: .metadata and __0_0.distcp,\n"
+                        "with the names and the order of rows that --names selects (docs/foreign-checkpoints.md).\n"
                         "\n"
                         "The result is checked: the same prompts run through SRC and DIR, as in ckpt verify A B, and\n"
                         "verify.json (FILE.verify.json) has the numbers. A result that is out of bounds stays at\n"
@@ -344,11 +334,11 @@ static const verb subverbs[] = {
                 .usage =
                         "BASE ADAPTER --out DIR [--dtype bf16|f16|f32]\nBASE ADAPTER --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]",
                 .help = "ADAPTER is PEFT's folder (adapter_config.json, adapter_model.safetensors), as drover and PEFT\n"
-                        "save it; or a LoRA run's directory, whose newest checkpoint is used. Each weight becomes\n"
-                        "W + scale B A, computed in fp32 and rounded once; scale is alpha / r, or alpha / sqrt(r) for\n"
-                        "rsLoRA, and rank_pattern and alpha_pattern are applied. Features that would change the model\n"
-                        "differently are refused by name: DoRA, biases, modules_to_save, a base of other shapes, and\n"
-                        "adapters whose start changed the base (PiSSA, OLoRA).\n"
+                        "save it; or a LoRA run's directory, whose newest checkpoint is used. Each weight becomes W +\n"
+                        "scale B A, computed in fp32 and rounded once; scale is alpha / r, or alpha / sqrt(r) for rsLoRA,\n"
+                        "and rank_pattern and alpha_pattern are applied. Features that would change the model differently\n"
+                        "are refused by name: DoRA, biases, modules_to_save, a base of other shapes, and adapters whose\n"
+                        "start changed the base (PiSSA, OLoRA).\n"
                         "\n"
                         "The tokenizer is the adapter's if it has one. Everything else is as in ckpt export: the same\n"
                         "prompts run through base + adapter and the merged model. --gguf quantises the merged model as\n"
@@ -362,10 +352,9 @@ static const verb subverbs[] = {
                 .name = "consolidate",
                 .summary = "copy a checkpoint into fewer or more files, bit for bit",
                 .usage = "CHECKPOINT --out DIR [--max-shard-size SIZE]",
-                .help = "Copies a checkpoint, with its optimizer and run state, and puts its weights into one file,\n"
-                        "or into files of at most SIZE. Every tensor keeps its type and its bytes, and the copy\n"
-                        "resumes as the original does. For a model to publish, or one of another type, see ckpt\n"
-                        "export.",
+                .help = "Copies a checkpoint, with its optimizer and run state, and puts its weights into one file, or\n"
+                        "into files of at most SIZE. Every tensor keeps its type and its bytes, and the copy resumes as\n"
+                        "the original does. For a model to publish, or one of another type, see ckpt export.",
                 CLI_OPTIONS(consolidate_options),
                 CLI_WORDS(1, 1),
                 .run = ckpt_consolidate_verb,
@@ -375,8 +364,7 @@ static const verb subverbs[] = {
 const verb verb_ckpt = {
         .name = "ckpt",
         .summary = "inspect checkpoints; import, export, merge and compare models",
-        .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
-                "in it. import reads models of other formats, export and merge write models,\n"
-                "and verify compares two.",
+        .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes in it.\n"
+                "import reads models of other formats, export and merge write models, and verify compares two.",
         CLI_SUBVERBS(subverbs),
 };

@@ -296,18 +296,18 @@ static drv_status run(arena *a, const cli_args *args) {
 static const cli_option options[] = {
         CLI_SET,
         {"--target", "DEVICE",
-                "compile for a GPU that need not be here: cuda:h200, h100, a100 or b200, or a profile"},
+                "compile for a GPU that need not be present: cuda:h200, h100, a100 or b200, or a profile"},
         {"--devices", "N",
-                "compile for N devices, divided by parallel.* (default: as in the config)"},
+                "compile for N devices, divided as parallel.* says (default: as in the config)"},
         ELASTIC_OPTIONS(
                 "compile for every number of nodes up to --nodes, as drover plan --elastic lists them"),
         {"--jobs", "N", "compile N programs at a time (default: pjrt.compile_jobs)"},
-        {"--memory", "SIZE", "memory of the host for all of them (default: pjrt.compile_gib)"},
+        {"--memory", "SIZE", "host memory for all compilations (default: pjrt.compile_gib)"},
         {"--explain", NULL, "report what may be slow in each program"},
         {"--list", NULL, "list the programs in the cache"},
         {"--evict", NULL, "remove programs that are damaged, too old or too many"},
         {"--max-size", "SIZE",
-                "keep at most this much, the last used first (default: pjrt.cache_gib)"},
+                "keep at most this much, the most recently used first (default: pjrt.cache_gib)"},
         {"--max-age", "DAYS", "keep programs used in the last DAYS (default: of any age)"},
         {"--cache", "DIR", "folder of the cache (default: pjrt.cache)"},
         CLI_JSON,
@@ -329,35 +329,35 @@ const verb verb_compile = {
                  "CONFIG --elastic --nodes N [--ranks-per-node N] [--target DEVICE]\n"
                  "--list [CONFIG] [--cache DIR] [--json]\n"
                  "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
-        .help = "Compiles the programs of a run and keeps them in the compile cache (pjrt.cache), where\n"
-                "`drover train` finds them as long as the model, the shapes, the plugin, its options and the\n"
-                "kind of device stay the same. `backend: cpu` has nothing to keep; its programs are only\n"
-                "checked. At the end it prints the number of graphs, and how many were compiled and failed.\n"
-                "The exit status is 1 if one failed or needs more memory than the device has.\n"
+        .help = "Compiles the programs of a run and keeps them in the compile cache (pjrt.cache), where `drover\n"
+                "train` finds them as long as the model, the shapes, the plugin, its options and the kind of\n"
+                "device stay the same. `backend: cpu` has nothing to keep; its programs are only checked. At the\n"
+                "end it prints the number of graphs, and how many of them were compiled and how many failed. The\n"
+                "exit status is 1 if one failed or needs more memory than the device has.\n"
                 "\n"
-                "Programs are compiled in parallel: as many as there are cores (--jobs), within the memory of\n"
-                "the host (--memory), estimated from the length of their text.\n"
+                "Programs are compiled in parallel: as many as there are cores (--jobs), within the memory of the\n"
+                "host (--memory), estimated from the length of their text.\n"
                 "\n"
-                "A run on several devices has other programs than one on a single device: --devices N\n"
-                "compiles those of N local devices, or of N devices of the target; for a pipeline those of\n"
-                "each of its ranks.\n"
+                "A run on several devices has different programs from one on a single device: --devices N\n"
+                "compiles those of N local devices, or of N devices of the target; for a pipeline those of each\n"
+                "of its ranks.\n"
                 "\n"
-                "--elastic also compiles for all smaller numbers of nodes, so that a job of `drover launch\n"
-                "node` that has lost nodes continues at once.\n"
+                "--elastic also compiles for all smaller numbers of nodes, so that a job of `drover launch node`\n"
+                "that has lost nodes continues at once.\n"
                 "\n"
-                "--target compiles for a GPU that this machine does not have, and keeps nothing. It prints\n"
-                "the memory that the compiler plans and the plan of `drover plan`: does the step compile, and\n"
-                "does it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda). A profile,\n"
+                "--target compiles for a GPU that this machine does not have, and keeps nothing. It prints the\n"
+                "memory that the compiler plans beside the plan of `drover plan`, and so shows whether the step\n"
+                "compiles and fits. It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda). A profile,\n"
                 "as h100,memory=64GB or a file (drover devices --profiles), says what memory it has.\n"
                 "\n"
                 "--explain reports what the compiler made of each program: its calls of fused attention,\n"
-                "gradients of weights that are not matrix products, fp32 products in a bf16 run, and copies\n"
-                "of whole weights. On a device other than a CPU, drover also warns without --explain about\n"
-                "what is likely to be slow.\n"
+                "gradients of weights that are not matrix products, fp32 products in a bf16 run, and copies of\n"
+                "whole weights. On a device other than a CPU, drover also warns without --explain about what is\n"
+                "likely to be slow.\n"
                 "\n"
-                "--list lists the programs in the cache: what they are for, their sizes and last uses. When\n"
-                "the folder grows beyond pjrt.cache_gib, the least recently used ones are removed; --evict\n"
-                "does so at once, by size or by age, and removes damaged ones.",
+                "--list lists the programs in the cache with their purpose, size and last use. When the folder\n"
+                "grows beyond pjrt.cache_gib, the least recently used ones are removed; --evict does so at once,\n"
+                "by size or by age, and removes damaged ones.",
         CLI_OPTIONS(options),
         CLI_RULES(rules),
         .max_positional = 1,

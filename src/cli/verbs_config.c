@@ -119,9 +119,8 @@ const verb verb_config = {
                 "--from KIND translates another trainer's run: nxdt reads a YAML file of NxD Training or its\n"
                 "train.sh; nemo-megatron reads scripts of neuronx-nemo-megatron; args reads a command line of\n"
                 "transformers, Optimum Neuron, TRL or NxD's scripts, in a file or after --; axolotl reads its\n"
-                "YAML file. Scripts are read and never run. The report on standard error says what became of\n"
-                "each key. A key that would change the result is refused until you accept it\n"
-                "(docs/translate.md).\n"
+                "YAML file. Scripts are read and never run. The report on standard error says what became of each\n"
+                "key. A key that would change the result is refused until you accept it (docs/translate.md).\n"
                 "Example: drover config --from nxdt hf_llama3_8B_config.yaml >run.yaml",
         CLI_OPTIONS(config_options),
         CLI_RULES(config_rules),
@@ -159,7 +158,7 @@ const verb verb_graph = {
         .summary = "print a program of the run as text",
         .usage = "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
         .help = "Prints one line for each node: outputs with their types, op, inputs, attributes. Nothing is\n"
-                "allocated, so that every preset up to llama-3.1-405b prints on a laptop.",
+                "allocated, so every preset up to llama-3.1-405b can be printed on a laptop.",
         CLI_OPTIONS(graph_options),
         .max_positional = 1,
         .run = run_graph,

@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/version.h"
-#include "cli/data_look.h"
 #include "cli/fetch.h"
+#include "data/get/download.h"
 #include "data/set/build.h"
 
 static void say_answers(const char *prefix, const build_counts *all) {
@@ -80,29 +80,6 @@ static drv_status data_build(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-static const char *last_part(const char *url) {
-    const char *end = url + strcspn(url, "?#"), *p = end;
-    while (p > url && p[-1] != '/')
-        p--;
-    return p;
-}
-
-// http[s]://...[#sha256=HEX]
-static drv_status plain_url(arena *a, const char *url, const char *out, download *d) {
-    const char *mark = strstr(url, "#sha256=");
-    const char *name = last_part(url);
-    const size_t n = strcspn(name, "?#");
-    if (n == 0 || name[0] == '.')
-        return drv_fail(DRV_E_USAGE, "\"%s\": the URL names no file", url);
-    if (mark && strlen(mark + 8) != 64)
-        return drv_fail(DRV_E_USAGE, "\"%s\": expected 64 hexadecimal digits after #sha256=", url);
-    *d = (download){.url = mark ? arena_strndup(a, url, (size_t)(mark - url)) : url,
-            .path = path_join(a, out, arena_strndup(a, name, n)),
-            .size = -1,
-            .sha256 = mark ? mark + 8 : NULL};
-    return DRV_OK;
-}
-
 static drv_status data_get(arena *a, const cli_args *args) {
     const char *what = args->positional[0], *out;
     hub_opts o;
@@ -115,7 +92,7 @@ static drv_status data_get(arena *a, const cli_args *args) {
     else if (str_starts(what, "http://") || str_starts(what, "https://")) {
         if (cli_has(args, "--revision"))
             return drv_fail(DRV_E_USAGE, "data get: --revision is for hf:ORG/NAME, not for a URL");
-        DRV_TRY(plain_url(a, what, out, &one));
+        DRV_TRY(download_of_url(a, what, out, &one));
     } else
         return drv_fail(DRV_E_USAGE, "\"%s\": expected hf:ORG/NAME[:CONFIG] or a URL", what);
     return fetch_files(&o, list, n);
@@ -129,10 +106,10 @@ static const cli_option get_options[] = {
 static const cli_option build_options[] = {
         {"--input", "PATH...", "files, folders, globs, or - for standard input"},
         CLI_TOKENIZER,
-        {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
+        {"--out", "PREFIX", "write PREFIX.bin and PREFIX.idx"},
         {"--json-key", "KEY", "key of the text in .jsonl, column of tables (default text)"},
         {"--text-column", "NAME",
-                "column of the text in .csv, .tsv, .parquet, .arrow and .mds, those of folders too"},
+                "column of the text in .csv, .tsv, .parquet, .arrow and .mds, also of those in folders"},
         {"--ending", "EXT...", "extensions of further text files in folders, as --ending py c h"},
         {"--separator", "TEXT",
                 "text between documents, may have \\n and \\t (default: a file is a document)"},
@@ -142,13 +119,13 @@ static const cli_option build_options[] = {
                 "chat template: chat (the tokenizer's own, the default), alpaca, a file, or none"},
         {"--date", "DAY", "date for templates, as 2026-11-22 (default: today)"},
         {"--append-eod", NULL,
-                "put the tokenizer's end-of-text token after each document, also of ids, unless they end with it"},
+                "put the tokenizer's end-of-text token after each text (even one that ends with it, as Megatron-LM does), and after ids that do not end with it"},
         {"--eod", "TOKEN", "put this token after each document: its text, or its id in digits"},
         {"--cut-before", "TOKEN", "a document of token ids begins with this token (see above)"},
         {"--cut-after", "TOKEN", "a document of token ids ends with this token"},
         {"--token-type", "TYPE", "type of ids in .npy without a header and in columns of bytes"},
         {"--workers", "N", "threads (default: all cores)"},
-        {"--strict", NULL, "a broken record stops the run instead of being skipped"},
+        {"--strict", NULL, "stop at a broken record instead of skipping it"},
 };
 static const cli_option show_options[] = {
         {"--tokenizer", "PATH", "print text instead of ids; a tokenizer as build takes it"},
@@ -162,7 +139,7 @@ static const cli_option info_options[] = {
 static const cli_option verify_options[] = {
         {"--tokenizer", "PATH",
                 "the tokenizer that built the set, as build takes it; every token must be in its vocabulary"},
-        {"--vocab-size", "N", "every token must be smaller"},
+        {"--vocab-size", "N", "every token id must be smaller than N"},
 };
 
 static const cli_rule build_rules[] = {
@@ -187,7 +164,7 @@ static const verb subverbs[] = {
                 .name = "get",
                 .summary = "download the files of a data set",
                 .usage = "hf:ORG/NAME[:CONFIG]|URL --out DIR",
-                .help = "Downloads the files of a data set from the Hugging Face hub, or the file of a URL[#sha256=HEX].\n"
+                .help = "Downloads the files of a data set from the Hugging Face hub, or the file at a URL[#sha256=HEX].\n"
                         "It fetches several files at a time, checks their size and hash, and resumes interrupted\n"
                         "downloads. The token comes from HF_TOKEN or `hf auth login`; it is sent only to the hub, over\n"
                         "https. HF_ENDPOINT names another hub.",
@@ -201,40 +178,38 @@ static const verb subverbs[] = {
                 .usage =
                         "--input PATH... --tokenizer PATH --out PREFIX\n"
                         "--sft|--preference --input PATH... --tokenizer PATH --out PREFIX [--template NAME]",
-                .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow. Folders are read\n"
-                        "in name order, also those of datasets.save_to_disk (text, or input_ids unchanged). The format\n"
-                        "of standard input and of files with other extensions is detected from their content; in\n"
-                        "folders such extensions are read only if --ending names them, and .csv and .tsv, which need a\n"
-                        "header row (RFC 4180), only with --text-column. The documents keep this order with any number\n"
-                        "of workers. If the build is killed, the same command resumes it after the last finished input\n"
-                        "file.\n"
+                .help = "Reads .txt, .jsonl, .csv and .tsv (each also compressed as .gz or .zst), .parquet and .arrow.\n"
+                        "Folders are read in the order of names, including those of datasets.save_to_disk (text, or\n"
+                        "input_ids unchanged). The format of standard input and of files with other extensions is\n"
+                        "detected from their content; in folders such extensions are read only if --ending names them,\n"
+                        "and .csv and .tsv, which need a header row (RFC 4180), only with --text-column. With any number\n"
+                        "of workers the documents keep this order. If the build is killed, the same command resumes it\n"
+                        "after the last finished input file.\n"
                         "\n"
-                        "Files named by a path or a pattern may also be .tar of WebDataset (KEY.txt, KEY.json, each also\n"
-                        ".gz) and .mds of MosaicML, whose folders are read by their index.json, or contain token ids:\n"
-                        ".bin of llm.c and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds, .tar, .parquet and\n"
-                        ".arrow (input_ids). Ids are checked against the tokenizer and stored unchanged. A document in\n"
-                        ".bin begins with the tokenizer's BOS (or its end-of-text token, if it has no BOS), a document in .npy ends with the\n"
-                        "end-of-text token, and elsewhere each row is a document. --cut-before and --cut-after name\n"
-                        "another token, also for rows, which are then joined first. --append-eod is for texts and rows:\n"
-                        ".bin and .npy have the tokens between their documents already.\n"
+                        "Files named by a path or a pattern may also be shards of WebDataset (.tar with KEY.txt,\n"
+                        "KEY.json, each also .gz) or of MosaicML (.mds, whose folders are read by their index.json), or\n"
+                        "may contain token ids: .bin of llm.c and modded-nanogpt, .npy of OLMo and NumPy, lists in .mds,\n"
+                        ".tar, .parquet and .arrow (input_ids). Ids are checked against the tokenizer and stored\n"
+                        "unchanged. A document in .bin begins with the tokenizer's BOS (or its end-of-text token, if it\n"
+                        "has no BOS), a document in .npy ends with the end-of-text token, and elsewhere each row is a\n"
+                        "document. --cut-before and --cut-after name another token, also for rows, which are then joined\n"
+                        "first. --append-eod is for texts and rows: .bin and .npy have the tokens between their documents\n"
+                        "already.\n"
                         "\n"
                         "--sft makes a set for fine-tuning from JSON (lines, or one array of objects), Parquet, Arrow,\n"
                         "CSV and TSV with messages (role, content), conversations (from, value), prompt and response or\n"
-                        "completion, or instruction, input or context, and output or response; from Arrow\n"
-                        "and Parquet also with input_ids and labels. The tokens are those of transformers'\n"
-                        "apply_chat_template; PREFIX.roles marks the answers, so that training can count them alone (data.loss). An\n"
-                        "answer is marked by {% generation %} in the template, or else begins\n"
-                        "after the generation prompt; the build fails if the template's text\n"
-                        "of the first messages is not the beginning of the text of more\n"
-                        "messages.\n"
+                        "completion, or instruction, input or context, and output or response; from Arrow and Parquet\n"
+                        "also with input_ids and labels. The tokens are those of transformers' apply_chat_template;\n"
+                        "PREFIX.roles marks the answers, so that training can count them alone (data.loss). An answer is\n"
+                        "marked by {% generation %} in the template, or else begins after the generation prompt; the\n"
+                        "build fails if the text of the first messages is not the beginning of the text of all messages.\n"
                         "\n"
-                        "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) from\n"
-                        "records with chosen and rejected: two texts and a prompt, or two\n"
-                        "lists of messages, whose prompt is a separate field or the messages\n"
-                        "with which both begin. Each pair is two documents, the chosen one\n"
-                        "first. With --template none the texts are used without a template:\n"
-                        "the tokens are those of prompt and response and the end-of-text\n"
-                        "token. A record without a pair, a prompt or a response ends the build.",
+                        "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) from records\n"
+                        "with chosen and rejected: two texts and a prompt, or two lists of messages, whose prompt is a\n"
+                        "separate field or the messages with which both begin. Each pair is two documents, the chosen one\n"
+                        "first. With --template none the texts are used without a template: the tokens are those of\n"
+                        "prompt and response and the end-of-text token. A record without a pair, a prompt or a response\n"
+                        "ends the build.",
                 CLI_OPTIONS(build_options),
                 CLI_RULES(build_rules),
                 .run = data_build,
@@ -243,12 +218,12 @@ static const verb subverbs[] = {
                 .name = "info",
                 .summary = "print the type and counts of a data set",
                 .usage = "PREFIX [--json] [--sequence-length N]",
-                .help = "Opens any Megatron data set. If drover data build made it, prints also its tokenizer and its\n"
-                        "end-of-document token (from PREFIX.idx.json); if it was built with --sft, also the number of\n"
+                .help = "Opens any Megatron data set. If drover data build made it, also prints its tokenizer and its\n"
+                        "end-of-document token (from PREFIX.idx.json); for a set built with --sft, also the number of\n"
                         "tokens in answers and the lengths of the examples.",
                 CLI_OPTIONS(info_options),
                 CLI_WORDS(1, 1),
-                .run = data_look_info,
+                .run = data_look,
         },
         {
                 .name = "show",
@@ -258,7 +233,7 @@ static const verb subverbs[] = {
                         "answers are green on a terminal, otherwise between [[ and ]], the last between [[* and *]].",
                 CLI_OPTIONS(show_options),
                 CLI_WORDS(1, 1),
-                .run = data_look_show,
+                .run = data_look,
         },
         {
                 .name = "verify",
@@ -270,7 +245,7 @@ static const verb subverbs[] = {
                 CLI_OPTIONS(verify_options),
                 CLI_RULES(verify_rules),
                 CLI_WORDS(1, 1),
-                .run = data_look_verify,
+                .run = data_look,
         },
 };
 

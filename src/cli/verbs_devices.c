@@ -88,18 +88,17 @@ const verb verb_devices = {
         .name = "devices",
         .summary = "list the accelerators that drover can use",
         .usage = "[PLUGIN] [--json]\n--profiles [--json]",
-        .help = "Looks for PJRT plugins, opens each in a process of its own and prints its devices, their\n"
-                "memory and its versions, or what it lacks. PLUGIN: one of cuda, rocm, tpu, neuron, cpu,\n"
-                "or the path of a plugin's file; exit status 1 when that cannot be used.\n"
+        .help = "Looks for PJRT plugins, opens each in a process of its own and prints its devices, their memory\n"
+                "and its versions, or what it lacks. PLUGIN is cuda, rocm, tpu, neuron, cpu or the path of a\n"
+                "plugin's file; the exit status is 1 if that plugin cannot be used.\n"
                 "\n"
                 "Plugins are searched in $DROVER_PJRT_DIR/NAME/*.so (default: ~/.cache/drover/pjrt);\n"
                 "tools/fetch_pjrt.py gets those for the CPU and for NVIDIA GPUs.\n"
                 "\n"
-                "--profiles lists devices with known figures, which need not be present:\n"
-                "drover plan --device NAME predicts a run on them. Your own profile is a YAML\n"
-                "file with the same fields.\n"
+                "--profiles lists devices whose figures are known; they need not be present, since drover plan\n"
+                "--device NAME predicts a run on them. Your own profile is a YAML file with the same fields.\n"
                 "\n"
-                "A run computes on one with   drover train RUN.yaml --set backend=pjrt --set pjrt.plugin=cuda",
+                "Example: drover train run.yaml --set backend=pjrt --set pjrt.plugin=cuda",
         CLI_OPTIONS(options),
         .max_positional = 1,
         .run = run,

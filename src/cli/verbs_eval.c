@@ -8,8 +8,9 @@
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "cli/cli.h"
-#include "cli/eval_parts.h"
 #include "cli/generate_args.h"
+#include "infer/choices.h"
+#include "infer/logits_file.h"
 #include "infer/model_view.h"
 #include "infer/prefix.h"
 #include "infer/score.h"
@@ -32,7 +33,7 @@ static const cli_option eval_options[] = {
                 "new tokens that each window of a longer document predicts (default: all)"},
         {"--logits", "FILE", "write the logits of the first document as safetensors"},
         {"--precision", "NAME",
-                "type of the weights: bf16, fp32, or blocks, as a GGUF file has them (default: the model's)"},
+                "type of the weights: bf16, fp32, or blocks, those of a GGUF file (default: the model's)"},
         {"--json-key", "KEY", "key of the text in JSON lines, or Parquet column (default: text)"},
         {"--separator", "TEXT",
                 "text between the documents of a .txt file (default: a file is one document)"},
@@ -134,6 +135,7 @@ static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, mode
     for (int i = 0; i < N_ALONE; i++)
         all[k++] = training_alone[i];
     DRV_TRY(config_load(a, config, all, k, cfg));
+    if (config && config != target) cfg->run_dir = target; // a run may have been moved or copied
     if (data) {
         cfg->valid = ARENA_NEW(a, data_source);
         *cfg->valid = (data_source){data, 1, "--data"};
@@ -222,12 +224,49 @@ static drv_status eval_texts(arena *a, const cli_args *args, score_opts *opts, s
                 str_plural(texts.replaced));
     drv_status status;
     if (cli_has(args, "--logits"))
-        status = eval_logits(a, opts, &texts, cli_get(args, "--logits", NULL));
+        status = logits_write(a, opts, &texts, cli_get(args, "--logits", NULL));
     else
         status = score_documents(a, opts, &texts, out);
     documents_free(&texts);
     if (status == DRV_OK && !*opts->model.adapter) warn_of_context(a, opts->model.folder, out);
     return status;
+}
+
+// --- multiple choice
+// The standard error of one record is null in JSON.
+static void print_choices(const choices_result *r, bool json, bool complete) {
+    if (json) {
+        json_t *o = json_pack("{so so so so sI sI sb}", "acc", json_of_f64(r->acc), "acc_stderr",
+                json_of_f64(r->acc_err), "acc_norm", json_of_f64(r->acc_norm), "acc_norm_stderr",
+                json_of_f64(r->acc_norm_err), "records", (json_int_t)r->n, "truncated",
+                (json_int_t)r->n_cut, "complete", complete);
+        cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(9)));
+    } else if (r->n > 1) {
+        printf("acc %.4f (stderr %.4f)  acc_norm %.4f (stderr %.4f)  records %lld\n", r->acc,
+                r->acc_err, r->acc_norm, r->acc_norm_err, (long long)r->n);
+    } else {
+        printf("acc %.4f  acc_norm %.4f  records %lld\n", r->acc, r->acc_norm, (long long)r->n);
+    }
+}
+
+static drv_status eval_choices(arena *a, const cli_args *args, const scorer_opts *model) {
+    const choices_opts opts = {.model = *model, .specials = !cli_has(args, "--no-bos")};
+    choice_set set;
+    choices_result result;
+    DRV_TRY(choices_read(a, cli_get(args, "--choices", NULL), &set));
+    stop_listen();
+    const drv_status status = choices_score(a, &opts, &set, &result);
+    if (status != DRV_OK && (status != DRV_STOPPED || result.n == 0)) return status;
+    if (result.n_cut)
+        log_warn("%lld choice%s longer than the model's context with the preceding text, which is truncated on the left",
+                (long long)result.n_cut, result.n_cut > 1 ? "s are" : " is");
+    log_info("%lld tokens in %s, %s tokens/s", (long long)result.n_tokens,
+            str_long_duration(result.seconds),
+            str_si((double)result.n_tokens / (result.seconds > 0 ? result.seconds : 1)));
+    print_choices(&result, cli_has(args, "--json"), status == DRV_OK);
+    if (status == DRV_OK) return DRV_OK;
+    return drv_context(status, "%lld of %lld records are scored", (long long)result.n,
+            (long long)set.n);
 }
 
 // --- results
@@ -315,43 +354,42 @@ const verb verb_eval = {
         .summary = "measure the loss of texts, or the accuracy on multiple choice",
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
         .help = "MODEL is a Hugging Face folder (such as a checkpoint), a GGUF file or a run directory. For a\n"
-                "run, or its CONFIG, the newest valid checkpoint is evaluated, by default on the run's\n"
-                "validation data. MODEL can also be an adapter (a folder that PEFT saved, a checkpoint of a LoRA\n"
-                "run); it is used with the base model that it names.\n"
+                "run, or its CONFIG, the newest valid checkpoint is evaluated, by default on the run's validation\n"
+                "data. MODEL can also be an adapter (a folder that PEFT saved, a checkpoint of a LoRA run); it is\n"
+                "used with the base model that it names.\n"
                 "\n"
-                "Each token is predicted from all tokens before it in its document. A document longer than\n"
-                "the context is read in windows, each of which predicts --stride new tokens. By default the\n"
-                "stride is the whole window, so that most tokens are read once, but those at the beginning of\n"
-                "a window have little context. A smaller stride gives each token a context of at least\n"
-                "(context - stride) tokens and takes (context / stride) times as long. Short documents share\n"
-                "a row and do not see each other. The context is the model's max_position_embeddings, or the\n"
-                "sequence length if there is a CONFIG or --set data.sequence_length=N. (Validation during\n"
-                "training uses the rows of the run, cut as in training; its loss is comparable within the run\n"
-                "only.)\n"
+                "Each token is predicted from all tokens before it in its document. A document longer than the\n"
+                "context is read in windows, each of which predicts --stride new tokens. By default the stride is\n"
+                "the whole window, so that most tokens are read once, but those at the beginning of a window have\n"
+                "little context. A smaller stride gives each token a context of at least (context - stride)\n"
+                "tokens and takes (context / stride) times as long. Short documents share a row and do not see\n"
+                "each other. The context is the model's max_position_embeddings, or the sequence length if there\n"
+                "is a CONFIG or --set data.sequence_length=N. (Validation during training uses the rows of the\n"
+                "run, cut as in training; its loss is comparable within the run only.)\n"
                 "\n"
-                "--text gives the figures of lm-evaluation-harness's loglikelihood_rolling: the token that\n"
-                "begins texts (or else ends them) is put before each document, so that its first token is\n"
-                "predicted too. It prints the perplexity per word and per byte, and bits per byte, which\n"
-                "compare models with different tokenizers. If the tokenizer adds such a token itself, there\n"
-                "are two of them and one is predicted, as in that program; --no-bos avoids it. With --data\n"
-                "the first token of a document is only context, as in training; for a set built with --sft\n"
-                "the answers are scored (data.loss). Bytes and words of a set are those of its predicted\n"
-                "tokens, if the model's tokenizer built the set; special tokens have none.\n"
+                "--text gives the figures of lm-evaluation-harness's loglikelihood_rolling: the token that begins\n"
+                "texts (or else ends them) is put before each document, so that its first token is predicted too.\n"
+                "It prints the perplexity per word and per byte, and bits per byte, which can be compared between\n"
+                "models with different tokenizers. If the tokenizer adds such a token itself, there are two of\n"
+                "them and one is predicted, as in that program; --no-bos avoids it. With --data the first token\n"
+                "of a document is only context, as in training; for a set built with --sft the answers are scored\n"
+                "(data.loss). Bytes and words of a set are those of its predicted tokens, if the model's\n"
+                "tokenizer built the set; special tokens have none.\n"
                 "\n"
                 "For a run with training.objective: dpo whole validation pairs are scored, as in training,\n"
                 "against the log-probabilities of its reference: loss, rewards, margin, accuracy. They equal\n"
                 "those of the run's own evaluations, except for norms that a bf16 run has saved in bf16\n"
                 "(docs/preferences.md).\n"
                 "\n"
-                "--choices scores each choice by its log-likelihood after the context, as\n"
-                "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest sum per\n"
-                "character of the choice; stderr is the standard error of the mean. FILE has one record per\n"
-                "line, in the format of HellaSwag or ARC on Hugging Face, or\n"
+                "--choices scores each choice by its log-likelihood after the context, as lm-evaluation-harness\n"
+                "does: acc takes the largest sum, acc_norm the largest sum per character of the choice; stderr is\n"
+                "the standard error of the mean. FILE has one record per line, in the format of HellaSwag or ARC\n"
+                "on Hugging Face, or\n"
                 "    {\"context\": \"The sky is\", \"choices\": [\"blue\", \"a fish\"], \"gold\": 0}\n"
-                "A space separates context and choice. --no-bos equals add_bos_token=False of that program.\n"
+                "A space separates context and choice. --no-bos has the effect of add_bos_token=False there.\n"
                 "\n"
-                "--logits writes token_ids [N] and logits [N, vocabulary] in fp32 for the first document, cut\n"
-                "at the context, and does nothing else: to compare models and programs position by position.\n"
+                "--logits writes token_ids [N] and logits [N, vocabulary] in fp32 for the first document, cut at\n"
+                "the context, and does nothing else: to compare models and programs position by position.\n"
                 "\n"
                 "Ctrl-C stops, prints the scores so far, and exits 3.",
         CLI_OPTIONS(eval_options),

@@ -41,9 +41,8 @@ const verb verb_examples = {
                 "\n"
                 "    drover examples tiny > run.yaml\n"
                 "\n"
-                "The comments at its beginning have the commands that make its data. drover\n"
-                "config FILE explains each key, drover plan FILE prints the memory and time of\n"
-                "the run.",
+                "The comments at its beginning list the commands that prepare its data. drover config FILE\n"
+                "explains each key, drover plan FILE prints the memory and time of the run.",
         .max_positional = 1,
         .run = run,
 };

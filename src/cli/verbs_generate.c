@@ -1,35 +1,26 @@
 // generate: text from a model.
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/generate_args.h"
 
 enum { DEFAULT_TOKENS = 200 };
 
-// --- the prompt
-static drv_status read_stream(FILE *f, const char *name, str *out) {
-    char block[4096];
-    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
-        str_add(out, block, n);
-    if (ferror(f)) return drv_fail(DRV_E_IO, "could not read %s: %s", name, strerror(errno));
-    return DRV_OK;
-}
-
 // Reads the prompt of --prompt TEXT or --prompt-file FILE; "-" in either means standard input.
-static drv_status read_prompt(const cli_args *args, str *out) {
+static drv_status read_prompt(arena *a, const cli_args *args, str *out) {
     const char *text = cli_get(args, "--prompt", NULL),
                *path = cli_get(args, "--prompt-file", NULL);
-    if ((text && strcmp(text, "-") == 0) || (path && strcmp(path, "-") == 0))
-        return read_stream(stdin, "standard input", out);
-    if (text) str_puts(out, text);
-    if (!path) return DRV_OK;
-    FILE *f = fopen(path, "rb");
-    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    drv_status status = read_stream(f, path, out);
-    fclose(f);
-    return status;
+    char *bytes;
+    size_t n;
+    if (text && strcmp(text, "-") != 0)
+        str_puts(out, text);
+    else if (text || path) {
+        DRV_TRY(file_read_input(a, text ? text : path, &bytes, &n));
+        str_add(out, bytes, n);
+    }
+    return DRV_OK;
 }
 
 // --- the samples
@@ -52,12 +43,11 @@ static void print_json(const str *prompt, const prompt_cost *cost, const generat
     for (int64_t i = 0; i < r->ids.n; i++)
         json_array_append_new(ids, json_integer(r->ids.p[i]));
     json_t *o = json_pack("{so so sI so ss sf sI sf}", "prompt",
-            generation_json_text(prompt->p ? prompt->p : "", prompt->n), "text",
-            generation_json_text(r->text.p ? r->text.p : "", r->text.n), "tokens",
-            (json_int_t)r->ids.n, "ids", ids, "finish_reason",
-            r->end == GENERATE_STOP ? "stop" : "length", "tokens_per_s", rate(r->ids.n, r->seconds),
-            "prompt_tokens", (json_int_t)cost->n_tokens, "prompt_tokens_per_s",
-            rate(cost->n_tokens, cost->seconds));
+            generated_json(prompt->p ? prompt->p : "", prompt->n), "text",
+            generated_json(r->text.p ? r->text.p : "", r->text.n), "tokens", (json_int_t)r->ids.n,
+            "ids", ids, "finish_reason", r->end == GENERATE_STOP ? "stop" : "length",
+            "tokens_per_s", rate(r->ids.n, r->seconds), "prompt_tokens", (json_int_t)cost->n_tokens,
+            "prompt_tokens_per_s", rate(cost->n_tokens, cost->seconds));
     cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
     fflush(stdout);
 }
@@ -135,7 +125,7 @@ static drv_status run_generate(arena *a, const cli_args *args) {
     generator_opts model = {0};
     generate_call call = {.prompt = &prompt, .n = 1};
     DRV_TRY(read_options(a, args, &model, &call));
-    drv_status status = read_prompt(args, &prompt);
+    drv_status status = read_prompt(a, args, &prompt);
     if (status == DRV_OK) status = prepare(a, &model, &call);
     if (status == DRV_OK) status = print_samples(&call);
     generator_close(call.generator);
@@ -164,24 +154,22 @@ const verb verb_generate = {
         .summary = "write text with a model",
         .usage = "[MODEL] [--adapter DIR] --prompt TEXT [--max-tokens N] [--temperature X]",
         .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama; a run\n"
-                "directory or CONFIG, whose newest checkpoint is used; or a GGUF file with its own\n"
-                "tokenizer. Nothing is printed before the model is loaded and the prompt fits.\n"
+                "directory or CONFIG, whose newest checkpoint is used; or a GGUF file with its own tokenizer.\n"
+                "Nothing is printed until the model is loaded and the prompt is known to fit its context.\n"
                 "\n"
-                "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; without\n"
-                "MODEL it is used with the base that it names. A tokenizer in its folder is\n"
-                "preferred to the base's.\n"
+                "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; without MODEL it is used\n"
+                "with the base that it names. A tokenizer in its folder is preferred to the base's.\n"
                 "\n"
-                "Weights are bf16 if config.json says bfloat16, and for checkpoints of a run that\n"
-                "trained in bf16 (fp32 weights are rounded, as in training): generation is bound by\n"
-                "memory, and half the bytes take half the time. --precision changes this: with\n"
-                "blocks the weights of a GGUF file stay in its blocks and are converted to\n"
-                "fp32 when they are used, which needs only the memory of the file and gives\n"
-                "the numbers of fp32, but takes several times as long.\n"
+                "Weights are bf16 if config.json says bfloat16, and for checkpoints of a run that trained in bf16\n"
+                "(fp32 weights are rounded, as in training): memory bandwidth limits generation, so half the\n"
+                "bytes take half the time. --precision changes this: with blocks the weights of a GGUF file stay\n"
+                "in its blocks and are converted to fp32 when they are used. This needs only as much memory as\n"
+                "the file has bytes and gives the results of fp32, but takes several times as long.\n"
                 "\n"
-                "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
-                "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"
-                "tokens_per_s, prompt_tokens (those that had to be computed: of a second sample none or\n"
-                "few) and prompt_tokens_per_s; the text ends before a stop text.",
+                "Draws apply the penalty, temperature, top k and top p in the order of transformers. --json\n"
+                "prints prompt, text, tokens (new ones), ids, finish_reason (stop, length), tokens_per_s,\n"
+                "prompt_tokens (those that had to be computed: of a second sample none or few) and\n"
+                "prompt_tokens_per_s; the text ends before a stop text.",
         CLI_OPTIONS(generate_options),
         CLI_RULES(generate_rules),
         .max_positional = 1,

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/launch_ask.h"
 #include "cli/launch_jobs.h"
 #include "cli/launch_plans.h"
 #include "cli/launch_rules.h"
@@ -26,7 +25,7 @@ static const cli_option node_options[] = {
         {"--wait", "SECONDS", "how long nodes wait for each other (default 300)"},
         LAUNCH_RULE_OPTIONS,
         {"--preflight", "HOW", "measure nodes first: off, warn, or exclude outliers (default off)"},
-        {"--preflight-seconds", "SECONDS", "how long to measure, about (default 10)"},
+        {"--preflight-seconds", "SECONDS", "about how long to measure (default 10)"},
         {"--explain", NULL, "print what happens after each kind of failure, and exit"},
         {"--fresh", NULL, "start at step 0, as with drover train"},
         CLI_EXPECT,
@@ -102,10 +101,8 @@ static void collect_train(arena *a, const cli_args *args, launch_job *job) {
 }
 
 static drv_status read_config(arena *a, const cli_args *args, launch_job *job) {
-    int n;
     run_config *cfg = ARENA_NEW(a, run_config);
-    const char **sets = cli_get_all(a, args, "--set", &n);
-    DRV_TRY(config_load(a, args->positional[0], sets, n, cfg));
+    DRV_TRY(cli_load_config(a, args, cfg));
     job->backend = cfg->backend;
     job->run_dir = cfg->run_dir;
     if (!job->ranks) job->ranks = 1;
@@ -189,13 +186,14 @@ enum { MAX_WORDS = 4096 };
 // --- jobs for schedulers
 #define ALL_KINDS                                                                                  \
     {"--nodes", "N", "number of machines, including spare ones (default 1)"},                      \
-            {"--instance", "TYPE", "type of machine (a wrong one lists all); ml.TYPE: HyperPod"},  \
+            {"--instance", "TYPE",                                                                 \
+                    "type of machine (an unknown one lists all); ml.TYPE: HyperPod"},              \
             {"--instance-file", "FILE", "another type, in YAML (docs/launch-jobs.md)"},            \
             {"--device", "NAME|FILE", "profile of a rank's device (default: that of the type)"},   \
             {"--ranks-per-node", "N", "ranks on each (default: one per device core; 1 on cpu)"},   \
             {"--name", "NAME", "name of the job (default: from the name of CONFIG)"},              \
             {"--job", "WORK", "train (default), compile CONFIG's programs, or data (VERB)"},       \
-            {"--tries", "N", "how often to try again after status 75 (default 3)"},                \
+            {"--tries", "N", "how many times to try again after status 75 (default 3)"},           \
             {"--grace", "SECONDS", "time for a last save (default: by the run's saves, or 600)"},  \
             {"--out", "DIR", "new or empty folder for the files (default launch/NAME-KIND)"},      \
             {"--submit", NULL, "also submit the job to the scheduler"}, CLI_SET,                   \
@@ -203,7 +201,7 @@ enum { MAX_WORDS = 4096 };
 #define QUEUE(what)                                                                                \
     { "--queue", "NAME", what }
 #define TIME                                                                                       \
-    { "--time", "TIME", "time limit of a try: HH:MM:SS, DAYS-HH:MM:SS, or 90m, 24h, 7d" }
+    { "--time", "TIME", "time limit of each try: HH:MM:SS, DAYS-HH:MM:SS, or 90m, 24h, 7d" }
 #define PREFLIGHT(says)                                                                            \
     { "--preflight", "HOW", says }
 #define OF_NODES "off, warn or exclude, as for drover launch node (default off)"
@@ -214,8 +212,8 @@ enum { MAX_WORDS = 4096 };
     }
 #define TOPOLOGY(what)                                                                             \
     { "--topology", "WHERE", what }
-#define OF_KEYS  "node label that is equal for all ranks, as topology.kubernetes.io/zone"
-#define OF_TIERS "highest network tier of Volcano that the ranks may span"
+#define OF_KEYS  "node label whose value all ranks share, as topology.kubernetes.io/zone"
+#define OF_TIERS "highest network tier in Volcano that the ranks may span"
 #define POD_OPTIONS                                                                                \
     {"--env", "NAME=VALUE", "set a variable for drover (repeatable)"},                             \
             {"--secret-env", "NAME=SECRET:KEY",                                                    \
@@ -231,14 +229,15 @@ enum { MAX_WORDS = 4096 };
 #define PODS                                                                                       \
     {"--namespace", "NAME", "namespace (default: that of kubectl's context)"},                     \
             {"--shm", "SIZE", "size of /dev/shm in each pod (default: 1/8 of its memory)"},        \
-            {"--page", NULL, "also write a Deployment of the run's page, with a password"},        \
+            {"--page", NULL,                                                                       \
+                    "also write a Deployment that serves the run's page, with a password"},        \
             POD_OPTIONS
 
 static const cli_option slurm_options[] = {
         ALL_KINDS,
         QUEUE("Slurm's partition"),
         TIME,
-        TOPOLOGY("the most leaf switches that the nodes may use"),
+        TOPOLOGY("maximum number of leaf switches that the nodes may use"),
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: it starts launch node (default on Neuron)"},
         PREFLIGHT("warn: name outliers; exclude: try without them; off (default)"),
@@ -265,20 +264,20 @@ static const cli_rule job_rules[] = {
 
 static const char job_help[] =
         "Writes the scheduler's files to train CONFIG on N machines of a type, after checking that the\n"
-        "layout divides the ranks and that the plan fits their memory, and prints the next commands. After\n"
-        "an error nothing is written. A job that ends with 75 is tried again; one that ends with 1 or 2\n"
-        "would fail again and is not, if the kind tells them apart. Before a time limit, an eviction or a\n"
-        "shutdown the ranks save.\n"
+        "layout divides the ranks and that the plan fits their memory, and prints the next commands.\n"
+        "After an error nothing is written. A job that ends with 75 is tried again. One that ends with 1\n"
+        "or 2 would fail again, so it is not tried again if the kind can tell these statuses apart.\n"
+        "Before a time limit, an eviction or a shutdown the ranks save.\n"
         "\n"
         "Pods run as user 1000 without privileges (except IPC_LOCK for EFA), and their requests equal\n"
-        "their limits. The config is in a ConfigMap. Several nodes of drover launch node share a Secret,\n"
-        "which --submit creates and no file contains. Kinds that run drover launch node pass it the options\n"
-        "about failures (--max-restarts, --spare-nodes and so on). --job compile and --job data write jobs\n"
-        "with the same image for drover compile CONFIG and for data:\n"
+        "their limits. The config is in a ConfigMap. If several nodes run drover launch node, they share\n"
+        "a Secret, which --submit creates and no file contains. Kinds that run drover launch node pass\n"
+        "the options about failures to it (--max-restarts, --spare-nodes and so on). --job compile and\n"
+        "--job data write jobs that use the same image for drover compile CONFIG and for preparing data:\n"
         "  drover launch trainjob --job data --instance cpu ...\n"
         "      -- data build --input text --out data/set\n"
         "\n"
-        "docs/launch-jobs.md describes the kinds, how each handles the ends of a run, and the image.\n"
+        "docs/launch-jobs.md describes the kinds, how each handles the end of a run, and the image.\n"
         "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge\n"
         "             --time 24h --set backend=pjrt --set pjrt.plugin=neuron";
 
@@ -300,8 +299,7 @@ static const char job_help[] =
             ASK_LIMIT
 
 static const cli_option status_options[] = {CLI_JSON, ASK_OPTIONS};
-static const cli_option logs_options[] = {{"--lines", "N",
-                                                  "how many of the last lines (default 100)"},
+static const cli_option logs_options[] = {{"--lines", "N", "how many lines to print (default 100)"},
         ASK_LIMIT};
 static const cli_option stop_options[] =
         {{"--wait", "SECONDS", "how long to wait (default: the job's --grace and a minute)"},
@@ -325,27 +323,27 @@ static const verb subverbs[] = {
                         "CONFIG [--preflight off|warn|exclude] [--preflight-seconds SECONDS]\n"
                         "CONFIG [--wait SECONDS] [--fresh] [--set KEY=VALUE]...\n"
                         "CONFIG [--expect-ranks N] [--expect-nodes N]",
-                .help = "Run it once on each node, as you would run torchrun. It starts the ranks of `drover train` on all\n"
-                        "nodes with Open MPI, without ssh or srun. It learns which node this is from the variables of the\n"
-                        "launcher (PyTorchJob, TrainJob, JobSet, Volcano, Ray, a Slurm step of one task per node), from\n"
-                        "DROVER_NODE_RANK, DROVER_NODES, DROVER_RANKS_PER_NODE and DROVER_MASTER, or from the options.\n"
-                        "docs/launch.md has an example of each.\n"
+                .help = "Run it once on each node, as you would run torchrun. It starts the ranks of `drover train` on\n"
+                        "all nodes with Open MPI, without ssh or srun. It learns which node this is from the variables of\n"
+                        "the launcher (PyTorchJob, TrainJob, JobSet, Volcano, Ray, a Slurm step of one task per node),\n"
+                        "from DROVER_NODE_RANK, DROVER_NODES, DROVER_RANKS_PER_NODE and DROVER_MASTER, or from the\n"
+                        "options. docs/launch.md has an example of each.\n"
                         "\n"
-                        "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all.\n"
-                        "Node 0 listens on the address of --master (or of DROVER_INTERFACE), only until all nodes have\n"
+                        "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all. Node 0\n"
+                        "listens on the address of --master (or of DROVER_INTERFACE), only until all nodes have\n"
                         "connected, or with --max-restarts as long as the job runs. With port 0 it chooses a free port\n"
                         "and prints it. Local ranks share the cores and, with backend: pjrt, the devices.\n"
                         "\n"
                         "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and the program waits for their\n"
-                        "save. Every node ends with the status of the first rank that failed: 0, 1, 2, 3 or 75, as\n"
-                        "drover train does.\n"
+                        "save. Every node ends with the status of the first rank that failed: 0, 1, 2, 3 or 75, as drover\n"
+                        "train does.\n"
                         "\n"
-                        "--max-restarts N: node 0 restarts the ranks after a failure that another try may fix\n"
-                        "(--explain lists which), on the nodes that still answer and without hosts that failed twice.\n"
-                        "--spare-nodes S of the nodes wait to replace a failed one. With --min-nodes M the job\n"
-                        "continues with fewer nodes, in the fastest layout that has the same bits (drover plan\n"
-                        "--elastic). --preflight measures nodes (drover doctor --node) before an attempt with new\n"
-                        "nodes; with exclude, a node below 0.8 of the median is used only if no spare node is left.",
+                        "--max-restarts N: node 0 restarts the ranks after a failure that another try may fix (--explain\n"
+                        "lists which), on the nodes that still answer and without hosts that failed twice. --spare-nodes\n"
+                        "S of the nodes wait to replace a failed one. With --min-nodes M the job continues with fewer\n"
+                        "nodes, in the fastest layout that has the same bits (drover plan --elastic). --preflight\n"
+                        "measures nodes (drover doctor --node) before an attempt with new nodes; with exclude, a node\n"
+                        "below 0.8 of the median is used only if no spare node is left.",
                 CLI_OPTIONS(node_options),
                 CLI_RULES(node_rules),
                 CLI_WORDS(1, 1),
@@ -363,8 +361,8 @@ static const verb subverbs[] = {
                 .summary = "print the state of a job of drover launch",
                 .usage = "JOB_DIR [--json] [--run-dir DIR] [--limit SECONDS]",
                 .help = "Prints whether the job is queued (and why), runs (at which step of which attempt) or has ended\n"
-                        "(by which rank and cause). It combines the scheduler's answer with the run's status.json,\n"
-                        "which it reads on this machine or in a running pod." ASK_COMMON,
+                        "(by which rank and cause). It combines the scheduler's answer with the run's status.json, which\n"
+                        "it reads on this machine or in a running pod." ASK_COMMON,
                 CLI_OPTIONS(status_options),
                 CLI_WORDS(1, 1),
                 .run = launch_run_status,
@@ -373,8 +371,8 @@ static const verb subverbs[] = {
                 .name = "logs",
                 .summary = "print the last lines of a job's log",
                 .usage = "JOB_DIR [--lines N] [--limit SECONDS]",
-                .help = "Prints the last lines of Slurm's log file, or of the log of the launcher pod or the first pod\n"
-                        "in Kubernetes." ASK_COMMON,
+                .help = "Prints the last lines of Slurm's log file, or of the log of the launcher pod or the first pod in\n"
+                        "Kubernetes." ASK_COMMON,
                 CLI_OPTIONS(logs_options),
                 CLI_WORDS(1, 1),
                 .run = launch_run_logs,
@@ -383,9 +381,9 @@ static const verb subverbs[] = {
                 .name = "stop",
                 .summary = "have a job save and end, and wait for it",
                 .usage = "JOB_DIR [--wait SECONDS] [--run-dir DIR] [--limit SECONDS]",
-                .help = "Sends SIGUSR1 to the ranks of a Slurm job, or deletes a Kubernetes job, whose pods then have\n"
-                        "their grace period for a save. A job that is queued leaves the queue. To continue the run,\n"
-                        "submit the same job again. Exit status 75: the job still runs after --wait." ASK_COMMON,
+                .help = "Sends SIGUSR1 to the ranks of a Slurm job, or deletes a Kubernetes job, whose pods then save\n"
+                        "within their grace period. A job that is queued leaves the queue. To continue the run, submit\n"
+                        "the same job again. Exit status 75: the job still runs after --wait." ASK_COMMON,
                 CLI_OPTIONS(stop_options),
                 CLI_WORDS(1, 1),
                 .run = launch_run_stop,

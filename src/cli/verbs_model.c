@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "cli/fetch.h"
 #include "cli/generate_args.h"
-#include "cli/model_push.h"
 #include "config/value.h"
 
 static drv_status model_get(arena *a, const cli_args *args) {
@@ -45,7 +44,7 @@ static const cli_option push_options[] = {
         {"--create-pr", NULL, "open a pull request to the branch instead"},
         {"--message", "TEXT", "message of the commit (default \"Upload NAME with drover\")"},
         {"--optimizer", NULL,
-                "also send what resuming needs: optimizer, trainer.json, manifest.json"},
+                "also send the files that resuming needs: optimizer, trainer.json, manifest.json"},
         {"--card", NULL, "write the card even if the folder has a README.md"},
         {"--base", "NAME", "for the card: the model of the hub that this one comes from"},
         {"--dataset", "NAME", "for the card: a data set of the hub (repeatable)"},
@@ -53,7 +52,7 @@ static const cli_option push_options[] = {
         {"--language", "CODE", "for the card: the language of the texts (en)"},
         {"--dry-run", NULL, "print what would be sent, and the card, and send nothing"},
         {"--parallel", "N", "files or parts at a time (default 4)"},
-        {"--tries", "N", "tries of a request that fails (default 8)"},
+        {"--tries", "N", "attempts for a request that fails (default 8)"},
 };
 static const cli_rule push_rules[] = {
         {"--private", .needs = "--create"},
@@ -65,12 +64,12 @@ static const verb subverbs[] = {
                 .name = "get",
                 .summary = "download a model from the Hugging Face hub",
                 .usage = "hf:ORG/NAME [--revision NAME] [--out DIR]",
-                .help = "Downloads config.json, generation_config.json, the tokenizer's files, the chat template and\n"
-                        "the weights in safetensors, or, if there are none, in pytorch_model*.bin, several files at a\n"
-                        "time. It checks their size and hash, and resumes interrupted downloads. The token comes from\n"
-                        "HF_TOKEN or `hf auth login`; it is sent only to the hub, over https. HF_ENDPOINT names another\n"
-                        "hub. At the end it prints the next step: `model: {from: models/NAME}` in a config trains the\n"
-                        "model further.",
+                .help = "Downloads config.json, generation_config.json, the tokenizer's files, the chat template and the\n"
+                        "weights in safetensors, or, if there are none, in pytorch_model*.bin, several files at a time.\n"
+                        "It checks their size and hash, and resumes interrupted downloads. The token comes from HF_TOKEN\n"
+                        "or `hf auth login`; it is sent only to the hub, over https. HF_ENDPOINT names another hub. At\n"
+                        "the end it prints the next step: `model: {from: models/NAME}` in a config trains the model\n"
+                        "further.",
                 CLI_OPTIONS(get_options),
                 CLI_WORDS(1, 1),
                 .run = model_get,
@@ -79,18 +78,18 @@ static const verb subverbs[] = {
                 .name = "push",
                 .summary = "publish a model on the Hugging Face hub",
                 .usage = "FOLDER hf:ORG/NAME [--create [--private]] [--dry-run]",
-                .help = "Uploads a model folder, a checkpoint (also by its run directory) or a LoRA adapter: config, "
-                        "weights, tokenizer, chat template, licence texts, verify.json and README.md. Files "
-                        "that the hub has are not sent again, so the same command continues an interrupted push; "
-                        "of a large file it sends the missing parts. All files appear on the hub at once, in one "
-                        "commit (in several beyond 256 files). Large files are uploaded by Git LFS, even if the "
-                        "hub stores them in Xet.\n\n"
-                        "Without a README.md in the folder drover writes a card with the facts it has: data, steps, "
-                        "loss and ranks of the run, hashes of the weights, the proof of verify.json. Add others "
-                        "by --base, --dataset, --license and --language.\n\n"
-                        "The token comes from HF_TOKEN, or from the file that `hf auth login` has written "
-                        "(HF_TOKEN_PATH, HF_HOME). It is sent only to the hub, over https; HF_ENDPOINT names "
-                        "another hub.",
+                .help = "Uploads a model folder, a checkpoint (also by its run directory) or a LoRA adapter: config,\n"
+                        "weights, tokenizer, chat template, licence texts, verify.json and README.md. Files that the hub\n"
+                        "has are not sent again, so the same command continues an interrupted push; of a large file it\n"
+                        "sends the missing parts. All files appear on the hub at once, in one commit (in several beyond\n"
+                        "256 files). Large files are uploaded by Git LFS, even if the hub stores them in Xet.\n"
+                        "\n"
+                        "Without a README.md in the folder drover writes a card with the facts it has: data, steps, loss\n"
+                        "and ranks of the run, hashes of the weights, the proof of verify.json. Add others by --base,\n"
+                        "--dataset, --license and --language.\n"
+                        "\n"
+                        "The token comes from HF_TOKEN, or from the file that `hf auth login` has written (HF_TOKEN_PATH,\n"
+                        "HF_HOME). It is sent only to the hub, over https; HF_ENDPOINT names another hub.",
                 CLI_OPTIONS(push_options),
                 CLI_RULES(push_rules),
                 CLI_WORDS(2, 2),

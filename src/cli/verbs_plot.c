@@ -95,9 +95,9 @@ const verb verb_plot = {
         .name = "plot",
         .summary = "draw the curves of runs",
         .usage = "RUN_DIR... [--out FILE.svg|FILE.html] [--keys A,B,...]",
-        .help = "Draws metrics.jsonl of each run on the terminal, or as an SVG file or an HTML page that\n"
-                "needs nothing else. Several runs are compared in the same panels; evaluations are points.\n"
-                "Unfinished runs are drawn up to their last step.\n"
+        .help = "Draws metrics.jsonl of each run on the terminal, or as an SVG file or as a self-contained HTML\n"
+                "page. Several runs are compared in the same panels; evaluations are points. Unfinished runs are\n"
+                "drawn up to their last step.\n"
                 "Example: drover plot runs/a runs/b --out compare.svg",
         CLI_OPTIONS(options),
         CLI_RULES(rules),

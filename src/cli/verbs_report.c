@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/generate_args.h"
 #include "cli/run_about.h"
+#include "infer/generate.h"
 #include "watch/views/run_report.h"
 
 enum { MAX_RUNS = 64 };
@@ -14,15 +14,14 @@ static void add_facts(json_t *run, const report_facts *facts) {
     json_t *samples = json_array();
     for (int i = 0; i < facts->n_samples; i++)
         json_array_append_new(samples,
-                generation_json_text(facts->samples[i], strlen(facts->samples[i])));
+                generated_json(facts->samples[i], strlen(facts->samples[i])));
     json_object_set_new(run, "plan",
             facts->rank_bytes > 0
                     ? json_pack("{sf sf sf}", "rank_bytes", facts->rank_bytes, "sent_bytes",
                               facts->sent_bytes, "bubble", facts->bubble)
                     : json_null());
     json_object_set_new(run, "config_changed",
-            facts->config ? generation_json_text(facts->config, strlen(facts->config))
-                          : json_null());
+            facts->config ? generated_json(facts->config, strlen(facts->config)) : json_null());
     json_object_set_new(run, "samples", samples);
 }
 
@@ -81,7 +80,7 @@ static drv_status run_report(arena *a, const cli_args *args) {
 
 static const cli_option options[] = {
         {"--out", "FILE.html", "write a self-contained HTML page"},
-        {"--price", "MONEY", "the price of an hour of the whole run; adds its cost"},
+        {"--price", "MONEY", "price of an hour of the whole run; adds the cost to the report"},
         {"--samples", "N",
                 "add N texts of at most 100 tokens, written by each run's newest checkpoint"},
         CLI_JSON,
@@ -97,9 +96,9 @@ const verb verb_report = {
         .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--samples N] [--json]",
         .help = "Shows whether a run is done, why it stopped, and what to do next; then where the wall time of\n"
                 "all attempts went; the attempts; loss and speed; the plan beside the measurements; stragglers;\n"
-                "energy; the environment; and the keys that differ from their defaults.\n"
-                "The HTML page also has ranks and curves. Several runs are compared, with the efficiency of\n"
-                "more ranks; their curves share panels.\n"
+                "energy; the environment; and the keys that differ from their defaults. The HTML page also has\n"
+                "ranks and curves. Several runs are compared, with the efficiency of more ranks; their curves\n"
+                "share panels.\n"
                 "Example: drover report runs/a runs/b --out compare.html",
         CLI_OPTIONS(options),
         CLI_RULES(rules),

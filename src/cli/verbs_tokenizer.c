@@ -194,27 +194,28 @@ static const cli_option train_options[] = {
         {"--special", "TEXT", "a special token (repeatable); its name may imply its role"},
         {"--bos", "TEXT", "token that begins a text; encoding puts it first"},
         {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
-        {"--chat", "FORM", "prepare for conversations in this form: chatml or llama3"},
+        {"--chat", "FORM", "prepare for conversations in this form (chatml or llama3)"},
         {"--pad", "TEXT", "token that pads rows"},
         {"--unk", "TEXT", "token for unknown text; never needed, since all bytes are tokens"},
         {"--ending", "EXT...", "extensions of further text files in folders, as --ending py c h"},
         {"--separator", "TEXT", "text between the documents of a .txt file"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--memory", "SIZE", "memory for counting and merging, e.g. 512M (default 4G)"},
-        {"--strict", NULL, "a broken record stops the run instead of being skipped"},
+        {"--strict", NULL, "stop at a broken record instead of skipping it"},
         THREADS,
 };
 static const cli_option encode_options[] = {
         CLI_TOKENIZER,
         {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet"},
-        {"--no-special", NULL, "without the BOS and EOS of the template"},
+        {"--no-special", NULL, "leave out the BOS and EOS that the template adds"},
         THREADS,
 };
 static const cli_option decode_options[] = {
         CLI_TOKENIZER,
         {"--input", "FILE", "ids, or - for standard input (default)"},
-        {"--json-key", "KEY", "print a line of JSON for each line of ids, its text under this key"},
+        {"--json-key", "KEY",
+                "print a JSON object for each line of ids, with its text under this key"},
         {"--no-special", NULL, "leave special tokens out"},
 };
 
@@ -271,9 +272,9 @@ static const verb subverbs[] = {
 const verb verb_tokenizer = {
         .name = "tokenizer",
         .summary = "train a BPE tokenizer, encode, decode and convert",
-        .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
-                "the sentencepiece style (Llama-2). It also reads unigram models in this format (T5, mBART),\n"
-                "tokenizer.model of sentencepiece (BPE, unigram) and ranks of tiktoken. Ids and text are the\n"
-                "same as in those programs.",
+        .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and the\n"
+                "sentencepiece style (Llama-2). It also reads unigram models in this format (T5, mBART),\n"
+                "tokenizer.model of sentencepiece (BPE, unigram) and ranks of tiktoken. Ids and text are the same\n"
+                "as with those programs.",
         CLI_SUBVERBS(subverbs),
 };

@@ -233,10 +233,10 @@ const verb verb_top = {
         .name = "top",
         .summary = "watch runs live",
         .usage = "RUN_DIR...|PARENT [--once] [--json]",
-        .help = "Shows the state of a run: step, loss, speed, goodput, what each rank is doing and how its\n"
-                "last step was spent, and the events. It only reads the files of the run directory, so it\n"
-                "works over ssh, on a shared file system, and for runs of other people. For several runs, or\n"
-                "for a folder of runs, it shows a list.\n"
+        .help = "Shows the state of a run: step, loss, speed, goodput, what each rank is doing and how its last\n"
+                "step was spent, and the events. It only reads the files of the run directory, so it works over\n"
+                "ssh, on a shared file system, and for other people's runs. For several runs, or for a folder of\n"
+                "runs, it shows a list.\n"
                 "\n"
                 "Keys: arrows select; enter or r shows the last operations of a rank, l its log, p its memory and\n"
                 "plan; s changes the order; / finds a rank by number or host; q goes back, or quits.\n"

@@ -29,12 +29,10 @@ drv_status cli_expect(const cli_args *args) {
 
 static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
-    int n;
     DRV_TRY(cli_expect(args));
     if (comm_launched() == 1)
         DRV_TRY(nodes_check_alone((const char *const *)environ, args->positional[0]));
-    const char **sets = cli_get_all(a, args, "--set", &n);
-    const drv_status status = config_load(a, args->positional[0], sets, n, &cfg);
+    const drv_status status = cli_load_config(a, args, &cfg);
     if (status != DRV_OK) return train_refuse(a, status);
     return train(a, &cfg, cli_has(args, "--fresh"));
 }
@@ -45,23 +43,24 @@ const verb verb_train = {
         .usage = "CONFIG [--fresh] [--expect-ranks N] [--expect-nodes N] [--set KEY=VALUE]...",
         .help = "Trains as the YAML file says; `drover config` prints all keys. The run directory gets\n"
                 "config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each of which is a\n"
-                "Hugging Face folder. The same command again resumes from the newest valid checkpoint, bit\n"
-                "for bit. It reports what has changed in the config since, and refuses another model.\n"
+                "Hugging Face folder. The same command again resumes from the newest valid checkpoint, bit for\n"
+                "bit. It reports what has changed in the config since, and refuses to continue with another\n"
+                "model.\n"
                 "\n"
-                "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) divides each step among N processes:\n"
-                "by rows (data parallelism) unless parallel.tensor, parallel.pipeline or parallel.context say\n"
-                "more. parallel.accumulation_groups makes the result independent of the number of data ranks,\n"
-                "to the bit. Any layout resumes the checkpoints of any other. Where neither mpirun nor srun\n"
-                "reaches the nodes (PyTorchJob, TrainJob, Ray), run `drover launch node CONFIG` on each of\n"
-                "them. With --expect-ranks or --expect-nodes the run refuses to start if the number of ranks\n"
-                "or nodes differs.\n"
+                "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) divides each step among N processes: by\n"
+                "rows (data parallelism) unless parallel.tensor, parallel.pipeline or parallel.context say\n"
+                "otherwise. parallel.accumulation_groups makes the result independent of the number of data\n"
+                "ranks, to the bit. Any layout resumes the checkpoints of any other. Where neither mpirun nor\n"
+                "srun reaches the nodes (PyTorchJob, TrainJob, Ray), run `drover launch node CONFIG` on each of\n"
+                "them. With --expect-ranks or --expect-nodes the run refuses to start if the number of ranks or\n"
+                "nodes differs.\n"
                 "\n"
-                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
-                "step and exit 3; the same command resumes. During compilation they end the run at once, also\n"
-                "with 3. A second SIGINT ends it at once. SIGUSR2 saves and continues. Exit status: 0 all\n"
-                "steps are done, 1 failed, 2 wrong usage, 3 stopped on request, 75 another try may succeed (a\n"
-                "rank was lost, the disk is full). RUN_DIR/status.json has the same, even if a launcher\n"
-                "returns another status; events.jsonl has the history of all attempts.",
+                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished step\n"
+                "and exit 3; the same command resumes. During compilation they end the run at once, also with 3.\n"
+                "A second SIGINT ends it at once. SIGUSR2 saves and continues. Exit status: 0 all steps are done,\n"
+                "1 failed, 2 wrong usage, 3 stopped on request, 75 another try may succeed (a rank was lost, the\n"
+                "disk is full). RUN_DIR/status.json records the same status, in case a launcher returns another\n"
+                "one; events.jsonl has the history of all attempts.",
         CLI_OPTIONS(train_options),
         CLI_WORDS(1, 1),
         .run = run_train,

@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "base/host_port.h"
 #include "base/hub_name.h"
-#include "ckpt/ckpt.h"
-#include "ckpt/model_source.h"
+#include "source/checkpoint_names.h"
+#include "source/model_source.h"
 #include "config/config_internal.h"
 
 // --- model.preset and model.from

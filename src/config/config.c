@@ -2,12 +2,10 @@
 // what is not a key, then apply defaults and values in the order of the tables.
 #include "config/config.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "config/config_internal.h"
@@ -194,10 +192,7 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
             size_t n;
             const bool is_stdin = strcmp(path, "-") == 0;
             if (file_is_dir(path)) return refuse_folder(l->a, path);
-            // One that is closed would be read as empty by its name.
-            if (is_stdin && read(STDIN_FILENO, NULL, 0) < 0)
-                return drv_fail(DRV_E_IO, "could not read standard input: %s", strerror(errno));
-            DRV_TRY(file_read_any(l->a, is_stdin ? "/dev/stdin" : path, &text, &n));
+            DRV_TRY(file_read_input(l->a, path, &text, &n));
             DRV_TRY(yaml_read(l->a, is_stdin ? "standard input" : path, text, n, v));
         } else {
             DRV_TRY(yaml_read_set(l->a, sets[i], v));

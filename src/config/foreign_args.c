@@ -133,7 +133,7 @@ const foreign_key foreign_args[] = {
                 "it is not read: build a set of each, and give them by --set data.train"),
         CHANGES(A, "test_split_size", "give data.split by --set"),
         CHANGES(A, "max_train_samples max_eval_samples validation_split_percentage",
-                "the whole set is trained on; build it of those records alone"),
+                "drover trains on the whole set; build a set of only those records"),
         FACT(A, "completion_only_loss assistant_only_loss", "data.loss", "answers_only"),
         FACT(A, "beta", "dpo.beta", "dpo_beta"),
         SAME(A, "label_smoothing", "dpo.label_smoothing"),

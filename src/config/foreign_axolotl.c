@@ -17,10 +17,12 @@ const foreign_key foreign_axolotl[] = {
                 "is_falcon_derived_model is_mistral_derived_model is_qwen_derived_model tokenizer_save_jinja_files tokenizer_use_mistral_common hub_strategy hub_revision type_of_model "
                 "revision_of_model",
                 "the model is a folder on this machine, with its tokenizer"),
+        NONE(A, "special_tokens.pad_token", "padding is not learned"),
+        NEVER(A, "special_tokens", "expected a section"),
         ONLY(A,
-                "trust_remote_code special_tokens tokens added_tokens_overrides mean_resizing_embeddings shrink_embeddings "
+                "trust_remote_code special_tokens.* tokens added_tokens_overrides mean_resizing_embeddings shrink_embeddings "
                 "fix_untrained_tokens",
-                "false", "the tokenizer is taken as it lies"),
+                "false", "the tokenizer's files are used unchanged"),
         CHANGES(A, "model_config overrides_of_model_config",
                 "give its fields by --set model.FIELD"),
         MAP(A, "reinit_weights", "model.weights", "true=random false=load"),
@@ -53,7 +55,7 @@ const foreign_key foreign_axolotl[] = {
                 "drover has no such option"),
         NONE(A, "relora_* jagged_restart_* lisa_* fp8_*", "another key decides whether it is used"),
         CHANGES(A, "min_sample_len dataset_shard_num dataset_shard_idx",
-                "the whole set is trained on; build it of those records alone"),
+                "drover trains on the whole set; build a set of only those records"),
         FACT(A, "dataloader_drop_last", "training.steps", "drop_last"),
         MAP(A, "excess_length_strategy", "data.too_long", "truncate=truncate drop=drop"),
         // LoRA

@@ -91,40 +91,41 @@ const char *foreign_flag_hint(arena *a, const char *name) {
     return row ? hint_of(a, row) : NULL;
 }
 
-// Returns the description of a rule in docs/keys.md: "the same value", "no effect here", ...
-static const char *foreign_how(const foreign_key *row) {
-    static const char *const how[] = {
-            [FOREIGN_hint] = "",
-            [FOREIGN_same] = "the same value",
-            [FOREIGN_count] = "the same number; all is 0",
-            [FOREIGN_map] = "",
-            [FOREIGN_none] = "no effect here",
-            [FOREIGN_only] = "no effect here, unless it is another than",
-            [FOREIGN_changes] = "refused until accepted",
-            [FOREIGN_never] = "refused",
-            [FOREIGN_fact] = "by a function, with what else is given",
-    };
-    return how[row->rule];
+// The descriptions of rules in docs/keys.md.
+static const char *const how_of[] = {
+        [FOREIGN_hint] = "",
+        [FOREIGN_same] = "the same value",
+        [FOREIGN_count] = "the same number; all becomes 0",
+        [FOREIGN_map] = "",
+        [FOREIGN_none] = "no effect in drover",
+        [FOREIGN_only] = "refused until accepted, unless it is",
+        [FOREIGN_changes] = "refused until accepted",
+        [FOREIGN_never] = "refused",
+        [FOREIGN_fact] = "derived together with other keys",
+};
+
+static void print_words(const char *words, const char *joined, str *out) {
+    const char *word;
+    size_t n;
+    for (bool first = true; next_word(&words, &word, &n); first = false)
+        str_printf(out, "%s `%.*s`", first ? "" : joined, (int)n, word);
 }
 
 static void print_row(const foreign_key *row, str *out) {
-    const char *p = row->names, *word, *how = foreign_how(row);
-    const char *argument =
-            row->rule == FOREIGN_map || row->rule == FOREIGN_only ? row->argument : "";
-    const char *remark = row->remark ? row->remark : "";
-    size_t n;
+    const char *how = how_of[row->rule], *remark = row->remark ? row->remark : "",
+               *ours = row->ours;
     str_puts(out, "|");
-    for (bool first = true; next_word(&p, &word, &n); first = false)
-        str_printf(out, "%s `%.*s`", first ? "" : ",", (int)n, word);
-    str_printf(out, " | %s%s%s | %s%s%s%s%s |\n", row->ours ? "`" : "", row->ours ? row->ours : "",
-            row->ours ? "`" : "", how, *how && *argument ? " " : "", argument,
-            (*how || *argument) && *remark ? ": " : "", remark);
+    print_words(row->names, ",", out);
+    str_printf(out, " | %s%s%s | %s", ours ? "`" : "", ours ? ours : "", ours ? "`" : "", how);
+    if (row->rule == FOREIGN_map) str_puts(out, row->argument);
+    if (row->rule == FOREIGN_only) print_words(row->argument, " or", out);
+    str_printf(out, "%s%s |\n", (*how || row->rule == FOREIGN_map) && *remark ? ": " : "", remark);
 }
 
 void foreign_keys_print(str *out) {
     for (int t = 0; t < N_TABLES; t++) {
         if (t > 0) str_printf(out, "\n### %s\n\n", tables[t].title);
-        str_puts(out, "| elsewhere | here | |\n|---|---|---|\n");
+        str_puts(out, "| other trainer | drover | |\n|---|---|---|\n");
         for (const foreign_key *row = tables[t].rows; row->names; row++)
             print_row(row, out);
     }

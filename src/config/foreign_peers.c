@@ -159,8 +159,7 @@ const foreign_key foreign_peers[] = {
         HINT("swiglu normalization activation_function activation position_embedding_type "
              "use_rotary_position_embeddings disable_bias_linear add_bias_linear",
                 NULL, LLAMA_ONLY),
-        HINT("hidden_dropout attention_dropout dropout", NULL,
-                "there is no dropout but that of lora.dropout"),
+        HINT("hidden_dropout attention_dropout dropout", NULL, "the only dropout is lora.dropout"),
         HINT("use_flash_attn flash_attn attn_implementation attention_backend "
              "use_flash_attention_2 use_flash_attention flash_attention",
                 NULL, "attention is always fused"),
@@ -211,7 +210,7 @@ const foreign_key foreign_peers[] = {
              "validation_split_percentage val_set_size val_size test_size",
                 "data.split", "as [969, 30, 1]"),
         HINT("max_samples max_train_samples", "data.train",
-                "the whole set is trained on; build it of those records alone"),
+                "drover trains on the whole set; build a set of only those records"),
         HINT("packing sample_packing pack_sequences neat_packing group_by_length reset_position_ids "
              "reset_attention_mask",
                 "data.pack", "documents, stream or examples"),
@@ -262,7 +261,7 @@ const foreign_key foreign_peers[] = {
         HINT("profiling enable_profiling profile profile_step_start use_pytorch_profiler", NULL,
                 "drover bench step --profile shows the time of each op"),
         HINT("push_to_hub hub_model_id hub_strategy", NULL,
-                "a checkpoint is a Hugging Face folder, which its own tools upload as it lies"),
+                "drover model push uploads a checkpoint"),
         HINT("use_cpu no_cuda device accelerator", "backend", NULL),
         HINT("deterministic full_determinism", "training.deterministic", NULL),
         HINT("torch_compile compile use_torch_compile remove_unused_columns "

@@ -53,28 +53,28 @@ const key model_keys[] = {
                 .help = "an RMS norm of each head of queries and keys before their rotation (Qwen3)"},
         {FIELD("sliding_window", int, sliding_window), .min = 1, .max = 1 << 30, .optional = true,
                 .none = 0, .initial_note = SHAPE_NOTE ", else null",
-                .help = "a token attends to so many of the last ones at most, itself among them "
+                .help = "a token attends to at most this many tokens, itself and those before it "
                         "(Mistral-7B-v0.1); null: to all before it"},
         {FIELD("max_window_layers", int, max_window_layers), .min = 0, .max = 4096,
                 .initial_note = SHAPE_NOTE ", else 0",
-                .help = "the first layer with sliding_window; those before it attend to all (Qwen2, "
-                        "Qwen3)"},
+                .help = "the first layer with sliding_window; those before it have none (Qwen2, Qwen3)"},
         {FIELD("no_rope_layer_interval", int, no_rope_layer_interval), .min = 1, .max = 4096,
                 .optional = true, .none = 0, .initial_note = SHAPE_NOTE ", else null",
-                .help = "every so many layers one has no rotary embedding (SmolLM3: the 4th, 8th, "
-                        "...); null: all have it"},
+                .help = "layers n, 2 n, ... have no rotary embedding (SmolLM3: n = 4); null: all "
+                        "layers have it"},
         {FIELD("rope_scaling.rope_type", choice, rope_type), .choices = rope_choices,
                 .optional = true, .none = ROPE_DEFAULT, .initial_note = SHAPE_NOTE ", else default",
                 .help = "llama3 stretches the low rotary frequencies, as Llama 3.1 does"},
         {FIELD("rope_scaling.factor", real, rope_factor), .min = 1, .max = 1e6, ROPE_PART,
-                .help = "llama3: what low frequencies are divided by"},
+                .help = "llama3: divisor of the low frequencies"},
         {FIELD("rope_scaling.low_freq_factor", real, rope_low_freq_factor), .min = 1e-6, .max = 1e6,
                 ROPE_PART,
                 .help = "llama3: wavelengths above original_max_position_embeddings / this are "
                         "stretched in full"},
         {FIELD("rope_scaling.high_freq_factor", real, rope_high_freq_factor), .min = 1e-6,
                 .max = 1e6, ROPE_PART,
-                .help = "llama3: those below original_max_position_embeddings / this, not at all"},
+                .help = "llama3: wavelengths below original_max_position_embeddings / this are not "
+                        "stretched"},
         {FIELD("rope_scaling.original_max_position_embeddings", int, rope_original_context),
                 .min = 1, .max = 1 << 30, ROPE_PART,
                 .help = "llama3: context before the stretching, in tokens"},

@@ -9,6 +9,8 @@
 #include "config/key.h"
 #include "config/model_config.h"
 
+#define ROPE "rope_scaling." // the section of the keys of YAML for the rotary settings
+
 // Returns the value at a path of names with dots; NULL: there is none.
 static const value *find_value(const value *v, const char *path) {
     for (int i = 0; i < v->n; i++) {
@@ -113,6 +115,36 @@ static bool same_value(const char *text, const char *other) {
     return str_to_f64(text, &x) && str_to_f64(other, &y) && x == y;
 }
 
+// Finds the object of the rotary settings as transformers 5 does (modeling_rope_utils.py,
+// convert_rope_params_to_dict): rope_scaling, the name of earlier releases, unless it is null or
+// empty, else rope_parameters. NULL: there is none.
+static const value *find_rope(const value *root) {
+    const value *rope = find_value(root, "rope_scaling");
+    if (!rope || rope->n == 0) rope = find_value(root, "rope_parameters");
+    return rope && rope->kind == VALUE_MAP ? rope : NULL;
+}
+
+static const value *find_in(const value *map, const char *name) {
+    for (int i = 0; map && i < map->n; i++)
+        if (strcmp(map->items[i].name, name) == 0) return &map->items[i];
+    return NULL;
+}
+
+static drv_status check_rope_forms(const value *root) {
+    for (int i = 0; i < 2; i++) {
+        const value *rope = find_value(root, i ? "rope_parameters" : "rope_scaling");
+        if (!rope || rope->kind == VALUE_NULL || rope->kind == VALUE_MAP) continue;
+        return key_refuse(&(key){.expected = "null or an object"}, rope);
+    }
+    const value *rope = find_rope(root);
+    for (int i = 0; rope && i < rope->n; i++)
+        if (rope->items[i].kind == VALUE_MAP)
+            return key_refuse(&(key){.expected = "one object for all layers: rotary settings for "
+                                                 "each type of layer are not supported"},
+                    &rope->items[i]);
+    return DRV_OK;
+}
+
 // Checks what holds for every family here, where config.json could say something else.
 static drv_status check_fixed(const value *root) {
     static const struct {
@@ -121,20 +153,14 @@ static drv_status check_fixed(const value *root) {
             {"attention_bias", "false", "false: biases on q, k, v and o are not supported"},
             {"mlp_bias", "false", "false: biases of the feed-forward layer are not supported"},
             {"partial_rotary_factor", "1",
-                    "1: rotary positions in a part of a head are not supported"},
-            {"rope_parameters.partial_rotary_factor", "1",
                     "1: rotary positions in a part of a head are not supported"}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        const value *v = find_value(root, fixed[i].name);
+        const value *v = find_in(find_rope(root), fixed[i].name);
+        if (!v) v = find_value(root, fixed[i].name);
         if (!v || v->kind == VALUE_NULL) continue;
         if (v->kind == VALUE_TEXT && same_value(v->text, fixed[i].text)) continue;
         const key k = {.expected = fixed[i].expected};
         return key_refuse(&k, v);
-    }
-    for (int i = 0; i < 2; i++) {
-        const value *rope = find_value(root, i ? "rope_parameters" : "rope_scaling");
-        if (!rope || rope->kind == VALUE_NULL || rope->kind == VALUE_MAP) continue;
-        return key_refuse(&(key){.expected = "null or an object"}, rope);
     }
     const value *quantized = find_value(root, "quantization_config");
     if (quantized && quantized->kind != VALUE_NULL)
@@ -248,18 +274,6 @@ static bool follows_if_null(const key *k, const value *v, model_config *out) {
 
 static drv_status read_fields(arena *a, const value *root, const model_family *family,
         model_config *out) {
-    // Names of other versions of transformers, before today's, which count more.
-    static const struct {
-        const char *other, *path;
-    } others[] = {{"rope_scaling.type", "rope_scaling.rope_type"},
-            {"rope_parameters.rope_theta", "rope_theta"},
-            {"rope_parameters.type", "rope_scaling.rope_type"},
-            {"rope_parameters.rope_type", "rope_scaling.rope_type"},
-            {"rope_parameters.factor", "rope_scaling.factor"},
-            {"rope_parameters.low_freq_factor", "rope_scaling.low_freq_factor"},
-            {"rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"},
-            {"rope_parameters.original_max_position_embeddings",
-                    "rope_scaling.original_max_position_embeddings"}};
     *out = model_config_defaults();
     out->num_key_value_heads = family->num_key_value_heads;
     out->head_dim = family->head_dim;
@@ -271,16 +285,31 @@ static drv_status read_fields(arena *a, const value *root, const model_family *f
     out->qk_norm = family->qk_norm;
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
-        if (is_of_family(k)) continue;
-        for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
-            const value *v = find_value(root, others[j].other);
-            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, out));
-        }
+        if (is_of_family(k) || str_starts(k->path, ROPE)) continue;
         const value *v = find_value(root, k->path);
         if (v && follows_if_null(k, v, out)) continue;
         if (v) DRV_TRY(k->type->parse(a, k, v, out));
     }
     return DRV_OK;
+}
+
+// Reads the rotary settings. transformers prefers a rope_theta in their object to one beside it,
+// and the context before scaling beside the object to one in it.
+static drv_status read_rope(arena *a, const value *root, model_config *out) {
+    const value *rope = find_rope(root);
+    for (int i = 0; i < n_model_keys; i++) {
+        const key *k = &model_keys[i];
+        const bool scales = str_starts(k->path, ROPE);
+        if (!scales && k->offset != offsetof(model_config, rope_theta)) continue;
+        const char *name = scales ? k->path + strlen(ROPE) : k->path;
+        const value *v = find_in(rope, name);
+        if (!v && k->offset == offsetof(model_config, rope_type)) v = find_in(rope, "type");
+        if (v) DRV_TRY(k->type->parse(a, k, v, out));
+    }
+    const key *context = key_of(offsetof(model_config, rope_original_context));
+    const value *v = find_value(root, context->path + strlen(ROPE));
+    if (!v || v->kind == VALUE_NULL || out->rope_type != ROPE_LLAMA3) return DRV_OK;
+    return context->type->parse(a, context, v, out);
 }
 
 static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
@@ -290,8 +319,10 @@ static drv_status read_json(arena *a, const char *path, const json_t *json, mode
                 value_shown(a, &root));
     const model_family *family;
     DRV_TRY(find_family(a, &root, &family));
+    DRV_TRY(check_rope_forms(&root));
     DRV_TRY(check_fixed(&root));
     DRV_TRY(read_fields(a, &root, family, out));
+    DRV_TRY(read_rope(a, &root, out));
     DRV_TRY(read_window(a, &root, family, out));
     DRV_TRY(read_no_rope(a, &root, family, out));
     DRV_TRY(check_layer_types(&root, out)); // before a window as long as the context is dropped
@@ -369,7 +400,7 @@ json_t *model_config_json(const model_config *m) {
         json_object_set_new(o, "no_rope_layer_interval", json_integer(m->no_rope_layer_interval));
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
-        if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;
+        if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, ROPE)) continue;
         if (is_of_family(k)) continue;
         json_t *x = k->type->json(k, m);
         if (x) put_json(o, k->path, x);

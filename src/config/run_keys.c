@@ -178,7 +178,7 @@ static const key run_keys[] = {
                 .help = "steps between hashes of gradients (before clipping) and weights, which are the same on any layout: "
                         "in metrics.jsonl, by tensor in hashes.jsonl; needs 4 bytes a parameter; 0: never"},
         {KEY("training.max_minutes", real, max_minutes), .initial = "0", .max = 1e9,
-                .help = "stop and save, with exit status 3, when this start has run for so long by rank 0's clock, including loading; "
+                .help = "stop and save, with exit status 3, when this attempt has run for this long by rank 0's clock, including loading; "
                         "the current step is finished first; 0: never"},
         {KEY("training.stop_at_step", int, stop_at_step), .initial = "0", .max = NO_MAX,
                 .help = "stop and save after this step, with exit status 3 unless it is the last; the schedule stays that of "
@@ -314,11 +314,11 @@ static const key run_keys[] = {
                         "also happens at the start; 0: never"},
         {KEY("parallel.give_up_s", real, give_up_s), .initial = "600", .min = 6, .max = 1e6,
                 .help = "seconds without a status from a rank after which the job ends on all ranks with exit status 75; it also ends "
-                        "when a rank holds up an operation for so long and 300 s more"},
+                        "when a rank holds up an operation for this long plus 300 s"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.every_minutes", real, checkpoint_minutes), .initial = "0", .max = 1e9,
-                .help = "also save a checkpoint when the last one began so many minutes ago, by rank 0's clock; 0: only by "
+                .help = "also save a checkpoint when the last one began this many minutes ago, by rank 0's clock; 0: only by "
                         "checkpoint.every"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
                 .help = "how many of the newest checkpoints to keep; 0: all"},
@@ -330,9 +330,9 @@ static const key run_keys[] = {
                 .help = "back end that computes; pjrt: an accelerator, or any other device with a PJRT plugin"},
         {KEY("device", text, device), .initial = "",
                 .help = "profile of a rank's device, as for drover plan --device, for the plan that reports show beside the measured "
-                        "steps; nothing: a profile with the measured peak"},
+                        "steps; empty: a profile with the measured peak"},
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
-                .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
+                .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; empty: DROVER_PJRT_PLUGIN, "
                         "or the first that drover devices lists"},
         {KEY("pjrt.devices", int, pjrt.devices), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 12,
@@ -343,7 +343,7 @@ static const key run_keys[] = {
         {KEY("pjrt.memory_fraction", real, pjrt.memory_fraction), .initial = "0", .max = 1,
                 .help = "share of a GPU's memory that is taken at the start; 0: the plugin's default"},
         {KEY("pjrt.cache", text, pjrt.cache), .initial = "",
-                .help = "folder of compiled programs; none: compile again each time; nothing: DROVER_COMPILE_CACHE, or drover/compiled "
+                .help = "folder of compiled programs; none: compile again each time; empty: DROVER_COMPILE_CACHE, or drover/compiled "
                         "in the user's cache"},
         {KEY("pjrt.cache_gib", real, pjrt.cache_gib), .initial = "10", .max = NO_MAX,
                 .help = "GiB that compiled programs may take: when one is saved, the least recently used ones are removed; 0: no limit"},

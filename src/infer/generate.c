@@ -110,3 +110,11 @@ void generate_result_free(generate_result *r) {
     id_list_free(&r->ids);
     *r = (generate_result){0};
 }
+
+json_t *generated_json(const char *text, size_t n) {
+    str clean = {0};
+    utf8_sanitize(text, n, &clean);
+    json_t *value = json_stringn(clean.p ? clean.p : "", clean.n);
+    str_free(&clean);
+    return value;
+}

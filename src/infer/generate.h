@@ -1,5 +1,6 @@
 // Generates text: draws tokens one after the other until an end.
 #pragma once
+#include "base/json.h"
 #include "infer/generator.h"
 #include "infer/sample.h"
 
@@ -33,3 +34,5 @@ typedef struct generate_result {
 // it. DRV_E_DATA: a logit is NaN or infinite.
 DRV_CHECKED drv_status generate(generator *g, const generate_opts *opts, generate_result *out);
 void generate_result_free(generate_result *r);
+// Returns a text as a new JSON string; bytes that are not UTF-8 become U+FFFD.
+json_t *generated_json(const char *text, size_t n);

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 #include "pickle/torch_file.h"
 
 static drv_status write_files(arena *a, const model_source *source, const char *folder) {

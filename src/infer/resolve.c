@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 #include "config/config.h"
 #include "infer/model_view.h"
 #include "tok/model_file.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "launch/nodes.h"
 
 static const struct {
@@ -182,4 +183,19 @@ drv_status preflight_read(arena *a, const char *path, const char *text, size_t n
     *results = read;
     *n_nodes = (int)count;
     return DRV_OK;
+}
+
+drv_status preflight_verdict(const preflight *judged, const node_result *results) {
+    for (int i = 0; i < judged->n_nodes; i++)
+        if (strcmp(results[i].version, results[0].version) != 0)
+            return drv_fail(DRV_E_USAGE,
+                    "node %d (%s) has drover %s, node 0 (%s) %s; expected one and the same", i,
+                    results[i].host, results[i].version, results[0].host, results[0].version);
+    if (judged->n_named == 0) return DRV_OK;
+    int i = 0;
+    while (!*judged->said[i])
+        i++;
+    return drv_fail(DRV_E_DEVICE, "%d of %d nodes stand%s out: node %d (%s): %s%s", judged->n_named,
+            judged->n_nodes, judged->n_named == 1 ? "s" : "", i, results[i].host, judged->said[i],
+            judged->n_named > 1 ? "; ..." : "");
 }

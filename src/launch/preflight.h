@@ -51,6 +51,9 @@ typedef struct preflight {
 
 // Judges the results of nodes 0 to n - 1. The result lives in `a`.
 void preflight_judge(arena *a, const node_result *results, int n_nodes, preflight *out);
+// Returns the verdict as a status. DRV_E_USAGE: nodes have different versions of drover.
+// DRV_E_DEVICE: nodes stand out; the message has the first of them.
+drv_status preflight_verdict(const preflight *judged, const node_result *results);
 // Reads what `drover doctor --node --json` prints. DRV_E_DATA names the key that is wrong. Results
 // live in `a`.
 DRV_CHECKED drv_status preflight_read(arena *a, const char *path, const char *text, size_t n,

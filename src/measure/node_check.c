@@ -1,8 +1,9 @@
-// Measures one node alone.
+// Measures one node alone, and all nodes together.
 #include "measure/node_check.h"
 
 #include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,11 @@
 #include "base/version.h"
 
 #define MIB          ((int64_t)1 << 20)
-// The shares of the time for products, copies and the disk; the rest is for links.
+// The shares of the time for products, copies, the disk and links.
 #define GEMM_SHARE   0.4
 #define MEMORY_SHARE 0.2
 #define DISK_SHARE   0.2
+#define LINK_SHARE   0.2
 // Two buffers of this size exceed the caches of a processor (EPYC: 384 MiB), if the node has the
 // memory.
 enum { COPY_MIB = 256, COPY_PIECE_MIB = 1, FILE_MIB = 256, BLOCK_MIB = 4, PEAK_TRIES = 2 };
@@ -150,7 +152,7 @@ static drv_status measure_disk(arena *a, const comm *nodes, const char *dir, dou
     return status;
 }
 
-drv_status node_measure(arena *a, const comm *nodes, const char *dir, double seconds,
+static drv_status measure_alone(arena *a, const comm *nodes, const char *dir, double seconds,
         node_result *out) {
     char host[NODE_HOST] = "";
     *out = (node_result){.fsync_s = (double)NAN, .sees_lock = -1, .sees_rename = 1};
@@ -173,4 +175,26 @@ drv_status node_measure(arena *a, const comm *nodes, const char *dir, double sec
         out->value[NODE_DISK_WRITE] = out->value[NODE_DISK_READ] = (double)NAN;
     }
     return DRV_OK;
+}
+
+// --- all nodes
+// Ranks of a host share its cores. mpirun binds each to one core, which would limit the measurement.
+static void use_all_cores(const comm *c) {
+    cpu_set_t all;
+    memset(&all, 0xFF, sizeof all);
+    if (comm_size(c) > 1 && !getenv("OMPI_MCA_hwloc_base_binding_policy") &&
+            !getenv("SLURM_CPU_BIND_TYPE"))
+        sched_setaffinity(0, sizeof all, &all);
+    const int n = par_threads_for(0) / comm_ranks_on_host(c);
+    par_set_threads(n > 0 ? n : 1);
+}
+
+drv_status node_measure(arena *a, comm *nodes, const char *dir, double seconds,
+        node_result *results) {
+    node_result mine;
+    use_all_cores(nodes);
+    DRV_TRY(comm_barrier(comm_all_ranks(nodes)));
+    DRV_TRY(measure_alone(a, nodes, dir, seconds, &mine));
+    DRV_TRY(node_measure_others(a, nodes, dir, LINK_SHARE * seconds, &mine));
+    return comm_all_gather(comm_all_ranks(nodes), &mine, sizeof mine, NULL, results);
 }

@@ -4,10 +4,11 @@
 #include "comm/comm.h"
 #include "launch/preflight.h"
 
-// Measures this node alone in about `seconds`: products, copies in memory, the run directory `dir`,
-// free memory. Ranks of one host share its memory. Set the number of threads before.
-DRV_CHECKED drv_status node_measure(arena *a, const comm *nodes, const char *dir, double seconds,
-        node_result *out);
+// Measures all nodes in about `seconds`: products, copies in memory, the run directory `dir`, free
+// memory, and the links between nodes. results [nodes]: those of all nodes, on each of them. Ranks
+// of one host share its cores and its memory.
+DRV_CHECKED drv_status node_measure(arena *a, comm *nodes, const char *dir, double seconds,
+        node_result *results);
 // Returns the bytes that a measurement may use: `most`, halved until it is at most a quarter of the
 // share that one of n ranks has of the available bytes; at least `least`.
 int64_t node_share(int64_t most, int64_t least, int64_t there, int n);

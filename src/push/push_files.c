@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "ckpt/adapter.h"
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 #include "model/family/model_files.h"
 
 static bool matches(const char *name, const char *const *patterns, size_t n) {

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 #include "train/schedule.h"
 #include "weights/state.h"
 

@@ -101,7 +101,9 @@ drv_status run_end(run *r, drv_status status) {
     progress_end();
     if (status != DRV_OK && run_finish_steps(r) != DRV_OK) log_file_only("%s", drv_message());
     const long long step = r->progress.state.step;
-    if (status == DRV_STOPPED) log_info("%s: saving after step %lld", run_stop_reason(r), step);
+    if (status == DRV_STOPPED)
+        log_info("%s: %s after step %lld", run_stop_reason(r), step > 0 ? "saving" : "ending",
+                step);
     // The stop was requested during the last evaluation, which the next start will do.
     if (status == DRV_STOPPED && step >= r->rank.cfg->steps) status = DRV_OK;
     if (status == DRV_STOPPED && r->rank.leads)

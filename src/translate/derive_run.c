@@ -188,7 +188,8 @@ static drv_status steps_of_epochs(translation *self, const value *epochs, double
     double one;
     if (!self->opts->data)
         return refuse_value(self, epochs,
-                "and how many steps that is depends on the data; give --data PREFIX, or --set training.steps=N");
+                "and how many steps that is depends on the data; give --data PREFIX, or --set "
+                "training.steps=N or training.epochs=N");
     if (translation_number(self, "data.sequence_length", 0) < 1 ||
             translation_number(self, "training.global_batch_size", 0) < 1)
         return refuse_value(self, epochs,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 
 // --- types
 typedef struct choosing {

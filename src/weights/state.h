@@ -40,5 +40,5 @@ ckpt_sink state_compute_sink(held_model *model);
 DRV_CHECKED drv_status state_load_moments(held_model *model, const char *folder);
 // Loads weights and moments of a checkpoint of ours.
 DRV_CHECKED drv_status state_load(held_model *model, const char *folder);
-// Loads weights and moments of another run's checkpoint (ckpt/foreign_state.h).
+// Loads weights and moments of another run's checkpoint (source/foreign_state.h).
 DRV_CHECKED drv_status state_load_resumed(held_model *model, const char *folder);

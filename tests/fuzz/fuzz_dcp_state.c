@@ -3,7 +3,7 @@
 // four bytes (the lowest first), .metadata, and __0_0.distcp.
 #include "fuzz.h"
 
-#include "ckpt/foreign_state.h"
+#include "source/foreign_state.h"
 
 static const char config[] =
         "{\"num_hidden_layers\": 2, \"hidden_size\": 4, \"intermediate_size\": 4, "

@@ -2,7 +2,7 @@
 // or a message.
 #include "fuzz.h"
 
-#include "ckpt/optimizer_states.h"
+#include "source/optimizer_states.h"
 
 static void read_all(const optimizer_states *o) {
     float values[8]; // of a weight's

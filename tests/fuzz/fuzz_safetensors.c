@@ -1,7 +1,7 @@
 // Any bytes as a safetensors file: refused by a message, or the end of each tensor is read.
 #include "fuzz.h"
 
-#include "ckpt/safetensors.h"
+#include "source/safetensors.h"
 
 void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     st_file f;

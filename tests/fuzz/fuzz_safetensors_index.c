@@ -2,7 +2,7 @@
 // two.safetensors (v): refused by a message, or both tensors are found in their files and read.
 #include "fuzz.h"
 
-#include "ckpt/model_source.h"
+#include "source/model_source.h"
 
 static void make_tensor_file(arena *a, const char *name, const char *tensor) {
     static const float values[4] = {1, 2, 3, 4};

@@ -37,8 +37,8 @@ typedef struct cpu_backend {
     state_store states;
     char *arena;
     int64_t arena_bytes;
-    int64_t beside,
-            between;    // temporaries of programs beside the pool; of those between steps
+    int64_t beside;     // the most bytes of temporaries of a program that needs the pool, too
+    int64_t between;    // and of one between steps, which may use the memory of the pool
     executable *loaded; // the program loaded last; NULL: none
     bool times_nodes;
     comm *comm; // NULL: one rank

@@ -3,6 +3,7 @@
 // run_*.c. An op without a row does not link.
 #pragma once
 #include "backend/cpu/gemm.h"
+#include "base/exact_sum.h"
 #include "base/parallel.h"
 #include "comm/comm.h"
 #include "ir/graph.h"
@@ -21,7 +22,8 @@ struct instruction {
     const kernels *kernels;
     const kernels *attention; // may be of another level (see gemm.h on arithmetic)
     gemm *gemm[MAX_GEMMS];
-    const instruction *next_product; // the next one of a single row, in a circle; NULL: none
+    const instruction *next_product; // the next product of a single row; after the last one, the
+                                     // first one; NULL: none
     comm_group *group;               // of an op with an axis; NULL: one rank
     comm_group *along[N_AXES];       // of an op with several (mesh.axes, fp8_axes); NULL: one rank
     comm_group *
@@ -31,7 +33,7 @@ struct instruction {
     struct state **touched, **written; // of all inputs and outputs; of the outputs of such a node
     int64_t *sizes;                    // gather_weight, add_shard: bytes of the shards, by place
     const char *label;                 // of an asynchronous node, for messages
-    double *seconds;                   // of its node; NULL: nodes are not timed
+    double *seconds;                   // of its node, since nodes are timed
     drv_status *failed; // set with drv_fail when communication fails, which ends the program
 };
 
@@ -76,8 +78,12 @@ static inline int64_t chunk_length(int64_t n, int64_t size, int64_t c) {
 
 // Returns the function that runs an op as its row says; NULL: nothing to compute.
 void (*run_of_op(const cpu_op *row))(const instruction *ins);
-// Calls fn(ins, c, thread) for each chunk c of n elements.
+// Calls fn(ins, c) for each chunk c of n elements in chunks of `size`, on all threads.
 void run_chunks(const instruction *ins, int64_t n, int64_t size, par_fn *fn);
+
+// Adds the squares of n elements. Only the exact sum is the same with any kernels, which give a sum
+// of squares in several words.
+void add_squares(const kernels *by, dtype dt, const char *x, int64_t n, exact_sum *sum);
 
 static inline const char *input_at(const instruction *ins, int k, int64_t element) {
     return (const char *)ins->in[k] + element * dtype_bytes(ins->node->in[k]->dt);

@@ -11,8 +11,8 @@ typedef struct state { // storage of a named tensor, or of a temporary of an asy
     char *p;           // NULL: in the pool or the arena
     int64_t bytes;
     bool in_pool;
-    int span; // of the pool, and where it lies there
-    int64_t in_span;
+    int span;                  // its span of the pool
+    int64_t in_span;           // its offset there
     _Atomic int64_t async_op;  // number of the operation that writes it; 0: none
     const instruction *writer; // the instruction that started the operation
 } state;
@@ -28,14 +28,14 @@ typedef struct state_store {
     page_block *blocks;
     int n_blocks, cap_blocks;
     int64_t pool_bytes;       // 0: no program has a pool
-    char *pool;               // the back end's, which has them at the start of its arena
-    const int64_t *spans;     // offsets in it (backend_use_slot)
+    char *pool;               // at the start of the back end's arena
+    const int64_t *spans;     // offsets in the pool (backend_use_slot)
     int64_t held;             // bytes of pages
     comm_thread *comm_thread; // NULL: one rank
 } state_store;
 
-// Allocates pages. DRV_E_DEVICE: there is not enough memory. Overcommitted memory fails only when
-// it is touched (train checks beforehand). `what` is for the message.
+// Allocates pages. DRV_E_DEVICE: there is not enough memory. The system may promise more memory than
+// it has, which fails only when it is used (train checks beforehand). `what` is for the message.
 DRV_CHECKED drv_status store_pages(state_store *s, const char *what, int64_t bytes, char **out);
 // Creates the named state of the graph that does not exist yet, in one block.
 DRV_CHECKED drv_status store_create(state_store *store, const graph *of);
@@ -51,12 +51,12 @@ static inline char *store_place(const state_store *s, const state *one) {
 DRV_CHECKED drv_status store_find(const state_store *s, const char *name, int64_t offset,
         int64_t bytes, char **out);
 
-// Makes the states of temporaries that asynchronous nodes of the graph write; by the id of their
-// storage, NULL for all others.
+// Returns a new state for each temporary that an asynchronous node of the graph writes, by the id
+// of its storage; NULL for all other tensors.
 state **store_arriving(const state_store *s, const plan *p);
-// Lists what a node reads and writes of state and of those; ends with NULL.
+// Lists the state that a node reads or writes, and those temporaries; ends with NULL.
 state **store_touched(const state_store *s, const plan *p, state *const *arriving, const node *n);
-// Lists what it writes.
+// Lists only those that it writes.
 state **store_written(const state_store *s, const plan *p, state *const *arriving, const node *n);
 // Waits until no operation writes any of these states. *writer: the last instruction waited for;
 // unchanged if none was.

@@ -15,7 +15,7 @@ typedef struct operand {
 } operand;
 
 static int64_t n_chunks(const tensor *t) {
-    return round_up(tensor_elements(t), CHUNK_ELEMENTS) / CHUNK_ELEMENTS;
+    return div_up(tensor_elements(t), CHUNK_ELEMENTS);
 }
 
 static int64_t rounded_bytes(const tensor *t) {

@@ -152,8 +152,8 @@ static double packing_cost(int64_t tile_m, int64_t tile_n) {
     return 1 + 13 / (double)tile_m + 16 / (double)tile_n;
 }
 
-// Returns the cost of a grid of tiles over one perfect product: threads that wait for the last tile
-// (which may run on a busy core, 5 % slower, say), at least 1, times packing
+// Returns by which factor a grid of tiles is slower than a perfect product: because threads wait
+// for the last tile, which may run 5 % slower on a busy core, and because of packing
 // (bench/results/2026-11-27-products.md).
 static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, int64_t threads) {
     const int64_t tiles = div_up(m, tile_m) * div_up(n, tile_n);

@@ -32,10 +32,11 @@ enum { MAX_SEGMENTS = 3 };
 typedef struct gemm_tree {
     int n_blocks, n_segments; // 0: none
     int64_t first[MAX_SEGMENTS], each[MAX_SEGMENTS];
-    int64_t last; // elements of the last reduction block, if it is shorter (of a single segment);
-                  // 0: as each
-    // Reduction blocks of one segment whose lengths differ by one at most: reduction block j has
-    // elements near j / n_blocks to near (j + 1) / n_blocks, each[0] of them or `last`. 0: no.
+    int64_t last; // elements of the last reduction block of a single segment, if it is shorter;
+                  // else 0
+    // If not 0, a single segment has `near` elements, and its reduction blocks differ in length by
+    // one at most: block j has elements near j / n_blocks to near (j + 1) / n_blocks, each[0] or
+    // `last` of them.
     int64_t near;
     // The number of products, each with such a sum, that are added to c one after the other
     // (docs/adr/0026). The shape accumulates and has ta, not tb; each product takes the next k
@@ -52,8 +53,8 @@ bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
 // Returns the tile kernels for a level. The first call requests permission for AMX registers; NULL:
 // there are none, or the system refuses them.
 const tile_kernels *gemm_amx(cpu_level level);
-// Returns the table whose products and attention suit operands of a type here; that of fp32 is the
-// one for all else, of any type.
+// Returns the kernels for products and attention of operands of a type. Those of DT_F32 are also
+// used for everything else, of any type.
 const kernels *gemm_kernels(const gemm_machine *m, dtype dt);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
@@ -63,15 +64,15 @@ DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shap
 // Returns the scratch that a product needs with `threads` threads in any arithmetic, for plans,
 // which are made without an open back end.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
-int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current team
+int64_t gemm_bytes(const gemm *g); // the scratch of this product with the current team's threads
 // Multiplies on the team that the product was built for. Aborts if the workspace has fewer bytes
 // than gemm_bytes, since that would overwrite other tensors.
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace, int64_t bytes);
 
-// Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
-// gemm_peak: in the arithmetic of the type itself, best of `tries` of products of tile registers
-// alone where bf16 may go by them, else of a few square products by our kernels (two sizes up to 4
-// tries, five sizes above); 0: there is no such arithmetic here.
+// Measure FLOP/s, for bench, doctor and MFU. gemm_time gives the best rate of `tries` runs of a
+// shape. gemm_peak gives the best rate of `tries` in the arithmetic of the type itself: of products
+// of tile registers alone if AMX may multiply bf16, else of a few square products by our kernels
+// (two sizes up to 4 tries, five sizes above). 0: this processor has no such arithmetic.
 DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
         double *flops_per_s);
 DRV_CHECKED drv_status gemm_peak(dtype dt, int tries, double *out);

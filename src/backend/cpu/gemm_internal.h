@@ -6,11 +6,12 @@ struct gemm {
     gemm_shape shape;
     gemm_tree tree;
     void (*multiply)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
-    const kernels *plain; // what joins and rounds
+    const kernels *plain; // those that add reduction blocks and round
     int64_t tile_m, tile_n, n_m, n_n;
 };
 
-// Moves operand b, as it is stored, by so many rows and columns: returns where it begins then.
+// Returns where operand b begins if it is moved by so many rows and columns of its storage; for
+// quantised blocks, records the move in the shape.
 static inline const char *move_b(gemm_shape *s, const char *b, int64_t rows, int64_t columns) {
     if (!s->blocks) return b + dtype_bytes(s->in) * (rows * s->ldb + columns);
     s->b_row += rows;

@@ -1,11 +1,12 @@
 // A product that is added to the gradient of a weight. It is a sum over tokens, also over those of
-// other ranks, in runs that a tree adds, for each reduction block of the row and each partial sum
-// of it (docs/adr/0012, 0015, 0026).
+// other ranks: for each partial sum of each reduction block of the row, a tree adds the sums of
+// runs of tokens (docs/adr/0012, 0015, 0026).
 #pragma once
 #include "backend/cpu/cpu_op.h"
 
-// Lowers the product of a node with the attributes blocks, ranks, row_blocks and partial_sums, that
-// takes up to two of its gemms. shape: of all tokens into one accumulator, with `accumulate`.
+// Lowers the product of a node with the attributes blocks, ranks, row_blocks and partial_sums,
+// which uses up to two entries of out->gemm. `shape` is that of all tokens into one accumulator,
+// with `accumulate`.
 DRV_CHECKED drv_status grad_product_lower(arena *a, gemm_machine *m, const node *n,
         const gemm_shape *shape, instruction *out);
 int64_t grad_product_workspace(const node *n, const gemm_shape *shape, int n_threads);

@@ -39,3 +39,14 @@ static void run_elements(const instruction *ins) {
 void (*run_of_op(const cpu_op *row))(const instruction *ins) {
     return row->rows ? run_rows : row->elements ? run_elements : row->run;
 }
+
+void add_squares(const kernels *by, dtype dt, const char *x, int64_t n, exact_sum *sum) {
+    for (int64_t first = 0; first < n; first += SQUARES_MOST) {
+        double words[SQUARES_SUMS];
+        const int64_t left = n - first;
+        const int n_words = by->squares(dt, left < SQUARES_MOST ? left : SQUARES_MOST,
+                x + first * dtype_bytes(dt), words);
+        for (int i = 0; i < n_words; i++)
+            exact_add(sum, words[i]);
+    }
+}

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/ring_pass.h"
 #include "backend/cpu/ring_tree.h"
+#include "base/round.h"
 #include "comm/join.h"
 #include "ir/wire.h"
 
@@ -70,8 +71,7 @@ enum { ADD_CHUNK = 1 << 14 }; // elements
 
 static void add_chunk(void *arg, int64_t i) {
     const add_call *call = arg;
-    const int64_t first = i * ADD_CHUNK, left = call->n - first,
-                  n = left < ADD_CHUNK ? left : ADD_CHUNK;
+    const int64_t first = i * ADD_CHUNK, n = chunk_length(call->n, ADD_CHUNK, i);
     float *to = call->to + first;
     const float *from = call->from + first;
     for (int64_t k = 0; k < n; k++)
@@ -80,7 +80,7 @@ static void add_chunk(void *arg, int64_t i) {
 
 static void add_floats(float *to, const float *from, int64_t n) {
     add_call call = {to, from, n};
-    par_for((n + ADD_CHUNK - 1) / ADD_CHUNK, add_chunk, &call);
+    par_for(div_up(n, ADD_CHUNK), add_chunk, &call);
 }
 
 static int64_t dq_floats(const ring *r) {
@@ -137,7 +137,7 @@ static void join_heads(const ring *r, const float *found, float *to) {
             .n = r->zigzag.blocks_here * r->dkeys_floats / r->head_dim,
             .head_dim = r->head_dim,
             .blocks = r->head_blocks};
-    par_for((call.n + HEADS_CHUNK - 1) / HEADS_CHUNK, join_heads_chunk, &call);
+    par_for(div_up(call.n, HEADS_CHUNK), join_heads_chunk, &call);
 }
 
 // --- pairs of chunks
@@ -296,7 +296,8 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n) {
     }
 }
 
-static drv_status run_pass(backward *b) {
+static drv_status run_pass(void *ctx) {
+    backward *b = ctx;
     const ring *r = b->pass.r;
     b->queries = (ring_tree){.n_blocks = zigzag_blocks(&r->zigzag),
             .n_slots = r->n_slots,
@@ -320,15 +321,10 @@ void ring_backward(const instruction *ins) {
     const ring r = ring_of(ins->node, ins->node->in[1], ins);
     backward b = {.pass.r = &r, .keys.r = &r};
     place_all(&r, ins->workspace, par_threads(), &b);
-    for (b.pass.row = 0; b.pass.row < r.rows; b.pass.row++)
-        for (b.pass.first_group = 0; b.pass.first_group < r.attrs->heads.n_kv_heads;
-                b.pass.first_group += r.groups) {
-            *ins->failed = run_pass(&b);
-            if (*ins->failed == DRV_OK) continue;
-            ring_keys_cancel(&b.keys);
-            if (b.received >= 0) comm_cancel(r.group, b.moving, 2);
-            return;
-        }
+    *ins->failed = ring_run(&b.pass, run_pass, &b);
+    if (*ins->failed == DRV_OK) return;
+    ring_keys_cancel(&b.keys);
+    if (b.received >= 0) comm_cancel(r.group, b.moving, 2);
 }
 
 int64_t ring_backward_workspace(const node *n, int n_threads) {

@@ -169,7 +169,8 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n_tokens) {
     }
 }
 
-static drv_status run_pass(forward *f) {
+static drv_status run_pass(void *ctx) {
+    forward *f = ctx;
     const ring *r = f->pass.r;
     f->tree = (ring_tree){.n_blocks = zigzag_blocks(&r->zigzag),
             .n_slots = r->n_slots,
@@ -191,14 +192,8 @@ void ring_forward(const instruction *ins) {
     const ring r = ring_of(ins->node, ins->node->in[0], ins);
     forward f = {.pass.r = &r, .keys.r = &r};
     place_all(&r, ins->workspace, par_threads(), &f);
-    for (f.pass.row = 0; f.pass.row < r.rows; f.pass.row++)
-        for (f.pass.first_group = 0; f.pass.first_group < r.attrs->heads.n_kv_heads;
-                f.pass.first_group += r.groups) {
-            *ins->failed = run_pass(&f);
-            if (*ins->failed == DRV_OK) continue;
-            ring_keys_cancel(&f.keys);
-            return;
-        }
+    *ins->failed = ring_run(&f.pass, run_pass, &f);
+    if (*ins->failed != DRV_OK) ring_keys_cancel(&f.keys);
 }
 
 int64_t ring_forward_workspace(const node *n, int n_threads) {

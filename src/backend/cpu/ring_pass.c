@@ -126,6 +126,15 @@ void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx) {
     par_for(zigzag_chunks(&r->zigzag) * div_up(r->u, RING_BLOCK), run_block, &call);
 }
 
+drv_status ring_run(ring_pass *pass, drv_status (*fn)(void *ctx), void *ctx) {
+    const ring *r = pass->r;
+    for (pass->row = 0; pass->row < r->rows; pass->row++)
+        for (pass->first_group = 0; pass->first_group < r->attrs->heads.n_kv_heads;
+                pass->first_group += r->groups)
+            DRV_TRY(fn(ctx));
+    return DRV_OK;
+}
+
 // --- keys
 typedef struct pack_call {
     const ring_pass *p;

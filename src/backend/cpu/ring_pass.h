@@ -3,8 +3,8 @@
 // the gradients of keys and values directly to their owner. Every sum over the row is a tree over
 // reduction blocks (ring_tree.h), so its bits do not depend on the number of ranks (docs/adr/0015).
 //
-// A pass processes some of the groups of heads, to keep its buffers small; the passes of a row, and
-// the rows, follow each other.
+// A pass processes some of the groups of heads, to keep its buffers small. The passes of a row run
+// one after the other, and so do the rows.
 //
 // Legend: u tokens of a chunk; H heads, G groups of a pass; D head_dim.
 //     keys   of a rank, by chunk: K [G][u][D], then V [G][u][D], in the compute type
@@ -90,12 +90,15 @@ static inline int ring_source(const ring *r, int hop) {
     return (r->place + r->zigzag.ranks - hop) % r->zigzag.ranks;
 }
 
-// Takes bytes of the workspace; base NULL: only counts them.
+// Allocates bytes of the workspace and adds them to *used; base NULL: only adds them.
 static inline void *ring_take(char *base, int64_t *used, int64_t bytes) {
     char *taken = base ? base + *used : NULL;
     *used += (bytes + 63) / 64 * 64;
     return taken;
 }
+
+// Runs fn(ctx) for each pass of each row; sets *pass before. Returns the first failure.
+DRV_CHECKED drv_status ring_run(ring_pass *pass, drv_status (*fn)(void *ctx), void *ctx);
 
 // --- the two directions
 void ring_forward(const instruction *ins);

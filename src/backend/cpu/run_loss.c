@@ -46,10 +46,6 @@ typedef struct loss_call {
     int64_t partial_sum; // rows
 } loss_call;
 
-typedef struct loss_shapes {
-    gemm_shape product[N_PRODUCTS];
-} loss_shapes;
-
 static int64_t logits_row_bytes(const node *n) {
     return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
 }
@@ -58,8 +54,8 @@ static int64_t rows_of_partial_sum(const node *n) {
     return n->in[0]->dim[0] / sums_of_tokens(&n->attrs);
 }
 
-// Returns the rows after which a new chunk must begin: a reduction block of the row, or a partial
-// sum that is longer than a chunk.
+// Returns the number of rows after which a new chunk must begin: those of a reduction block of the
+// row, or of a partial sum that is longer than a chunk.
 static int64_t rows_of_run(const node *n) {
     const int64_t partial_sum = rows_of_partial_sum(n);
     return n->attrs.vocabulary.chunk < partial_sum ? partial_sum
@@ -112,8 +108,10 @@ static gemm_shape dw_shape(const node *n, int64_t rows) {
             .scale = 1};
 }
 
-static loss_shapes shapes(const node *n, int64_t rows) {
-    return (loss_shapes){{logits_shape(n, rows), dh_shape(n, rows), dw_shape(n, rows)}};
+static gemm_shape shape_of(const node *n, int product, int64_t rows) {
+    return product == LOGITS ? logits_shape(n, rows)
+           : product == DH   ? dh_shape(n, rows)
+                             : dw_shape(n, rows);
 }
 
 static bool has_product(const node *n, int product) {
@@ -167,11 +165,11 @@ static int64_t products_bytes(const node *n, int n_threads) {
     int64_t largest = 0;
     for (int i = 0; i < 2; i++) {
         if (sizes[i] == 0 || sizes[i] > rows) continue;
-        const loss_shapes s = shapes(n, sizes[i]);
         for (int k = 0; k < N_PRODUCTS; k++) {
             if (!has_product(n, k)) continue;
+            const gemm_shape shape = shape_of(n, k, sizes[i]);
             const gemm_tree tree = product_tree(n, k, sizes[i]);
-            const int64_t bytes = gemm_workspace(&s.product[k], &tree, n_threads);
+            const int64_t bytes = gemm_workspace(&shape, &tree, n_threads);
             if (bytes > largest) largest = bytes;
         }
     }
@@ -426,10 +424,10 @@ static void loss(const instruction *ins) {
 }
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
-    const loss_shapes s = shapes(n, rows);
     for (int k = 0; k < N_PRODUCTS; k++) {
+        const gemm_shape shape = shape_of(n, k, rows);
         const gemm_tree tree = product_tree(n, k, rows);
-        if (has_product(n, k)) DRV_TRY(gemm_new(a, m, &s.product[k], &tree, &out[k]));
+        if (has_product(n, k)) DRV_TRY(gemm_new(a, m, &shape, &tree, &out[k]));
     }
     return DRV_OK;
 }

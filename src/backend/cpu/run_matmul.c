@@ -59,7 +59,7 @@ static void fetch_next(const row_call *call, int i) {
         __builtin_prefetch(p + at, 0, 2);
 }
 
-// The share goes by the thread, whose cache has its beginning.
+// A thread begins with its own share, whose first bytes are in its cache (fetch_next).
 static void one_row_share(void *arg, int64_t index DRV_UNUSED) {
     const row_call *call = arg;
     const instruction *ins = call->ins;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "backend/cpu/adamw_numbers.h"
-#include "base/exact_sum.h"
 #include "base/round.h"
 #include "ir/muon_matrices.h"
 #include "ir/newton_schulz.h"
@@ -227,19 +226,10 @@ static void store_rows(void *arg, int64_t chunk) {
                 output_at(call->ins, 0, (one->row + row) * columns));
 }
 
-// Sums the squares of elements [first, first + n) of X and rounds once, since the number and the
-// content of the words depend on the level of the kernels.
+// Returns the sum of the squares of elements [first, first + n) of X, rounded once.
 static double squares_of(const ns_call *call, int64_t first, int64_t n) {
     exact_sum sum = {0};
-    for (int64_t at = first; at < first + n; at += SQUARES_MOST) {
-        double words[SQUARES_SUMS];
-        const int64_t left = first + n - at;
-        const int n_words =
-                call->ins->kernels->squares(call->dt, left < SQUARES_MOST ? left : SQUARES_MOST,
-                        call->x + at * dtype_bytes(call->dt), words);
-        for (int i = 0; i < n_words; i++)
-            exact_add(&sum, words[i]);
-    }
+    add_squares(call->ins->kernels, call->dt, call->x + first * dtype_bytes(call->dt), n, &sum);
     return exact_value(&sum);
 }
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "backend/cpu/adamw_numbers.h"
-#include "base/exact_sum.h"
 #include "base/round.h"
 
 // --- sum_squares: exact sums of each chunk, then of all chunks
@@ -16,18 +15,10 @@ typedef struct squares_call {
 static void squares_chunk(void *arg, int64_t c) {
     const squares_call *call = arg;
     const tensor *x = call->ins->node->in[call->input];
-    const int64_t first = c * CHUNK_ELEMENTS,
-                  end = first + chunk_length(tensor_elements(x), CHUNK_ELEMENTS, c);
     exact_sum *sum = &call->sums[c];
     *sum = (exact_sum){.n_since = 0};
-    for (int64_t at = first; at < end; at += SQUARES_MOST) {
-        double words[SQUARES_SUMS];
-        const int n = call->ins->kernels->squares(x->dt,
-                end - at < SQUARES_MOST ? end - at : SQUARES_MOST,
-                input_at(call->ins, call->input, at), words);
-        for (int i = 0; i < n; i++)
-            exact_add(sum, words[i]);
-    }
+    add_squares(call->ins->kernels, x->dt, input_at(call->ins, call->input, c * CHUNK_ELEMENTS),
+            chunk_length(tensor_elements(x), CHUNK_ELEMENTS, c), sum);
     exact_settle(sum);
 }
 

@@ -8,7 +8,7 @@ typedef struct compiler_flags {
     int n;
 } compiler_flags;
 
-// Chooses them for a plugin; the list lives in `a`. DRV_E_DEVICE: CUDA's tools are not installed;
-// DRV_E_USAGE: the user may not set a flag.
+// Chooses the options for a plugin; the list lives in `a`. DRV_E_DEVICE: CUDA's tools are not
+// installed. DRV_E_USAGE: the user has set a flag that is drover's.
 DRV_CHECKED drv_status compiler_flags_choose(arena *a, const pjrt_plugin *plugin,
         const backend_opts *opts, compiler_flags *out);

@@ -7,22 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-#include <xxhash.h>
-
 #include "backend/pjrt/runtime/gpu_target.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/task.h"
-
-typedef struct group_program {
-    device_program program;
-    XXH128_hash_t text; // hash of the text that every rank must have printed
-    bool from_cache;
-    double seconds;
-    drv_saved ended;
-} group_program;
 
 struct device_group {
     device_pool *pool;
@@ -185,7 +175,7 @@ static drv_status compile_all(device_group *t, void *ctx) {
     return DRV_OK;
 }
 
-drv_status group_compile(device_member *self, const lowered *l, int n, group_compiled *out) {
+drv_status group_compile(device_member *self, const lowered *l, int n, group_program **out) {
     device_group *group = self->group;
     const device_pool *pool = group->pool;
     if (group->n > group->n_here && pool->cluster && !pool->client->rank_devices)
@@ -197,16 +187,11 @@ drv_status group_compile(device_member *self, const lowered *l, int n, group_com
     DRV_TRY(meet(self, compile_all, &call));
     // The next meeting, which would add programs, needs this rank.
     for (int i = 0; i < n; i++) {
-        group_program *made = group->programs[group->n_programs - n + i];
         const XXH128_hash_t mine = XXH3_128bits(l[i].text.p, l[i].text.n);
-        DRV_ASSERT(XXH128_isEqual(mine, made->text),
+        out[i] = group->programs[group->n_programs - n + i];
+        DRV_ASSERT(XXH128_isEqual(mine, out[i]->text),
                 "rank %d of its group prints another program \"%s\" than the others", self->place,
                 l[i].name);
-        out[i] = (group_compiled){.program = &made->program,
-                .status = made->ended.status,
-                .message = made->ended.message,
-                .seconds = made->seconds,
-                .from_cache = made->from_cache};
     }
     return DRV_OK;
 }
@@ -293,7 +278,8 @@ static drv_status open_target(device_pool *p, const backend_opts *opts, int n_de
 
 // Opens the store that joins processes; it lives as long as the client that uses it.
 static drv_status open_in_cluster(device_pool *p, client_options *client) {
-    p->store = client->store = cluster_store_open(p->cluster);
+    DRV_TRY(cluster_store_open(p->cluster, &p->store));
+    client->store = p->store;
     client->cluster = p->cluster;
     client->place_on_host = cluster_place_on_host(p->cluster);
     const drv_status status = client_open(p->a, p->plugin, client, &p->client);
@@ -321,11 +307,23 @@ static drv_status open_devices(device_pool *p, const backend_opts *opts, int n_d
     return compiler_flags_choose(p->a, p->plugin, opts, &p->flags);
 }
 
+static void close_client(device_pool *p) {
+    if (p->client) client_close(p->client);
+    if (p->store) cluster_store_close(p->store);
+}
+
 drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices, device_pool **out) {
     device_pool *p = ARENA_NEW(a, device_pool);
     p->a = a;
     p->deterministic = !opts->nondeterministic;
-    DRV_TRY(opts->target ? open_target(p, opts, n_devices) : open_devices(p, opts, n_devices));
+    const drv_status status =
+            opts->target ? open_target(p, opts, n_devices) : open_devices(p, opts, n_devices);
+    if (status != DRV_OK) {
+        drv_saved failure;
+        drv_save(status, &failure);
+        close_client(p);
+        return drv_restore(&failure);
+    }
     compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, opts->cache_max_bytes,
             &p->cache);
     compile_gate_open(&p->gate, opts->compile_jobs, opts->compile_max_bytes);
@@ -339,6 +337,5 @@ void device_pool_close(device_pool *p) {
         group_free(t);
     pthread_mutex_destroy(&p->lock);
     compile_gate_close(&p->gate);
-    client_close(p->client);
-    if (p->store) cluster_store_close(p->store);
+    close_client(p);
 }

@@ -8,6 +8,8 @@
 #pragma once
 #include <pthread.h>
 
+#include <xxhash.h>
+
 #include "backend/backend.h"
 #include "backend/pjrt/compiler_flags.h"
 #include "backend/pjrt/runtime/compile_cache.h"
@@ -44,20 +46,20 @@ typedef struct device_member {
     bool met; // the last synchronisation succeeded: all ranks here have its status
 } device_member;
 
-// The result of compiling a program. It belongs to the device group; a failed one must not be run.
-typedef struct group_compiled {
-    device_program *program;
-    drv_status status;
-    const char *message; // of a failure
-    double seconds;
+// A program that was compiled. It belongs to the device group; a failed one must not be run.
+typedef struct group_program {
+    device_program program;
+    XXH128_hash_t text; // hash of the text, which every rank must have printed
     bool from_cache;
-} group_compiled;
+    double seconds;
+    drv_saved ended; // the result
+} group_program;
 
 // All ranks of a device group compile the same programs in the same order. Each of the n programs
 // is compiled by one of them, in parallel as far as the pool's gate allows. `in` and `out` of a
-// program live as long as the pool. A failure of a program is in out[i].
+// program live as long as the pool. A failure of a program is in out[i]->ended.
 DRV_CHECKED drv_status group_compile(device_member *self, const lowered *l, int n,
-        group_compiled *out);
+        group_program **out);
 // Starts a program on the devices of all ranks of the device group, with this rank's arguments,
 // once the last of them has called. *done is the event of this rank.
 DRV_CHECKED drv_status group_execute(device_member *self, device_program *p,

@@ -119,20 +119,20 @@ static drv_status lower_request(pjrt_backend *b, const load_request *r, lowered 
 }
 
 // Makes an executable from the n parts of a program.
-static void take_program(pjrt_backend *b, const lowered *l, const group_compiled *made, int n,
+static void take_program(pjrt_backend *b, const lowered *l, group_program *const *made, int n,
         load_request *r) {
     executable *first = NULL, **end = &first;
     r->status = DRV_OK;
     r->from_cache = true;
     for (int i = 0; i < n; i++) {
-        r->seconds += made[i].seconds;
-        r->from_cache &= made[i].from_cache;
-        if (made[i].status != DRV_OK) {
-            r->status = made[i].status;
-            r->message = made[i].message;
+        r->seconds += made[i]->seconds;
+        r->from_cache &= made[i]->from_cache;
+        if (made[i]->ended.status != DRV_OK) {
+            r->status = made[i]->ended.status;
+            r->message = made[i]->ended.message;
             return;
         }
-        *end = take_part(b, &l[i], made[i].program);
+        *end = take_part(b, &l[i], &made[i]->program);
         (*end)->between_steps = r->plan->g->between_steps;
         end = &(*end)->next;
     }
@@ -152,7 +152,7 @@ static drv_status load_all(backend *base, load_request *requests, int n) {
         n_all += n_parts[i];
     }
     lowered *parts = ARENA_ARRAY(b->a, lowered, n_all);
-    group_compiled *made = ARENA_ARRAY(b->a, group_compiled, n_all);
+    group_program **made = ARENA_ARRAY(b->a, group_program *, n_all);
     for (int i = 0, k = 0; i < n && status == DRV_OK; i++)
         for (const lowered *l = &firsts[i]; l; l = l->next)
             parts[k++] = *l;
@@ -169,11 +169,6 @@ static drv_status load(backend *base, const plan *p, executable **out) {
     load_request r = {.plan = p, .out = out};
     DRV_TRY(load_all(base, &r, 1));
     return r.status == DRV_OK ? DRV_OK : drv_fail(r.status, "%s", r.message);
-}
-
-static drv_status prepare(backend *b DRV_UNUSED) {
-    // The plugin allocates while programs run.
-    return DRV_OK;
 }
 
 // Starts a program and records it as the latest.
@@ -326,11 +321,6 @@ static drv_status arrive(backend *base, int n_oldest) {
 }
 
 // --- properties
-static int64_t held_bytes(backend *b DRV_UNUSED) {
-    // The compiler places state, not the plan.
-    return 0;
-}
-
 static bool sees(const executable *e, const device_state *d) {
     for (int i = 0; i < e->program->n_in; i++)
         if (e->in[i] == d) return true;
@@ -372,15 +362,9 @@ static bool program_memory(backend *base, const executable *first, backend_memor
     const pjrt_backend *b = self(base);
     backend_memory most = {0};
     for (const executable *e = first; e; e = e->next) {
-        compiled_memory m;
-        if (!client_program_memory(b->pool->client, e->program, &m)) return false;
-        const backend_memory part = {.arguments = m.argument,
-                .results = m.output,
-                .aliased = m.alias,
-                .temporary = m.temp,
-                .code = m.code,
-                .on_host = m.host_temp,
-                .elsewhere = bytes_elsewhere(&b->states, first, e)};
+        backend_memory part;
+        if (!client_program_memory(b->pool->client, e->program, &part)) return false;
+        part.elsewhere = bytes_elsewhere(&b->states, first, e);
         if (e == first || backend_memory_total(&part) > backend_memory_total(&most)) most = part;
     }
     *out = most;
@@ -446,7 +430,6 @@ const backend_vtable backend_pjrt = {.name = "pjrt",
         .workspace = workspace,
         .load = load,
         .load_all = load_all,
-        .prepare = prepare,
         .join = join_ranks,
         .run = run,
         .use_slot = use_slot,
@@ -454,7 +437,6 @@ const backend_vtable backend_pjrt = {.name = "pjrt",
         .read = read_state,
         .fetch = fetch,
         .arrive = arrive,
-        .held_bytes = held_bytes,
         .memory = program_memory,
         .facts = facts,
         .capacity = capacity,
@@ -470,38 +452,31 @@ static drv_status open_pool(pjrt_backend *b, const backend_opts *opts) {
     return opts->pool ? DRV_OK : device_pool_open(b->a, opts, 1, &b->pool);
 }
 
-// The value of DROVER_PJRT_ATTENTION: "blocks" (without cuDNN), or "mask" or "segments" (the form
-// in which cuDNN gets documents).
-typedef struct attention_wish {
-    bool blocks;
-    document_way documents;
-} attention_wish;
+// The values of DROVER_PJRT_ATTENTION: attention without cuDNN, or the form in which cuDNN gets
+// documents.
+typedef enum attention_wish { WISH_BLOCKS, WISH_MASK, WISH_SEGMENTS, WISH_NONE } attention_wish;
 
 static drv_status read_wish(attention_wish *out) {
-    static const struct {
-        const char *word;
-        attention_wish wish;
-    } words[] = {{"blocks", {.blocks = true}}, {"mask", {.documents = DOCUMENTS_MASK}},
-            {"segments", {.documents = DOCUMENTS_SEGMENTS}}};
+    static const char *const words[] = {"blocks", "mask", "segments"};
     const char *said = getenv("DROVER_PJRT_ATTENTION");
-    *out = (attention_wish){0};
-    if (!said || !*said) return DRV_OK;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(said, words[i].word) == 0) {
-            *out = words[i].wish;
-            return DRV_OK;
-        }
-    return drv_fail(DRV_E_USAGE,
-            "DROVER_PJRT_ATTENTION is \"%.40s\", expected blocks, mask, segments or none", said);
+    const int i = said && *said ? str_index(said, words, WISH_NONE) : WISH_NONE;
+    if (i < 0)
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_PJRT_ATTENTION is \"%.40s\", expected blocks, mask, segments or none",
+                said);
+    *out = (attention_wish)i;
+    return DRV_OK;
 }
 
 // Segments need Hopper (JAX: check_is_flash_attention).
-static void choose_attention(pjrt_backend *b, const attention_wish *wish) {
+static void choose_attention(pjrt_backend *b, attention_wish wish) {
     enum { HOPPER = 90 };
     const bool hopper = b->pool->client->capability >= HOPPER;
-    if (wish->blocks || !strstr(b->pool->plugin->name, "cuda")) return;
+    if (wish == WISH_BLOCKS || !strstr(b->pool->plugin->name, "cuda")) return;
     b->lower.cudnn = (cudnn_choice){.head_dim = hopper ? CUDNN_HOPPER_HEAD_DIM : CUDNN_HEAD_DIM,
-            .documents = hopper ? wish->documents : DOCUMENTS_MASK,
+            .documents = !hopper || wish == WISH_MASK ? DOCUMENTS_MASK
+                         : wish == WISH_SEGMENTS      ? DOCUMENTS_SEGMENTS
+                                                      : DOCUMENTS_BY_RULE,
             .deterministic = b->pool->deterministic};
 }
 
@@ -516,7 +491,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
     b->base = (backend){.v = &backend_pjrt};
     b->a = a;
-    attention_wish wish;
+    attention_wish wish = WISH_NONE;
     DRV_TRY(read_wish(&wish));
     DRV_TRY(open_pool(b, opts));
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
@@ -524,7 +499,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
             .has_host_memory = client_has_memory(b->pool->client, opts->device, HLO_MEMORY_OF_HOST),
             .adds_in_order = b->pool->deterministic && strstr(b->pool->plugin->name, "cuda"),
             .ranks = mesh_single()};
-    choose_attention(b, &wish);
+    choose_attention(b, wish);
     b->member.group = device_group_of(b->pool, opts->device, 1, 1);
     b->alone = true;
     b->mesh = mesh_single();

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -99,4 +100,26 @@ drv_status download_files(const download *list, int n_files, const http_link *li
     curl->multi_cleanup(multi);
     free(all.jobs);
     return status;
+}
+
+static const char *last_part(const char *url) {
+    const char *end = url + strcspn(url, "?#"), *p = end;
+    while (p > url && p[-1] != '/')
+        p--;
+    return p;
+}
+
+drv_status download_of_url(arena *a, const char *url, const char *dir, download *out) {
+    const char *mark = strstr(url, "#sha256=");
+    const char *name = last_part(url);
+    const size_t n = strcspn(name, "?#");
+    if (n == 0 || name[0] == '.')
+        return drv_fail(DRV_E_USAGE, "\"%s\": the URL names no file", url);
+    if (mark && strlen(mark + 8) != 64)
+        return drv_fail(DRV_E_USAGE, "\"%s\": expected 64 hexadecimal digits after #sha256=", url);
+    *out = (download){.url = mark ? arena_strndup(a, url, (size_t)(mark - url)) : url,
+            .path = path_join(a, dir, arena_strndup(a, name, n)),
+            .size = -1,
+            .sha256 = mark ? mark + 8 : NULL};
+    return DRV_OK;
 }

@@ -15,6 +15,9 @@ typedef struct download_stats {
     double seconds;
 } download_stats;
 
+// Reads a URL[#sha256=HEX] whose file goes into a folder. DRV_E_USAGE: it names no file, or the
+// hash has another length.
+DRV_CHECKED drv_status download_of_url(arena *a, const char *url, const char *dir, download *out);
 // DRV_E_IO: a server refused, or the network still failed after all attempts; names the URL.
 DRV_CHECKED drv_status download_files(const download *list, int n_files, const http_link *link,
         download_stats *out);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/host_port.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -19,6 +20,47 @@ enum {
 };
 
 // --- addresses
+// The folder in which huggingface_hub keeps what belongs to a user (its constants.py).
+static const char *hub_home(arena *a) {
+    const char *hub = getenv("HF_HOME");
+    return hub && *hub ? hub : path_user_cache(a, "huggingface");
+}
+
+const char *hub_endpoint(arena *a) {
+    const char *endpoint = getenv("HF_ENDPOINT");
+    if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
+    size_t length = strlen(endpoint);
+    while (length > 0 && endpoint[length - 1] == '/')
+        length--;
+    return arena_strndup(a, endpoint, length);
+}
+
+// The order is that of huggingface_hub's get_token.
+const char *hub_token(arena *a) {
+    enum { MAX_TOKEN = 4096 };
+    const char *token = getenv("HF_TOKEN"), *path = getenv("HF_TOKEN_PATH"), *home = hub_home(a);
+    char *text;
+    size_t n;
+    if (token && *token)
+        text = arena_strdup(a, token);
+    else {
+        if ((!path || !*path) && home) path = path_join(a, home, "token");
+        if (!path || !*path || file_read_small(a, path, MAX_TOKEN, &text, &n) != DRV_OK)
+            return NULL;
+    }
+    text += strspn(text, " \t\r\n");
+    text[strcspn(text, " \t\r\n")] = 0;
+    return *text ? text : NULL;
+}
+
+const char *hub_download_token(arena *a, const char *endpoint) {
+    const char *token = hub_token(a);
+    const http_link link = {.endpoint = endpoint};
+    if (!token || hub_url_check(&link, endpoint, "HF_ENDPOINT is") == DRV_OK) return token;
+    log_warn("no token is sent: %s", drv_message());
+    return NULL;
+}
+
 drv_status hub_url_check(const http_link *link, const char *url, const char *who) {
     const bool tls = strncasecmp(url, "https://", 8) == 0;
     const char *begin = tls ? url + 8 : url + 7;

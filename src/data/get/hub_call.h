@@ -32,6 +32,14 @@ typedef struct hub_call {
     char etag[256], location[512], error_code[64], error[512];
 } hub_call;
 
+// Returns https://huggingface.co or HF_ENDPOINT, without a slash at its end.
+const char *hub_endpoint(arena *a);
+// Returns HF_TOKEN, or the token with which huggingface_hub has logged in (HF_TOKEN_PATH,
+// HF_HOME/token); NULL: there is none.
+const char *hub_token(arena *a);
+// The same for downloads, which go on without a token if others could read it on its way.
+const char *hub_download_token(arena *a, const char *endpoint);
+
 // Checks a URL: it must use https or, if the hub itself is reached over http, http to this machine;
 // otherwise DRV_E_DATA. `who` begins the message: "the hub names the address".
 DRV_CHECKED drv_status hub_url_check(const http_link *link, const char *url, const char *who);

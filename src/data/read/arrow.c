@@ -23,18 +23,15 @@ typedef struct arrow_reader {
 } arrow_reader;
 
 // --- which columns
-static bool is_ids(const arrow_schema *schema, int field) {
-    const arrow_type type = schema->fields[field].type;
-    return (type == ARROW_LIST || type == ARROW_FIXED_LIST) &&
-           schema->fields[field + 1].type == ARROW_INT;
-}
-
 static column_type type_of(const void *file, const char *name) {
     const arrow_schema *schema = ((const arrow_reader *)file)->schema;
     const int field = arrow_find(schema, name);
-    if (field < 0) return COLUMN_OTHER;
-    if (schema->fields[field].type == ARROW_TEXT) return COLUMN_TEXT;
-    return is_ids(schema, field) ? COLUMN_IDS : COLUMN_OTHER;
+    if (field < 0) return COLUMN_NONE;
+    const arrow_type type = schema->fields[field].type;
+    if (type == ARROW_TEXT) return COLUMN_TEXT;
+    if (type != ARROW_LIST && type != ARROW_FIXED_LIST) return COLUMN_OTHER;
+    const arrow_type element = schema->fields[field + 1].type;
+    return element == ARROW_INT ? COLUMN_IDS : element == ARROW_BOOL ? COLUMN_FLAGS : COLUMN_OTHER;
 }
 
 static void want_all_below(arrow_reader *arrow, int field) {
@@ -72,8 +69,8 @@ static drv_status no_column(const arrow_reader *arrow, const char *expected) {
         if (n++ < NAMED)
             str_printf(&names, "%s\"%s\" (%s)", names.n ? ", " : "", schema->fields[i].name,
                     schema->fields[i].words);
-    const drv_status status = drv_fail(DRV_E_DATA, "%s: no column %s; it has %s%s", arrow->path,
-            expected, names.n ? names.p : "none", n > NAMED ? ", ..." : "");
+    const drv_status status = drv_fail(DRV_E_DATA, "%s: no %s; it has %s%s", arrow->path, expected,
+            names.n ? names.p : "none", n > NAMED ? ", ..." : "");
     str_free(&names);
     return status;
 }
@@ -84,17 +81,18 @@ static void choose_list(arrow_reader *arrow, row_list list, const char *name) {
     want_all_below(arrow, arrow->lists[list]);
 }
 
-static void choose_ids(arrow_reader *arrow, const char *ids) {
+static drv_status choose_ids(arrow_reader *arrow, const char *ids) {
+    bool has_mask;
     choose_list(arrow, ROW_IDS, ids);
     if (arrow->form == FORM_LABELLED_IDS) choose_list(arrow, ROW_LABELS, "labels");
-    if (type_of(arrow, "attention_mask") != COLUMN_IDS) return;
-    choose_list(arrow, ROW_MASK, "attention_mask");
-    id_row_say_mask(arrow->path);
+    DRV_TRY(id_row_find_mask(arrow->path, type_of, arrow, &has_mask));
+    if (has_mask) choose_list(arrow, ROW_MASK, "attention_mask");
+    return DRV_OK;
 }
 
 static drv_status no_text(const arrow_reader *arrow, const reader_opts *opts) {
     char expected[256];
-    snprintf(expected, sizeof expected, "\"%.100s\" of text%s", opts->key,
+    snprintf(expected, sizeof expected, "column \"%.100s\" of text%s", opts->key,
             opts->ids.taken ? ", nor \"input_ids\" of lists of integers" : "");
     return no_column(arrow, expected);
 }
@@ -108,12 +106,12 @@ static drv_status choose_rows(arrow_reader *arrow, const reader_opts *opts) {
     }
     if (any) return DRV_OK;
     str expected = {0};
-    str_puts(&expected, "of text by a name that is known (");
+    str_puts(&expected, "text column with a known name (");
     for (int i = 0; opts->fields[i]; i++)
         str_printf(&expected, "%s%s", i ? ", " : "", opts->fields[i]);
     str_puts(&expected, ")");
     if (opts->ids.taken)
-        str_puts(&expected, ", nor \"input_ids\" and \"labels\" of lists of integers");
+        str_puts(&expected, ", nor lists of integers named \"input_ids\" and \"labels\"");
     const drv_status status = no_column(arrow, expected.p);
     str_free(&expected);
     return status;
@@ -124,12 +122,9 @@ static drv_status choose_columns(arrow_reader *arrow, const reader_opts *opts) {
     arrow->form = row_form_choose(arrow->path, opts, type_of, arrow, &ids);
     if (arrow->form == FORM_NONE) return no_text(arrow, opts);
     if (arrow->form == FORM_JSON) return choose_rows(arrow, opts);
-    if (arrow->form == FORM_TEXT) {
-        arrow->text = arrow_find(arrow->schema, opts->key);
-        arrow->columns.wanted[arrow->text] = true;
-    } else {
-        choose_ids(arrow, ids);
-    }
+    if (arrow->form != FORM_TEXT) return choose_ids(arrow, ids);
+    arrow->text = arrow_find(arrow->schema, opts->key);
+    arrow->columns.wanted[arrow->text] = true;
     return DRV_OK;
 }
 
@@ -214,12 +209,15 @@ static drv_status add_value(arrow_reader *arrow, int field, int64_t i, str *out)
 // --- a row as ids
 static const char *push_list(arrow_reader *arrow, row_list list, int64_t i) {
     const int field = arrow->lists[list];
+    const bool flags = arrow->schema->fields[field + 1].type == ARROW_BOOL;
     int64_t begin, end;
     if (arrow_is_null(&arrow->columns, field, i)) return id_row_null_list;
     arrow_range(&arrow->columns, field, i, &begin, &end);
     for (int64_t k = begin; k < end; k++) {
         if (arrow_is_null(&arrow->columns, field + 1, k)) return id_row_null_element;
-        id_row_push(&arrow->ids, list, arrow_number(&arrow->columns, field + 1, k));
+        id_row_push(&arrow->ids, list,
+                flags ? arrow_bool(&arrow->columns, field + 1, k)
+                      : arrow_number(&arrow->columns, field + 1, k));
     }
     return NULL;
 }

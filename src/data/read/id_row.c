@@ -20,7 +20,7 @@ row_form row_form_choose(const char *path, const reader_opts *opts, column_type_
     const column_type keyed = type(file, opts->key);
     if (keyed == COLUMN_TEXT) {
         if (has_ids && !opts->is_key_given)
-            log_info("%s: the text is encoded; --json-key input_ids takes the ids beside it", path);
+            log_info("%s: text is encoded; --json-key input_ids takes the token ids instead", path);
         return FORM_TEXT;
     }
     if (opts->ids.taken && keyed == COLUMN_IDS) {
@@ -30,8 +30,14 @@ row_form row_form_choose(const char *path, const reader_opts *opts, column_type_
     return has_ids && !opts->is_key_given ? FORM_IDS : FORM_NONE;
 }
 
-void id_row_say_mask(const char *path) {
-    log_info("%s: tokens whose attention_mask is 0 are padding and left out", path);
+drv_status id_row_find_mask(const char *path, column_type_fn *type, const void *file, bool *has) {
+    const column_type mask = type(file, "attention_mask");
+    *has = mask == COLUMN_IDS || mask == COLUMN_FLAGS;
+    if (*has) log_info("%s: tokens whose attention_mask is 0 are padding and left out", path);
+    if (*has || mask == COLUMN_NONE) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: column \"attention_mask\" does not say which ids are padding, expected lists of integers or booleans",
+            path);
 }
 
 void id_row_clear(id_row *row) {

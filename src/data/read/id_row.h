@@ -7,8 +7,15 @@
 // is the id itself, 0 if it is -100.
 typedef enum row_form { FORM_NONE, FORM_TEXT, FORM_JSON, FORM_IDS, FORM_LABELLED_IDS } row_form;
 
-typedef enum column_type { COLUMN_OTHER, COLUMN_TEXT, COLUMN_IDS } column_type; // IDS: of integers
-// Returns the type of the column of a file; COLUMN_OTHER also if it has none of that name.
+// IDS: lists of integers; FLAGS: lists of booleans.
+typedef enum column_type {
+    COLUMN_NONE,
+    COLUMN_OTHER,
+    COLUMN_TEXT,
+    COLUMN_IDS,
+    COLUMN_FLAGS
+} column_type;
+// Returns the type of the column of a file; COLUMN_NONE: it has none of that name.
 typedef column_type column_type_fn(const void *file, const char *name);
 
 // Chooses the form by the options and the columns that a file has, and sets *ids to the name of the
@@ -17,8 +24,10 @@ typedef column_type column_type_fn(const void *file, const char *name);
 row_form row_form_choose(const char *path, const reader_opts *opts, column_type_fn *type,
         const void *file, const char **ids);
 
-// Logs that the mask of a file is used.
-void id_row_say_mask(const char *path);
+// Sets *has: the file has the column "attention_mask", whose zeros are padding; logs that it is
+// used. DRV_E_DATA: the column has other values than integers and booleans.
+DRV_CHECKED drv_status id_row_find_mask(const char *path, column_type_fn *type, const void *file,
+        bool *has);
 
 typedef enum row_list { ROW_IDS, ROW_LABELS, ROW_MASK, N_ROW_LISTS } row_list;
 

@@ -141,7 +141,7 @@ static drv_status choose(mds_shard *shard, const reader_opts *opts) {
                 continue;
             any = shard->columns[k].wanted = true;
         }
-        return any ? DRV_OK : no_column(shard, "of text by a name of a conversation's fields");
+        return any ? DRV_OK : no_column(shard, "of text named like a field of a conversation");
     }
     if (take_column(shard, opts->key, MDS_GIVES_TEXT)) return DRV_OK;
     any = opts->ids.taken && take_column(shard, opts->key, MDS_GIVES_IDS);

@@ -63,7 +63,7 @@ static bool choose(parquet_rows *rows, int i, chosen *all) {
 static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
     str path = {0};
     parquet_add_path(&rows->schema, node, &path);
-    log_warn("%s: column \"%s\" is left out: maps, decimals, dates, times and bytes of one length are not read",
+    log_warn("%s: column \"%s\" is left out: maps, decimals, dates, times and fixed-length byte arrays are not read",
             rows->file.path, path.p);
     str_free(&path);
 }
@@ -84,9 +84,9 @@ static drv_status choose_rows(parquet_rows *rows, const reader_opts *opts) {
         str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
     parquet_name_columns(&rows->schema, true, &names);
     const drv_status status = drv_fail(DRV_E_DATA,
-            "%s: no column of text by a name that is known (%s)%s; it has %s", rows->file.path,
+            "%s: no text column with a known name (%s)%s; it has %s", rows->file.path,
             expected.p ? expected.p : "",
-            opts->ids.taken ? ", nor \"input_ids\" and \"labels\" of lists of integers" : "",
+            opts->ids.taken ? ", nor lists of integers named \"input_ids\" and \"labels\"" : "",
             names.n ? names.p : "none");
     str_free(&expected);
     str_free(&names);
@@ -97,12 +97,15 @@ static column_type type_of(const void *file, const char *name) {
     const parquet_node *leaf;
     const parquet_schema *schema = &((const parquet_rows *)file)->schema;
     if (parquet_find_text(schema, name)) return COLUMN_TEXT;
-    return parquet_find_ids(schema, name, &leaf) ? COLUMN_IDS : COLUMN_OTHER;
+    if (!parquet_find_list(schema, name, &leaf)) return COLUMN_NONE;
+    if (leaf && leaf->kind == PARQUET_BOOL) return COLUMN_FLAGS;
+    return leaf && (leaf->kind == PARQUET_INT || leaf->kind == PARQUET_UINT) ? COLUMN_IDS
+                                                                             : COLUMN_OTHER;
 }
 
 static void choose_list(parquet_rows *rows, row_list list, const char *name) {
     const parquet_node *leaf;
-    if (!parquet_find_ids(&rows->schema, name, &leaf)) return;
+    parquet_find_list(&rows->schema, name, &leaf);
     rows->ids.has[list] = true;
     rows->lists[list] = (int)(leaf - rows->schema.nodes);
     rows->wanted[rows->lists[list]] = true;
@@ -110,6 +113,7 @@ static void choose_list(parquet_rows *rows, row_list list, const char *name) {
 
 static drv_status choose_columns(parquet_rows *rows, const reader_opts *opts) {
     const char *ids;
+    bool has_mask;
     rows->form = row_form_choose(rows->file.path, opts, type_of, rows, &ids);
     if (rows->form == FORM_NONE)
         return parquet_no_text(&rows->file, &rows->schema, opts->key, opts->ids.taken);
@@ -120,8 +124,8 @@ static drv_status choose_columns(parquet_rows *rows, const reader_opts *opts) {
     }
     choose_list(rows, ROW_IDS, ids);
     if (rows->form == FORM_LABELLED_IDS) choose_list(rows, ROW_LABELS, "labels");
-    choose_list(rows, ROW_MASK, "attention_mask");
-    if (rows->ids.has[ROW_MASK]) id_row_say_mask(rows->file.path);
+    DRV_TRY(id_row_find_mask(rows->file.path, type_of, rows, &has_mask));
+    if (has_mask) choose_list(rows, ROW_MASK, "attention_mask");
     return DRV_OK;
 }
 

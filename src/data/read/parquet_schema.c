@@ -233,17 +233,17 @@ bool parquet_is_list_wrapper(const parquet_schema *schema, const parquet_node *n
                    strcmp(node->name + n_list, "_tuple") == 0);
 }
 
-const parquet_node *parquet_find_ids(const parquet_schema *schema, const char *name,
+const parquet_node *parquet_find_list(const parquet_schema *schema, const char *name,
         const parquet_node **leaf) {
     const parquet_node *nodes = schema->nodes;
+    *leaf = NULL;
     for (int i = 1; i < schema->n; i += nodes[i].n_nodes) {
         if (strcmp(nodes[i].name, name) != 0) continue;
         const parquet_node *node = &nodes[i];
         if (node->is_list && node->n_children == 1 && !node->repeated) node++;
         if (node->repeated && node->leaf < 0 && parquet_is_list_wrapper(schema, node)) node++;
-        *leaf = node;
-        const bool is_whole = node->kind == PARQUET_INT || node->kind == PARQUET_UINT;
-        return is_whole && node->repetition == 1 ? &nodes[i] : NULL;
+        if (node->leaf >= 0 && node->repetition == 1) *leaf = node;
+        return &nodes[i];
     }
     return NULL;
 }

@@ -72,7 +72,7 @@ drv_status parquet_no_text(const parquet_file *file, const parquet_schema *schem
 // Returns whether the only child of this repeated node is the element of a list, rather than the
 // member of an element (LogicalTypes.md, "Backward-compatibility rules").
 bool parquet_is_list_wrapper(const parquet_schema *schema, const parquet_node *node);
-// Returns the top-level column of that name that is a list of integers, and sets *leaf to the node
-// of its elements; NULL: there is none.
-const parquet_node *parquet_find_ids(const parquet_schema *schema, const char *name,
+// Returns the top-level column of that name, or NULL, and sets *leaf to the node of its elements;
+// NULL: it is not a list of values.
+const parquet_node *parquet_find_list(const parquet_schema *schema, const char *name,
         const parquet_node **leaf);

@@ -22,9 +22,10 @@
 #include "data/sft/pair.h"
 #include "data/sft/sft_record.h"
 
-enum { JOURNAL_EVERY_MS = 500 }; // of work on small files, which a resumed build repeats
-enum { WHY_BYTES = 512 };        // of the reason why a record is skipped
-enum { JOURNAL_VERSION = 5 };    // a build with a journal of another version starts over
+enum { JOURNAL_EVERY_MS = 500 };  // of work on small files, which a resumed build repeats
+enum { WHY_BYTES = 512 };         // of the reason why a record is skipped
+enum { JOURNAL_VERSION = 6 };     // a build with a journal of another version starts over
+enum { ENDED_TWICE_PERCENT = 2 }; // of the documents, above which a line says so
 
 typedef struct thread_ids {        // of one thread, on cache lines of its own
     _Alignas(64) sft_example made; // without roles, unless conversations are built
@@ -102,15 +103,17 @@ static drv_status write_journal(builder *build) {
     return build_journal_write(build->journal, build->task, &build->counts);
 }
 
-static void read_journal(builder *build) {
+static drv_status read_journal(builder *build) {
     int n;
+    bool found;
     reader_files(build->reader, &n);
-    if (!build->resumable || !build_journal_read(build->journal, build->task, &build->counts))
-        return;
+    DRV_TRY(build_journal_read(build->journal, build->task, &build->counts, &found));
+    if (!found) return DRV_OK;
     build->before = build->counts;
     log_info("%s.bin: resumed after file %lld of %d: %lld documents, %lld tokens are there",
             build->opts->prefix, (long long)build->counts.files, n,
             (long long)build->counts.documents, (long long)build->counts.tokens);
+    return DRV_OK;
 }
 
 // --- writing
@@ -191,8 +194,10 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
         DRV_TRY(write_ids(build, made, at, ids->at + ids->n - at));
         counts->bytes += (int64_t)piece->n;
         if (!piece->ends) continue;
-        const bool is_ended = batch->text->records[i].ids && build->last == build->eod;
-        if (build->eod >= 0 && !is_ended) DRV_TRY(write_tokens(build, &build->eod, 1));
+        const bool ends = build->eod >= 0 && build->last == build->eod,
+                   is_text = !batch->text->records[i].ids;
+        counts->ended_twice += ends && is_text;
+        if (build->eod >= 0 && (!ends || is_text)) DRV_TRY(write_tokens(build, &build->eod, 1));
         build->last = -1;
         DRV_TRY(dataset_writer_end_document(build->writer));
         counts->documents++;
@@ -203,6 +208,14 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
     if (file_done) counts->files = batch->text->files_done;
     const bool due = 1000 * (clock_s() - build->journaled) > JOURNAL_EVERY_MS;
     return file_done && build->resumable && due ? write_journal(build) : DRV_OK;
+}
+
+static void say_ended_twice(const builder *build) {
+    const build_counts *counts = &build->counts;
+    if (100 * counts->ended_twice <= ENDED_TWICE_PERCENT * counts->documents) return;
+    log_info("%lld of %lld documents end with %s themselves, and now with two of them: without --append-eod texts stay as they are",
+            (long long)counts->ended_twice, (long long)counts->documents,
+            tokenizer_token_text(build->tokenizer, build->eod));
 }
 
 // Writes PREFIX.idx.json for the set that is in place now.
@@ -336,6 +349,7 @@ static drv_status run(builder *build) {
     unlink(build->about); // they are of the set that is replaced
     unlink(build->marks);
     DRV_TRY(dataset_writer_finish(build->writer));
+    say_ended_twice(build);
     return write_about(build);
 }
 
@@ -445,11 +459,13 @@ static drv_status check_inputs(const builder *build) {
     return DRV_OK;
 }
 
-// Refuses to replace an input, or a .bin that belongs to no data set because it has no .idx beside
-// it. A .bin that a killed build left has none either, but has that build's journal.
+// Refuses to replace an input, or files that belong to no data set because there is no .idx. Those
+// that a killed build left have none either, but have that build's journal.
 static drv_status check_outputs(arena *a, const builder *build) {
     static const char *const endings[] = {".bin", ".idx", ".idx.json", ".roles", ".pairs"};
-    const char *prefix = build->opts->prefix, *bin = arena_printf(a, "%s.bin", prefix);
+    const char *prefix = build->opts->prefix;
+    const bool replaces =
+            file_exists(arena_printf(a, "%s.idx", prefix)) || file_exists(build->journal);
     int n;
     const input_file *files = reader_files(build->reader, &n);
     for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
@@ -459,13 +475,12 @@ static drv_status check_outputs(arena *a, const builder *build) {
                 return drv_fail(DRV_E_USAGE,
                         "--out is \"%s\", whose file \"%s\" is an input, expected another prefix",
                         prefix, path);
+        if (!replaces && file_exists(path))
+            return drv_fail(DRV_E_USAGE,
+                    "--out is \"%s\", but \"%s\" does not belong to a data set: it has no .idx beside it; choose another prefix, or remove the file",
+                    prefix, path);
     }
-    if (!file_exists(bin) || file_exists(arena_printf(a, "%s.idx", prefix)) ||
-            file_exists(build->journal))
-        return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "--out is \"%s\", but \"%s\" does not belong to a data set: it has no .idx beside it; choose another prefix, or remove the file",
-            prefix, bin);
+    return DRV_OK;
 }
 
 static drv_status open_all(arena *a, builder *build) {
@@ -500,7 +515,7 @@ static drv_status open_all(arena *a, builder *build) {
     build->about = arena_printf(a, "%s.idx.json", opts->prefix);
     build->marks = arena_printf(a, "%s.pairs", opts->prefix);
     build->task = task_of(build);
-    read_journal(build);
+    DRV_TRY(read_journal(build));
     DRV_TRY(open_writer(a, build));
     reader_skip_files(build->reader, (int)build->counts.files);
     build->encoders = ARENA_ARRAY(a, encoder *, par_threads());

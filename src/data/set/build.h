@@ -9,6 +9,7 @@ typedef struct build_counts { // totals written so far, over all runs of the bui
     int64_t files;            // finished
     int64_t documents, tokens;
     int64_t bytes;                  // of text read
+    int64_t ended_twice;            // texts that end with the token that is put after each
     int64_t skipped, replaced;      // broken records; invalid byte sequences
     int64_t largest_id, largest_at; // -1: none yet; the first token with this id
     int64_t answers, last_answers;  // tokens of answers, and of last answers (sft)

@@ -14,6 +14,7 @@ static const struct {
 } counts_of_journal[] = {{"files", offsetof(build_counts, files)},
         {"documents", offsetof(build_counts, documents)},
         {"tokens", offsetof(build_counts, tokens)}, {"bytes", offsetof(build_counts, bytes)},
+        {"ended_twice", offsetof(build_counts, ended_twice)},
         {"skipped", offsetof(build_counts, skipped)},
         {"replaced", offsetof(build_counts, replaced)},
         {"largest_id", offsetof(build_counts, largest_id)},
@@ -38,25 +39,28 @@ drv_status build_journal_write(const char *path, uint64_t task, const build_coun
     return json_write_file(path, root);
 }
 
-bool build_journal_read(const char *path, uint64_t task, build_counts *counts) {
-    json_t *root;
+drv_status build_journal_read(const char *path, uint64_t task, build_counts *counts, bool *found) {
+    json_t *root = NULL;
     char id[24];
-    const char *found = "";
+    const char *task_there = NULL;
     build_counts x = {0};
-    if (!file_exists(path)) return false;
-    if (json_read_file(path, &root) != DRV_OK) {
-        log_info("%s; the build starts over", drv_message());
-        return false;
+    *found = false;
+    if (!file_exists(path)) return DRV_OK;
+    if (json_read_file(path, &root) != DRV_OK ||
+            json_get_str(path, root, "task", &task_there) != DRV_OK || !task_there) {
+        json_decref(root);
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" is not the journal of a build, expected JSON with \"task\"; choose another prefix by --out, or remove the file",
+                path);
     }
     snprintf(id, sizeof id, "%016llx", (unsigned long long)task);
-    bool ok = json_get_str(path, root, "task", &found) == DRV_OK && strcmp(found, id) == 0;
-    for (int i = 0; ok && i < N_COUNTS; i++)
-        ok = json_get_i64(path, root, counts_of_journal[i].key, count_at(&x, i)) == DRV_OK;
+    *found = strcmp(task_there, id) == 0;
+    for (int i = 0; *found && i < N_COUNTS; i++)
+        *found = json_get_i64(path, root, counts_of_journal[i].key, count_at(&x, i)) == DRV_OK;
     json_decref(root);
-    if (!ok) {
-        log_info("%s: belongs to another build or is broken; the build starts over", path);
-        return false;
-    }
-    *counts = x;
-    return true;
+    if (*found)
+        *counts = x;
+    else
+        log_info("%s: belongs to another build; the build starts over", path);
+    return DRV_OK;
 }

@@ -13,8 +13,8 @@
 enum { BUFFER_BYTES = 1 << 20, WRITE_BACK_BYTES = 8 << 20 };
 
 typedef struct sink { // a file that grows
-    char *path;       // with .tmp
-    char *final;
+    const char *path; // PREFIX.END FILE_ASIDE
+    const char *final;
     int fd;
     unsigned char *buffer;
     size_t n;
@@ -23,6 +23,7 @@ typedef struct sink { // a file that grows
 } sink;
 
 struct dataset_writer {
+    const char *prefix;
     sink tokens, lengths; // lengths: int32 per document
     sink roles;           // a byte per token; fd -1: none
     bool wide;            // i32 instead of u16
@@ -30,18 +31,17 @@ struct dataset_writer {
 };
 
 static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *end, int64_t keep) {
-    s->path = arena_printf(a, "%s.%s.tmp", prefix, end);
     s->final = arena_printf(a, "%s.%s", prefix, end);
-    s->fd = open(s->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (s->fd < 0) return file_fail("create", s->path);
+    s->path = arena_printf(a, "%s" FILE_ASIDE, s->final);
+    int fd;
+    DRV_TRY(file_append(s->path, &fd)); // refuses what is not a file on a disk
+    s->fd = fd;
     s->buffer = mem_alloc(BUFFER_BYTES);
     s->at = s->on_its_way = keep;
     if (file_size(s->path) < keep)
         return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld or more to resume", s->path,
                 (long long)file_size(s->path), (long long)keep);
-    if (ftruncate(s->fd, keep) != 0 || lseek(s->fd, keep, SEEK_SET) != keep)
-        return file_fail("write", s->path);
-    return DRV_OK;
+    return ftruncate(s->fd, keep) == 0 ? DRV_OK : file_fail("write", s->path);
 }
 
 // Starts writing to the disk early, so that a later sync is short.
@@ -86,7 +86,8 @@ static void sink_close(sink *s, bool keep) {
 drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, int64_t n_tokens,
         int64_t n_documents, bool roles, dataset_writer **out) {
     dataset_writer *writer = ARENA_NEW(a, dataset_writer);
-    *writer = (dataset_writer){.wide = n_vocab >= 65500,
+    *writer = (dataset_writer){.prefix = prefix,
+            .wide = n_vocab >= 65500,
             .tokens.fd = -1,
             .lengths.fd = -1,
             .roles.fd = -1,
@@ -94,11 +95,12 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
             .n_documents = n_documents};
     drv_status status =
             sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
-    if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);
+    if (status == DRV_OK)
+        status = sink_open(a, &writer->lengths, prefix, "lengths", n_documents * 4);
     if (status == DRV_OK && roles) status = sink_open(a, &writer->roles, prefix, "roles", n_tokens);
     if (!roles) {
         writer->roles.final = arena_printf(a, "%s.roles", prefix);
-        unlink(arena_printf(a, "%s.roles.tmp", prefix)); // of a killed build of another kind
+        unlink(arena_printf(a, "%s.roles" FILE_ASIDE, prefix)); // of a killed build of another kind
     }
     if (status == DRV_OK)
         *out = writer;
@@ -157,7 +159,7 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
     file_map lengths;
     sink out = {.fd = -1};
     DRV_TRY(file_map_open(writer->lengths.path, &lengths));
-    drv_status status = sink_open(a, &out, writer->lengths.final, "new", 0);
+    drv_status status = sink_open(a, &out, writer->prefix, "idx", 0);
     if (status == DRV_OK) status = sink_add(&out, head, sizeof head);
     int64_t at = 0;
     for (int64_t i = 0; status == DRV_OK && i < n_documents; i++)
@@ -171,7 +173,6 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
     for (int64_t i = 0; status == DRV_OK && i <= n_documents; i++)
         status = sink_add(&out, &i, 8);
     if (status == DRV_OK) status = sink_sync(&out);
-    out.final = writer->lengths.final;
     if (status == DRV_OK) status = put_in_place(&out);
     sink_close(&out, false);
     file_map_close(&lengths);
@@ -180,13 +181,13 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
 
 drv_status dataset_writer_finish(dataset_writer *writer) {
     DRV_TRY(dataset_writer_sync(writer));
-    // The old index would not fit the new tokens: it goes first.
-    unlink(writer->lengths.final);
-    unlink(writer->roles.final);
-    DRV_TRY(put_in_place(&writer->tokens));
-    if (writer->roles.fd >= 0) DRV_TRY(put_in_place(&writer->roles));
     arena *a = arena_new("index");
-    drv_status status = write_index(writer, a);
+    // The old index would not fit the new tokens: it goes first.
+    unlink(arena_printf(a, "%s.idx", writer->prefix));
+    unlink(writer->roles.final);
+    drv_status status = put_in_place(&writer->tokens);
+    if (status == DRV_OK && writer->roles.fd >= 0) status = put_in_place(&writer->roles);
+    if (status == DRV_OK) status = write_index(writer, a);
     arena_free(a);
     if (status == DRV_OK) dataset_writer_close(writer, false);
     return status;

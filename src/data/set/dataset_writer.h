@@ -1,6 +1,7 @@
 // Writes a tokenised data set so that writing can be resumed after a kill: tokens are appended to
-// PREFIX.bin.tmp, lengths of documents to PREFIX.idx.tmp, roles of tokens to PREFIX.roles.tmp; at
-// the end these files are renamed.
+// PREFIX.bin.drover-tmp, roles of tokens to PREFIX.roles.drover-tmp, lengths of documents to
+// PREFIX.lengths.drover-tmp. At the end the index is made of the lengths, and the other two are
+// renamed.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@ typedef struct dataset_writer dataset_writer; // single owner
 
 // n_vocab decides the type as in Megatron: u16 below 65500 ids, else i32. n_tokens, n_documents:
 // counts that an earlier writer synced and that are kept (0, 0: a new set). DRV_E_DATA: the files
-// are shorter than that. roles: also write PREFIX.roles.
+// are shorter than that. roles: also write PREFIX.roles. The prefix must outlive the writer.
 DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab,
         int64_t n_tokens, int64_t n_documents, bool roles, dataset_writer **out);
 // Appends tokens to the current document.

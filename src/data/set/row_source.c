@@ -220,7 +220,7 @@ static drv_status check_pairs(const row_source *src) {
                 src->set->prefix);
     if (wanted || !pairs) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: a set of %lld preference pairs, expected training.objective: dpo, or a set of drover data build --sft",
+            "%s: a set of %lld preference pairs, expected a config with training.objective: dpo, or a set of drover data build --sft",
             src->set->prefix, (long long)src->set->about.pairs);
 }
 

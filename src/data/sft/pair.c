@@ -70,7 +70,8 @@ static drv_status add_text(const sft_format *f, encoder *e, const json_t *prompt
     const drv_status status = conversation_encode(&c, e, x);
     str_free(&c.whole.text);
     free(c.answers);
-    if (status != DRV_OK) return status;
+    // As in TRL, a response that ends with the end-of-text token gets no second one.
+    if (status != DRV_OK || x->ids.p[x->ids.n - 1] == f->eos) return status;
     id_list_add(&x->ids, f->eos);
     str_add(&x->roles, &(char){ROLE_LAST_ANSWER}, 1);
     return DRV_OK;

@@ -18,7 +18,8 @@ typedef struct pair_record { // single owner
 // `instruction` with or without `input`, or `conversations`, each also
 // as JSON in a text; `system` and `tools` are as in sft_record.h. If both lists begin with the same
 // messages, these are the prompt, as in TRL's extract_prompt; a prompt given as a text is then
-// ignored, since it repeats them. `texts`: chosen, rejected and prompt are used without a template;
+// ignored, since it repeats them. Messages of a prompt with which a response begins are refused,
+// where TRL has them twice. `texts`: chosen, rejected and prompt are used without a template;
 // without a prompt field the prompt is the common beginning of both, without a space at its end.
 // The message of DRV_E_DATA says what is wrong but not in which line.
 DRV_CHECKED drv_status pair_record_read(const char *line, size_t n, bool texts, pair_record *out);

@@ -34,14 +34,14 @@ const char *program_name(arena *a, const program_words *words) {
     return words->words[0];
 }
 
-bool program_is_there(arena *a, const char *name) {
+drv_status program_find(arena *a, const char *name) {
     const char *path = getenv("PATH");
     for (const char *dir = path ? path : ""; *dir;) {
         const size_t n = strcspn(dir, ":");
-        if (access(arena_printf(a, "%.*s/%s", (int)n, dir, name), X_OK) == 0) return true;
+        if (access(arena_printf(a, "%.*s/%s", (int)n, dir, name), X_OK) == 0) return DRV_OK;
         dir += n + (dir[n] == ':');
     }
-    return false;
+    return drv_fail(DRV_E_USAGE, "there is no %s in PATH", name);
 }
 
 // --- the child and its pipes

@@ -46,5 +46,5 @@ typedef struct program_end {
 DRV_CHECKED drv_status program_run(arena *a, const program_call *call, program_end *out);
 // The same, but any status except 0 is DRV_E_IO with that line of standard error.
 DRV_CHECKED drv_status program_must_run(arena *a, const program_call *call, program_end *out);
-// Returns whether PATH has the program.
-bool program_is_there(arena *a, const char *name);
+// Checks that PATH has the program. DRV_E_USAGE: it has not.
+DRV_CHECKED drv_status program_find(arena *a, const char *name);

@@ -10,6 +10,8 @@
 
 #define PAGE_FILE "page.yaml"
 
+enum { MAX_GRACE_S = 86400 };
+
 typedef enum job_work {
     WORK_TRAIN,
     WORK_COMPILE, // drover compile, one process with one machine's devices

@@ -25,7 +25,7 @@ static void say_verdict(const watched_run *run, char *out, size_t size) {
                 (long long)s->step, (long long)s->steps, s->message, s->cause,
                 (long long)s->exit_status);
     else
-        snprintf(out, size, "%s: step %lld of %lld", state, (long long)s->step,
+        snprintf(out, size, "%s: step %lld of %lld", state, (long long)watched_run_step(run),
                 (long long)s->steps);
 }
 

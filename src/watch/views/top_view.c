@@ -25,11 +25,6 @@ static cell_style state_style(const char *state) {
     return strcmp(state, "running") == 0 || strcmp(state, "done") == 0 ? STYLE_GOOD : STYLE_BOLD;
 }
 
-static int64_t step_of(const watched_run *run) {
-    const int64_t told = run->has_status ? run->status.step : -1;
-    return told > run->last.step ? told : run->last.step;
-}
-
 // Draws plan and measurement as a sentence; returns the rows that it takes.
 static int draw_terms(screen *grid, int row, const watched_run *run) {
     arena *a = arena_new("terms");
@@ -54,7 +49,7 @@ static int draw_head(screen *grid, const watched_run *run, const top_view *view)
                 (long long)run->status.ranks, str_plural(run->status.ranks),
                 (long long)run->status.nodes, str_plural(run->status.nodes));
     screen_put(grid, 0, column + 2, STYLE_DIM, view->about);
-    const int64_t step = step_of(run);
+    const int64_t step = watched_run_step(run);
     column = step < 0 ? screen_put(grid, 1, 0, STYLE_BOLD, "no step yet")
                       : screen_printf(grid, 1, 0, STYLE_BOLD, "step %lld", (long long)step);
     if (run->has_status)
@@ -357,10 +352,10 @@ void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *
                 i == view->selected && view->page == PAGE_LIST ? STYLE_SELECTED : STYLE_PLAIN;
         char step[48] = "-";
         if (run->has_status)
-            snprintf(step, sizeof step, "%lld/%lld", (long long)step_of(run),
+            snprintf(step, sizeof step, "%lld/%lld", (long long)watched_run_step(run),
                     (long long)run->status.steps);
-        else if (step_of(run) >= 0)
-            snprintf(step, sizeof step, "%lld", (long long)step_of(run));
+        else if (watched_run_step(run) >= 0)
+            snprintf(step, sizeof step, "%lld", (long long)watched_run_step(run));
         const char *name = run->dir; // its end, as far as it fits
         while (strlen(name) > NAME || (*name & 0xc0) == 0x80)
             name++;

@@ -316,6 +316,11 @@ const char *watched_run_state(const watched_run *run) {
     return run->has_status ? run_state_name(run->status.state) : "running";
 }
 
+int64_t watched_run_step(const watched_run *run) {
+    const int64_t told = run->has_status ? run->status.step : -1;
+    return told > run->last.step ? told : run->last.step;
+}
+
 double watched_run_joules(const watched_run *run, double *per_step) {
     double joules = run->n_energy ? 0 : (double)NAN;
     *per_step = joules;

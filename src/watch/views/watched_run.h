@@ -71,5 +71,7 @@ DRV_CHECKED drv_status watched_run_none(const char *verb, const char *dir);
 // Returns one word for the state of the run: "running", "done", "failed", "stopped", "silent" (its
 // status has not been written for a minute, by this machine's clock), "unknown".
 const char *watched_run_state(const watched_run *run);
+// Returns the last step that status.json or metrics.jsonl names; -1: neither does.
+int64_t watched_run_step(const watched_run *run);
 // Returns a JSON object with all of the above; the caller owns it.
 json_t *watched_run_json(const watched_run *run);

@@ -1,6 +1,6 @@
-// A client with the devices of several processes (num_nodes, node_id, the plugin's key-value
-// callbacks), as jax's distributed service makes it: each process has one device, and that of rank
-// r belongs to process r.
+// A client with the devices of several processes, made with the same options as by jax's
+// distributed service (num_nodes, node_id, callbacks for the key-value store): each process has one
+// device, and process r has that of rank r.
 #pragma once
 #include "backend/pjrt/runtime/cluster_store.h"
 #include "backend/pjrt/runtime/pjrt_abi.h"

@@ -119,22 +119,7 @@ static void *serve(void *arg) {
     return NULL;
 }
 
-cluster_store *cluster_store_open(comm *c) {
-    cluster_store *s = mem_zeroed(sizeof *s);
-    s->c = comm_duplicate(c);
-    pthread_mutex_init(&s->lock, NULL);
-    cond_init_monotonic(&s->changed);
-    const int error = pthread_create(&s->thread, NULL, serve, s);
-    DRV_ASSERT(error == 0, "no thread for the key-value store: %s", strerror(error));
-    return s;
-}
-
-void cluster_store_close(cluster_store *s) {
-    pthread_mutex_lock(&s->lock);
-    s->leaves = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
+static void free_store(cluster_store *s) {
     comm_duplicate_close(s->c);
     for (int i = 0; i < s->n; i++) {
         str_free(&s->entries[i].key);
@@ -145,6 +130,28 @@ void cluster_store_close(cluster_store *s) {
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     free(s);
+}
+
+drv_status cluster_store_open(comm *c, cluster_store **out) {
+    cluster_store *s = mem_zeroed(sizeof *s);
+    s->c = comm_duplicate(c);
+    pthread_mutex_init(&s->lock, NULL);
+    cond_init_monotonic(&s->changed);
+    const drv_status status = thread_start(&s->thread, serve, s);
+    if (status == DRV_OK)
+        *out = s;
+    else
+        free_store(s);
+    return status;
+}
+
+void cluster_store_close(cluster_store *s) {
+    pthread_mutex_lock(&s->lock);
+    s->leaves = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    free_store(s);
 }
 
 // --- requests of a plugin

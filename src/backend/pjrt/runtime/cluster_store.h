@@ -7,7 +7,8 @@
 typedef struct cluster_store cluster_store; // thread-safe
 
 // Every rank opens one, in the same order among its duplicates (comm.h). Belongs to the caller.
-cluster_store *cluster_store_open(comm *c);
+// DRV_E_DEVICE: the system provides no thread for it.
+DRV_CHECKED drv_status cluster_store_open(comm *c, cluster_store **out);
 // Closes the store for all ranks once they have received this rank's entries, since a key that is
 // requested after another rank has left may never be put.
 void cluster_store_close(cluster_store *s);

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <xxhash.h>
-
 #include "backend/kept_programs.h"
 #include "backend/pjrt/runtime/program_file.h"
 #include "base/clock.h"
@@ -16,12 +14,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/version.h"
-
-static void hash_of(const void *p, size_t n, uint64_t out[2]) {
-    const XXH128_hash_t hash = XXH3_128bits(p, n);
-    out[0] = hash.high64;
-    out[1] = hash.low64;
-}
 
 void compile_cache_open(arena *a, const pjrt_plugin *p, const char *dir, int64_t max_bytes,
         compile_cache *out) {
@@ -33,7 +25,7 @@ void compile_cache_open(arena *a, const pjrt_plugin *p, const char *dir, int64_t
         out->dir = NULL;
         return;
     }
-    hash_of(map.p, map.n, out->plugin);
+    program_hash(map.p, map.n, out->plugin);
     file_map_close(&map);
 }
 
@@ -61,7 +53,7 @@ static void key_of(const compile_cache *cache, const device_client *c, const cha
     if (strcmp(c->platform, "cpu") == 0) str_puts(&key, cpu_model_name()); // machines may share it
     str_add(&key, options->p, options->n);
     str_add(&key, text, n);
-    hash_of(key.p, key.n, out);
+    program_hash(key.p, key.n, out);
     str_free(&key);
 }
 
@@ -84,13 +76,7 @@ static drv_status load_bytes(const device_client *c, const file_map *map, const 
 static bool load(const device_client *c, const char *path, const uint64_t key[2],
         device_program *program) {
     file_map map;
-    struct stat st;
-    if (stat(path, &st) != 0) return false;
-    if (!S_ISREG(st.st_mode)) { // opening a pipe would wait for ever
-        log_warn("compile cache: \"%s\" is not a regular file; the program is compiled again",
-                path);
-        return false;
-    }
+    if (!file_exists(path)) return false;
     if (file_map_open(path, &map) != DRV_OK) {
         log_warn("compile cache: %s; the program is compiled again", drv_message());
         return false;

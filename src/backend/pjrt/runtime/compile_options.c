@@ -55,26 +55,27 @@ static void put_assignment(str *out, const compile_options *options) {
     put_message(out, TAG_ASSIGNMENT, &assignment);
 }
 
-static drv_status put_flag(str *out, const char *flag) {
+static void put_flag(str *out, const char *flag) {
     const char *equals = strchr(flag, '=');
-    if (!equals || equals == flag)
-        return drv_fail(DRV_E_USAGE, "compiler flag \"%s\", expected NAME=VALUE", flag);
     str override = {0}, entry = {0};
     put_bytes(&override, TAG_STRING_FIELD, equals + 1, strlen(equals + 1));
     put_bytes(&entry, TAG_KEY, flag, (size_t)(equals - flag));
     put_message(&entry, TAG_VALUE, &override);
     put_message(out, TAG_ENV_OVERRIDES, &entry);
-    return DRV_OK;
 }
 
 drv_status compile_options_encode(const compile_options *options, str *out) {
     str build = {0};
     DRV_ASSERT(options->n_replicas >= 1, "%d replicas", options->n_replicas);
+    for (int i = 0; i < options->n_flags; i++)
+        if (!strchr(options->flags[i], '=') || options->flags[i][0] == '=')
+            return drv_fail(DRV_E_USAGE, "compiler flag \"%s\", expected NAME=VALUE",
+                    options->flags[i]);
     put_number(&build, TAG_NUM_REPLICAS, (uint64_t)options->n_replicas);
     put_number(&build, TAG_NUM_PARTITIONS, 1);
     put_assignment(&build, options);
     put_message(out, TAG_BUILD_OPTIONS, &build);
     for (int i = 0; i < options->n_flags; i++)
-        DRV_TRY(put_flag(out, options->flags[i]));
+        put_flag(out, options->flags[i]);
     return DRV_OK;
 }

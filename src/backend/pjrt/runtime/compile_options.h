@@ -11,5 +11,5 @@ typedef struct compile_options {
     int n_flags;
 } compile_options;
 
-// Appends the bytes. DRV_E_USAGE: a flag without a name or a value.
+// Appends the bytes. DRV_E_USAGE: a flag has no name or no "="; nothing was appended.
 DRV_CHECKED drv_status compile_options_encode(const compile_options *options, str *out);

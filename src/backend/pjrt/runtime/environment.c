@@ -14,10 +14,10 @@ typedef enum need_kind {
     LIBRARY,  // a library in a folder of the loader, of the system or of the row
     PROGRAM,  // a program in PATH or in a folder of the row
     PRESENT,  // a file whose presence matters
-    VARIABLE, // a variable, reported if it is set
+    VARIABLE, // variables, each reported if it is set
 } need_kind;
 
-// what: patterns (glob(7)), separated by spaces, or names of libraries and programs. folders:
+// what: patterns (glob(7)) or variables, separated by spaces, or a library or program. folders:
 // further ones to search; those that begin with "+" are relative to the plugin's.
 typedef struct need_row {
     const char *platform;
@@ -46,23 +46,16 @@ static const need_row rows[] = {
                 "no AMD GPU (/dev/kfd): none is in this machine, or the amdgpu driver is not loaded"},
         {"rocm", LIBRARY, "libamdhip64.so*", "/opt/rocm/lib", false,
                 "libamdhip64.so: AMD's packages (rocm-hip-runtime) put it into /opt/rocm/lib"},
-        {"rocm", VARIABLE, "ROCM_PATH", "", true, ""},
-        {"rocm", VARIABLE, "ROCR_VISIBLE_DEVICES", "", true, ""},
-        {"rocm", VARIABLE, "HIP_VISIBLE_DEVICES", "", true, ""},
+        {"rocm", VARIABLE, "ROCM_PATH ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES", "", true, ""},
         {"tpu", DEVICE, "/dev/accel[0-9]* /dev/vfio/[0-9]*", "", false,
                 "no TPU (/dev/accel0 up to v4, /dev/vfio/0 from v5 on): expected a TPU VM"},
         {"tpu", PRESENT, "/tmp/libtpu_lockfile", "", true,
                 "/tmp/libtpu_lockfile is there: another process may have the TPU, one at a time can"},
-        {"tpu", VARIABLE, "TPU_LIBRARY_PATH", "", true, ""},
-        {"tpu", VARIABLE, "TPU_ACCELERATOR_TYPE", "", true, ""},
-        {"tpu", VARIABLE, "TPU_VISIBLE_CHIPS", "", true, ""},
-        {"tpu", VARIABLE, "TPU_VISIBLE_DEVICES", "", true, ""},
-        {"tpu", VARIABLE, "TPU_CHIPS_PER_PROCESS_BOUNDS", "", true, ""},
-        {"tpu", VARIABLE, "TPU_PROCESS_BOUNDS", "", true, ""},
-        {"tpu", VARIABLE, "TPU_WORKER_ID", "", true, ""},
-        {"tpu", VARIABLE, "TPU_WORKER_HOSTNAMES", "", true, ""},
-        {"tpu", VARIABLE, "TPU_SKIP_MDS_QUERY", "", true, ""},
-        {"tpu", VARIABLE, "LIBTPU_INIT_ARGS", "", true, ""},
+        {"tpu", VARIABLE,
+                "TPU_LIBRARY_PATH TPU_ACCELERATOR_TYPE TPU_VISIBLE_CHIPS "
+                "TPU_VISIBLE_DEVICES TPU_CHIPS_PER_PROCESS_BOUNDS TPU_PROCESS_BOUNDS "
+                "TPU_WORKER_ID TPU_WORKER_HOSTNAMES TPU_SKIP_MDS_QUERY LIBTPU_INIT_ARGS",
+                "", true, ""},
         {"neuron", DEVICE, "/dev/neuron[0-9]*", "", false,
                 "no Trainium (/dev/neuron0): expected a trn1, trn2 or inf2 instance with AWS's driver (apt: aws-neuronx-dkms)"},
         {"neuron", LIBRARY, "libnrt.so.1", "/opt/aws/neuron/lib", false,
@@ -71,25 +64,21 @@ static const need_row rows[] = {
                 "libnccom.so.2, which several cores need: AWS's apt package aws-neuronx-collectives"},
         {"neuron", PROGRAM, "neuronx-cc", "/opt/aws/neuron/bin /opt/aws_neuronx_venv*/bin", false,
                 "neuronx-cc, the compiler: pip install neuronx-cc (AWS's index), and its folder in PATH"},
-        {"neuron", VARIABLE, "NEURON_RT_VISIBLE_CORES", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_RT_NUM_CORES", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_RT_ROOT_COMM_ID", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_RT_STOCHASTIC_ROUNDING_EN", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_LOGICAL_NC_CONFIG", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_CC_FLAGS", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_COMPILE_CACHE_URL", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_PJRT_PROCESSES_NUM_DEVICES", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_PJRT_PROCESS_INDEX", "", true, ""},
-        {"neuron", VARIABLE, "NEURON_INTERNAL_PJRT_C_API_VERSION", "", true, ""},
+        {"neuron", VARIABLE,
+                "NEURON_RT_VISIBLE_CORES NEURON_RT_NUM_CORES NEURON_RT_ROOT_COMM_ID "
+                "NEURON_RT_STOCHASTIC_ROUNDING_EN NEURON_LOGICAL_NC_CONFIG NEURON_CC_FLAGS "
+                "NEURON_COMPILE_CACHE_URL NEURON_PJRT_PROCESSES_NUM_DEVICES "
+                "NEURON_PJRT_PROCESS_INDEX NEURON_INTERNAL_PJRT_C_API_VERSION",
+                "", true, ""},
 };
-enum { N_ROWS = sizeof rows / sizeof *rows, N_OTHER_NEEDS = 4 };
+enum { N_ROWS = sizeof rows / sizeof *rows };
 
 // A check of one platform.
 typedef struct look_at {
     arena *a;
     const char *root, *plugin; // plugin: its folder; NULL: none
     need *list;
-    int n;
+    int n, cap;
 } look_at;
 
 // Returns the first path that matches a pattern; NULL: none.
@@ -133,14 +122,21 @@ static const char *find_need(const look_at *look, const need_row *row) {
 }
 
 static void add(look_at *look, const char *platform, need_state state, const char *text) {
+    ARENA_GROW(look->a, look->list, look->n, look->cap);
     look->list[look->n++] = (need){platform, state, text};
+}
+
+static void look_at_variables(look_at *look, const need_row *row) {
+    for (char *rest = arena_strdup(look->a, row->what), *name; (name = strsep(&rest, " "));) {
+        const char *value = getenv(name);
+        if (value && *value)
+            add(look, row->platform, NEED_TOLD, arena_printf(look->a, "%s=%s", name, value));
+    }
 }
 
 static void look_at_row(look_at *look, const need_row *row) {
     if (row->kind == VARIABLE) {
-        const char *value = getenv(row->what);
-        if (value && *value)
-            add(look, row->platform, NEED_TOLD, arena_printf(look->a, "%s=%s", row->what, value));
+        look_at_variables(look, row);
         return;
     }
     const char *path = find_need(look, row);
@@ -181,9 +177,7 @@ static bool is_here(look_at *look, const char *platform) {
 }
 
 int environment_look(arena *a, const char *root, const char *wanted, need **out) {
-    look_at look = {.a = a,
-            .root = root,
-            .list = ARENA_ARRAY(a, need, N_ROWS + N_OTHER_NEEDS * N_PLUGIN_NAMES)};
+    look_at look = {.a = a, .root = root};
     for (int p = 0; p < N_PLUGIN_NAMES; p++) {
         const char *platform = plugin_names[p];
         if (strcmp(platform, "cpu") == 0) continue; // the CPU needs nothing

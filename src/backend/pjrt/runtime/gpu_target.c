@@ -1,4 +1,4 @@
-// Has the table of GPUs, and finds CUDA's tools.
+// The table of GPUs, and the search for CUDA's tools.
 #include "backend/pjrt/runtime/gpu_target.h"
 
 #include <stdlib.h>

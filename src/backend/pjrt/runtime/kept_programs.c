@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/pjrt/runtime/program_file.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
 
@@ -19,12 +19,6 @@ const char *kept_programs_folder(arena *a, const char *dir) {
     if (dir && *dir) return dir;
     if (env && *env) return env;
     return cache ? cache : "none";
-}
-
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 // False: it is not a regular file, or it is gone, since another process may have evicted it.
@@ -101,7 +95,7 @@ drv_status kept_programs_list(arena *a, const char *dir, kept_program **out, int
 
 static drv_status take_away(const char *path) {
     if (unlink(path) == 0 || errno == ENOENT) return DRV_OK; // another process has removed it
-    return drv_fail(DRV_E_IO, "could not remove \"%s\": %s", path, strerror(errno));
+    return file_fail("remove", path);
 }
 
 static drv_status evict_left_overs(arena *a, const char *dir, double now) {
@@ -115,7 +109,7 @@ static drv_status evict_left_overs(arena *a, const char *dir, double now) {
 }
 
 static drv_status evict(arena *a, const char *dir, const keep_limits *limits, evicted *out) {
-    const double now = now_s();
+    const double now = clock_utc_s();
     kept_program *list;
     int n;
     DRV_TRY(limits->look_inside ? kept_programs_list(a, dir, &list, &n)

@@ -83,7 +83,7 @@ typedef struct pjrt_api {
     size_t size;
     pjrt_extension *extensions;
     pjrt_version version;
-    void *slot[PJRT_MAX_SLOTS]; // those beyond `size` are not there
+    void *slot[PJRT_MAX_SLOTS]; // those beyond `size` do not exist
 } pjrt_api;
 
 typedef struct pjrt_named_value {
@@ -143,23 +143,23 @@ typedef struct pjrt_execute_options {
 } pjrt_execute_options;
 
 // --- arguments of the functions
-typedef struct pjrt_error_args {
+typedef struct pjrt_object_args { // of functions of an object that give nothing
     pjrt_head head;
-    pjrt_error *error;
-} pjrt_error_args;
+    void *object;
+} pjrt_object_args;
 
-typedef struct pjrt_error_message_args {
+typedef struct pjrt_text_args { // of those that give a text of an object
     pjrt_head head;
-    const pjrt_error *error;
-    const char *message; // (out)
-    size_t message_size; // (out)
-} pjrt_error_message_args;
+    const void *object;
+    const char *text; // (out)
+    size_t text_size; // (out)
+} pjrt_text_args;
 
-typedef struct pjrt_error_code_args {
+typedef struct pjrt_number_args { // of those that give a number of an object
     pjrt_head head;
-    const pjrt_error *error;
-    int code; // (out)
-} pjrt_error_code_args;
+    const void *object;
+    int number; // (out)
+} pjrt_number_args;
 
 typedef struct pjrt_no_args {
     pjrt_head head;
@@ -171,11 +171,6 @@ typedef struct pjrt_plugin_attributes_args {
     size_t n_attributes;                // (out)
 } pjrt_plugin_attributes_args;
 
-typedef struct pjrt_event_args {
-    pjrt_head head;
-    pjrt_event *event;
-} pjrt_event_args;
-
 typedef struct pjrt_event_ready_args {
     pjrt_head head;
     pjrt_event *event;
@@ -183,8 +178,8 @@ typedef struct pjrt_event_ready_args {
     void *arg;
 } pjrt_event_ready_args;
 
-// Functions of ours that a plugin calls for its key-value store: from any of its threads. What goes
-// wrong is made by *error, the plugin's.
+// Functions of ours that a plugin calls, from any of its threads, for its key-value store. They
+// make an error by *error, a function of the plugin.
 typedef pjrt_error *(*pjrt_make_error)(int code, const char *message, size_t message_size);
 typedef struct pjrt_kv_get_args {
     pjrt_head head;
@@ -230,18 +225,6 @@ typedef struct pjrt_client_create_args {
     void *kv_try_get_arg;
 } pjrt_client_create_args;
 
-typedef struct pjrt_client_args {
-    pjrt_head head;
-    pjrt_client *client;
-} pjrt_client_args;
-
-typedef struct pjrt_client_text_args { // name and version of the platform
-    pjrt_head head;
-    pjrt_client *client;
-    const char *text; // (out)
-    size_t text_size; // (out)
-} pjrt_client_text_args;
-
 typedef struct pjrt_client_devices_args {
     pjrt_head head;
     pjrt_client *client;
@@ -275,19 +258,6 @@ typedef struct pjrt_upload_args {
     pjrt_buffer *buffer;               // (out)
 } pjrt_upload_args;
 
-typedef struct pjrt_description_id_args {
-    pjrt_head head;
-    pjrt_description *description;
-    int id; // (out)
-} pjrt_description_id_args;
-
-typedef struct pjrt_description_text_args {
-    pjrt_head head;
-    pjrt_description *description;
-    const char *text; // (out)
-    size_t text_size; // (out)
-} pjrt_description_text_args;
-
 typedef struct pjrt_description_attributes_args {
     pjrt_head head;
     pjrt_description *description;
@@ -308,13 +278,6 @@ typedef struct pjrt_memories_args {
     size_t n_memories;            // (out)
 } pjrt_memories_args;
 
-typedef struct pjrt_memory_kind_args {
-    pjrt_head head;
-    pjrt_memory *memory;
-    const char *kind; // (out)
-    size_t kind_size; // (out)
-} pjrt_memory_kind_args;
-
 typedef struct pjrt_memory_number { // (out)
     int64_t value;
     bool is_set;
@@ -327,11 +290,6 @@ typedef struct pjrt_memory_stats_args {
     pjrt_memory_number peak_bytes_in_use, n_allocs, largest_alloc, bytes_limit, reserved,
             peak_reserved, reservable_limit, largest_free, pool, peak_pool, peak_allocated;
 } pjrt_memory_stats_args;
-
-typedef struct pjrt_executable_args {
-    pjrt_head head;
-    pjrt_executable *executable;
-} pjrt_executable_args;
 
 typedef struct pjrt_n_outputs_args {
     pjrt_head head;
@@ -347,10 +305,10 @@ typedef struct pjrt_compiled_memory_args {
     int64_t peak, total, total_allocation, indefinite, peak_unpadded_heap;
 } pjrt_compiled_memory_args;
 
-typedef struct pjrt_optimised_args { // asked twice: for the size, then with room for as much
+typedef struct pjrt_optimised_args { // called twice: for the size, then with memory of that size
     pjrt_head head;
     pjrt_executable *executable;
-    pjrt_program *program; // its members are (out), but for `code` the second time
+    pjrt_program *program; // its members are (out), except `code` in the second call
 } pjrt_optimised_args;
 
 typedef struct pjrt_serialize_args {
@@ -373,11 +331,6 @@ typedef struct pjrt_deserialize_args {
     void *load_options;
 } pjrt_deserialize_args;
 
-typedef struct pjrt_loaded_args {
-    pjrt_head head;
-    pjrt_loaded *executable;
-} pjrt_loaded_args;
-
 typedef struct pjrt_get_executable_args {
     pjrt_head head;
     pjrt_loaded *loaded;
@@ -394,11 +347,6 @@ typedef struct pjrt_execute_args {
     pjrt_event **done;            // [device] (out)
     pjrt_device *device;          // NULL: those it was compiled for
 } pjrt_execute_args;
-
-typedef struct pjrt_buffer_args {
-    pjrt_head head;
-    pjrt_buffer *buffer;
-} pjrt_buffer_args;
 
 typedef struct pjrt_buffer_type_args {
     pjrt_head head;
@@ -431,11 +379,6 @@ typedef struct pjrt_topology_create_args {
     pjrt_topology *topology; // (out)
 } pjrt_topology_create_args;
 
-typedef struct pjrt_topology_args {
-    pjrt_head head;
-    pjrt_topology *topology;
-} pjrt_topology_args;
-
 typedef struct pjrt_compile_args { // without a client
     pjrt_head head;
     const pjrt_topology *topology;
@@ -446,47 +389,47 @@ typedef struct pjrt_compile_args { // without a client
     pjrt_executable *executable; // (out)
 } pjrt_compile_args;
 
-// --- the table: X(name in the packages' header, its index, arguments, their last member). A size
-// that a plugin is told ends with that member, without padding.
+// --- the table: X(name in the packages' header, its index, arguments, their last member). The size
+// that a plugin gets ends with that member, without padding.
 #define PJRT_SLOTS(X)                                                                              \
-    X(Error_Destroy, 0, pjrt_error_args, error)                                                    \
-    X(Error_Message, 1, pjrt_error_message_args, message_size)                                     \
-    X(Error_GetCode, 2, pjrt_error_code_args, code)                                                \
+    X(Error_Destroy, 0, pjrt_object_args, object)                                                  \
+    X(Error_Message, 1, pjrt_text_args, text_size)                                                 \
+    X(Error_GetCode, 2, pjrt_number_args, number)                                                  \
     X(Plugin_Initialize, 3, pjrt_no_args, head)                                                    \
     X(Plugin_Attributes, 4, pjrt_plugin_attributes_args, n_attributes)                             \
-    X(Event_Destroy, 5, pjrt_event_args, event)                                                    \
-    X(Event_Await, 8, pjrt_event_args, event)                                                      \
+    X(Event_Destroy, 5, pjrt_object_args, object)                                                  \
+    X(Event_Await, 8, pjrt_object_args, object)                                                    \
     X(Event_OnReady, 9, pjrt_event_ready_args, arg)                                                \
     X(Client_Create, 10, pjrt_client_create_args, kv_try_get_arg)                                  \
-    X(Client_Destroy, 11, pjrt_client_args, client)                                                \
-    X(Client_PlatformName, 12, pjrt_client_text_args, text_size)                                   \
-    X(Client_PlatformVersion, 14, pjrt_client_text_args, text_size)                                \
+    X(Client_Destroy, 11, pjrt_object_args, object)                                                \
+    X(Client_PlatformName, 12, pjrt_text_args, text_size)                                          \
+    X(Client_PlatformVersion, 14, pjrt_text_args, text_size)                                       \
     X(Client_Devices, 15, pjrt_client_devices_args, n_devices)                                     \
     X(Client_AddressableDevices, 16, pjrt_client_devices_args, n_devices)                          \
     X(Client_Compile, 20, pjrt_client_compile_args, executable)                                    \
     X(Client_BufferFromHostBuffer, 22, pjrt_upload_args, buffer)                                   \
-    X(DeviceDescription_Id, 23, pjrt_description_id_args, id)                                      \
-    X(DeviceDescription_ProcessIndex, 24, pjrt_description_id_args, id)                            \
+    X(DeviceDescription_Id, 23, pjrt_number_args, number)                                          \
+    X(DeviceDescription_ProcessIndex, 24, pjrt_number_args, number)                                \
     X(DeviceDescription_Attributes, 25, pjrt_description_attributes_args, attributes)              \
-    X(DeviceDescription_Kind, 26, pjrt_description_text_args, text_size)                           \
+    X(DeviceDescription_Kind, 26, pjrt_text_args, text_size)                                       \
     X(Device_GetDescription, 29, pjrt_device_description_args, description)                        \
     X(Device_AddressableMemories, 32, pjrt_memories_args, n_memories)                              \
     X(Device_MemoryStats, 34, pjrt_memory_stats_args, peak_allocated.is_set)                       \
-    X(Memory_Kind, 36, pjrt_memory_kind_args, kind_size)                                           \
-    X(Executable_Destroy, 40, pjrt_executable_args, executable)                                    \
+    X(Memory_Kind, 36, pjrt_text_args, text_size)                                                  \
+    X(Executable_Destroy, 40, pjrt_object_args, object)                                            \
     X(Executable_NumOutputs, 44, pjrt_n_outputs_args, n_outputs)                                   \
     X(Executable_OptimizedProgram, 48, pjrt_optimised_args, program)                               \
     X(Executable_Serialize, 49, pjrt_serialize_args, free_owner)                                   \
-    X(LoadedExecutable_Destroy, 50, pjrt_loaded_args, executable)                                  \
+    X(LoadedExecutable_Destroy, 50, pjrt_object_args, object)                                      \
     X(LoadedExecutable_GetExecutable, 51, pjrt_get_executable_args, executable)                    \
     X(LoadedExecutable_Execute, 55, pjrt_execute_args, device)                                     \
     X(Executable_DeserializeAndLoad, 56, pjrt_deserialize_args, load_options)                      \
-    X(Buffer_Destroy, 58, pjrt_buffer_args, buffer)                                                \
+    X(Buffer_Destroy, 58, pjrt_object_args, object)                                                \
     X(Buffer_ElementType, 59, pjrt_buffer_type_args, type)                                         \
     X(Buffer_Dimensions, 60, pjrt_buffer_dims_args, n_dims)                                        \
     X(Buffer_ToHostBuffer, 70, pjrt_download_args, event)                                          \
     X(TopologyDescription_Create, 82, pjrt_topology_create_args, topology)                         \
-    X(TopologyDescription_Destroy, 83, pjrt_topology_args, topology)                               \
+    X(TopologyDescription_Destroy, 83, pjrt_object_args, object)                                   \
     X(Compile, 89, pjrt_compile_args, executable)                                                  \
     X(Executable_GetCompiledMemoryStats, 96, pjrt_compiled_memory_args, peak_unpadded_heap)
 
@@ -500,7 +443,7 @@ typedef enum pjrt_slot {
 typedef struct pjrt_slot_info {
     const char *name;
     int index;        // in pjrt_api.slot
-    size_t args_size; // as the plugin is told
+    size_t args_size; // that the plugin gets
 } pjrt_slot_info;
 extern const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS];
 

@@ -63,20 +63,18 @@ static pjrt_description *description_of(const device_client *c, int device) {
 }
 
 int client_device_id(const device_client *c, int device) {
-    pjrt_description_id_args args = {0};
+    pjrt_number_args args = {0};
     if (!c->handle || !plugin_has(c->plugin, PJRT_SLOT_DeviceDescription_Id)) return device;
-    args.description = description_of(c, device);
-    return args.description &&
-                           plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Id, &args) == DRV_OK
-                   ? args.id
+    args.object = description_of(c, device);
+    return args.object && plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Id, &args) == DRV_OK
+                   ? args.number
                    : device;
 }
 
 // Returns the kind of the first device.
 static const char *device_kind(arena *a, const device_client *c) {
-    pjrt_description_text_args args = {.description = description_of(c, 0)};
-    if (!args.description ||
-            plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Kind, &args) != DRV_OK)
+    pjrt_text_args args = {.object = description_of(c, 0)};
+    if (!args.object || plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Kind, &args) != DRV_OK)
         return "unknown";
     return arena_strndup(a, args.text, args.text_size);
 }
@@ -103,7 +101,7 @@ static int compute_capability(const device_client *c) {
 
 // Returns a version such as "cuda 13000"; "": the plugin does not report one.
 static const char *platform_version(arena *a, const device_client *c) {
-    pjrt_client_text_args said = {.client = c->handle};
+    pjrt_text_args said = {.object = c->handle};
     if (!plugin_has(c->plugin, PJRT_SLOT_Client_PlatformVersion) ||
             plugin_call(c->plugin, PJRT_SLOT_Client_PlatformVersion, &said) != DRV_OK)
         return "";
@@ -111,7 +109,7 @@ static const char *platform_version(arena *a, const device_client *c) {
 }
 
 static drv_status read_devices(arena *a, device_client *c) {
-    pjrt_client_text_args platform = {.client = c->handle};
+    pjrt_text_args platform = {.object = c->handle};
     pjrt_client_devices_args devices = {.client = c->handle};
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Client_PlatformName, &platform));
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Client_AddressableDevices, &devices));
@@ -136,11 +134,12 @@ static drv_status find_rank_devices(arena *a, device_client *c, int n_ranks) {
     for (size_t i = 0; i < all.n_devices; i++) {
         pjrt_device_description_args device = {.device = all.devices[i]};
         DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Device_GetDescription, &device));
-        pjrt_description_id_args process = {.description = device.description}, id = process;
+        pjrt_number_args process = {.object = device.description}, id = process;
         DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_ProcessIndex, &process));
         DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Id, &id));
-        if (process.id < 0 || process.id >= n_ranks || numbers[process.id] >= 0) continue;
-        numbers[process.id] = id.id;
+        if (process.number < 0 || process.number >= n_ranks || numbers[process.number] >= 0)
+            continue;
+        numbers[process.number] = id.number;
         n_found++;
     }
     if (n_found == n_ranks) c->rank_devices = numbers;
@@ -207,17 +206,16 @@ drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const gpu_tar
     return DRV_OK;
 }
 
-// Releases an object and ignores a failure, since nothing can be done about it.
-static void give_back(const pjrt_plugin *p, pjrt_slot slot, void *args) {
-    if (plugin_call(p, slot, args) != DRV_OK) return;
+// Destroys an object, by the function of its kind, and ignores a failure, since nothing can be done
+// about it. NULL is allowed.
+static void destroy(const pjrt_plugin *p, pjrt_slot slot, void *object) {
+    if (object && plugin_call(p, slot, &(pjrt_object_args){.object = object}) != DRV_OK) return;
 }
 
 void client_close(device_client *c) {
-    if (c->topology)
-        give_back(c->plugin, PJRT_SLOT_TopologyDescription_Destroy,
-                &(pjrt_topology_args){.topology = c->topology});
-    if (c->handle && !c->plugin->health->silent) // it would wait for pending work
-        give_back(c->plugin, PJRT_SLOT_Client_Destroy, &(pjrt_client_args){.client = c->handle});
+    destroy(c->plugin, PJRT_SLOT_TopologyDescription_Destroy, c->topology);
+    if (!c->plugin->health->silent) // it would wait for pending work
+        destroy(c->plugin, PJRT_SLOT_Client_Destroy, c->handle);
 }
 
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit) {
@@ -251,9 +249,7 @@ static drv_status executable_of(const device_client *c, const device_program *p,
 
 // Releases the executable that executable_of returned.
 static void executable_free(const device_client *c, const device_program *p, pjrt_executable *e) {
-    if (e != p->unloaded)
-        give_back(c->plugin, PJRT_SLOT_Executable_Destroy,
-                &(pjrt_executable_args){.executable = e});
+    if (e != p->unloaded) destroy(c->plugin, PJRT_SLOT_Executable_Destroy, e);
 }
 
 static drv_status check_n_outputs(const device_client *c, const device_program *p) {
@@ -329,9 +325,9 @@ drv_status client_load(const device_client *c, const void *bytes, size_t n,
 }
 
 static bool is_of_kind(const device_client *c, pjrt_memory *memory, const char *kind) {
-    pjrt_memory_kind_args args = {.memory = memory};
+    pjrt_text_args args = {.object = memory};
     return plugin_call(c->plugin, PJRT_SLOT_Memory_Kind, &args) == DRV_OK &&
-           args.kind_size == strlen(kind) && memcmp(args.kind, kind, args.kind_size) == 0;
+           args.text_size == strlen(kind) && memcmp(args.text, kind, args.text_size) == 0;
 }
 
 bool client_has_memory(const device_client *c, int device, const char *kind) {
@@ -345,7 +341,7 @@ bool client_has_memory(const device_client *c, int device, const char *kind) {
     return false;
 }
 
-bool client_program_memory(const device_client *c, const device_program *p, compiled_memory *out) {
+bool client_program_memory(const device_client *c, const device_program *p, backend_memory *out) {
     pjrt_compiled_memory_args args = {0};
     if (!plugin_has(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats) ||
             executable_of(c, p, &args.executable) != DRV_OK)
@@ -353,12 +349,12 @@ bool client_program_memory(const device_client *c, const device_program *p, comp
     const drv_status status =
             plugin_call(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats, &args);
     executable_free(c, p, args.executable);
-    *out = (compiled_memory){.argument = args.argument,
-            .output = args.output,
-            .alias = args.alias,
-            .temp = args.temp,
+    *out = (backend_memory){.arguments = args.argument,
+            .results = args.output,
+            .aliased = args.alias,
+            .temporary = args.temp,
             .code = args.code,
-            .host_temp = args.host_temp};
+            .on_host = args.host_temp};
     return status == DRV_OK;
 }
 
@@ -391,12 +387,8 @@ void client_read_facts(const device_client *c, const char *text, size_t n,
 }
 
 void client_program_free(const device_client *c, device_program *p) {
-    if (p->handle)
-        give_back(c->plugin, PJRT_SLOT_LoadedExecutable_Destroy,
-                &(pjrt_loaded_args){.executable = p->handle});
-    if (p->unloaded)
-        give_back(c->plugin, PJRT_SLOT_Executable_Destroy,
-                &(pjrt_executable_args){.executable = p->unloaded});
+    destroy(c->plugin, PJRT_SLOT_LoadedExecutable_Destroy, p->handle);
+    destroy(c->plugin, PJRT_SLOT_Executable_Destroy, p->unloaded);
     p->handle = NULL;
     p->unloaded = NULL;
 }
@@ -439,8 +431,7 @@ drv_status client_download_start(const device_client *c, pjrt_buffer *buffer,
 }
 
 void client_buffer_free(const device_client *c, pjrt_buffer *buffer) {
-    if (buffer)
-        give_back(c->plugin, PJRT_SLOT_Buffer_Destroy, &(pjrt_buffer_args){.buffer = buffer});
+    destroy(c->plugin, PJRT_SLOT_Buffer_Destroy, buffer);
 }
 
 static drv_status check_buffer(const device_client *c, const device_program *p, const char *what,

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "backend/pjrt/runtime/plugin_file.h"
@@ -77,20 +76,24 @@ static bool is_fault(pjrt_slot slot, int code) {
     return works && fails;
 }
 
+// NULL is allowed.
+static void destroy_error(const pjrt_plugin *p, pjrt_error *error) {
+    if (error) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_object_args){.object = error});
+}
+
 // Copies the first line of an error's message, destroys the error, and returns its code.
 static int take_error(const pjrt_plugin *p, pjrt_error *error, char words[MAX_WORDS + 1]) {
-    pjrt_error_message_args said = {.error = error};
-    pjrt_error_code_args coded = {.error = error};
+    pjrt_text_args said = {.object = error};
+    pjrt_number_args coded = {.object = error};
     call_void(p, PJRT_SLOT_Error_Message, &said);
-    pjrt_error *second = call_slot(p, PJRT_SLOT_Error_GetCode, &coded);
-    if (second) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = second});
+    destroy_error(p, call_slot(p, PJRT_SLOT_Error_GetCode, &coded));
     size_t n = 0;
-    while (n < said.message_size && n < MAX_WORDS && said.message[n] != '\n')
+    while (n < said.text_size && n < MAX_WORDS && said.text[n] != '\n')
         n++;
-    memcpy(words, said.message, n);
+    if (n > 0) memcpy(words, said.text, n); // of no bytes the text may be NULL
     words[n] = '\0';
-    call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
-    return (int)coded.code;
+    destroy_error(p, error);
+    return coded.number;
 }
 
 static drv_status refuse(const pjrt_plugin *p, pjrt_slot slot, pjrt_error *error) {
@@ -128,7 +131,7 @@ drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args) {
 }
 
 // --- waiting. The plugin calls back from its own thread when an event occurs, perhaps after the
-// waiting rank has given up. The last of both frees the arrival.
+// waiting rank has given up. Whichever of the two is last frees the arrival.
 typedef struct arrival {
     const pjrt_plugin *p;
     pthread_mutex_t lock;
@@ -160,7 +163,7 @@ static void event_came(pjrt_error *error, void *arg) {
     pthread_cond_signal(&a->changed);
     pthread_mutex_unlock(&a->lock);
     if (!last) return;
-    if (error) call_void(a->p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
+    destroy_error(a->p, error);
     arrival_free(a);
 }
 
@@ -226,13 +229,12 @@ static drv_status wait_called_back(const pjrt_plugin *p, const comm *ranks, pjrt
 drv_status plugin_wait(const pjrt_plugin *p, const comm *ranks, pjrt_event *event) {
     if (!event) return DRV_OK;
     const bool calls_back = plugin_has(p, PJRT_SLOT_Event_OnReady);
-    const drv_status waited =
-            calls_back ? wait_called_back(p, ranks, event)
-                       : plugin_call(p, PJRT_SLOT_Event_Await, &(pjrt_event_args){.event = event});
+    const drv_status waited = calls_back ? wait_called_back(p, ranks, event)
+                                         : plugin_call(p, PJRT_SLOT_Event_Await,
+                                                   &(pjrt_object_args){.object = event});
     if (waited == DRV_E_FAULT && !is_silent(p)) p->health->failed = true;
     // The message of the first failure is kept: an event that failed can still be destroyed.
-    pjrt_error *error = call_slot(p, PJRT_SLOT_Event_Destroy, &(pjrt_event_args){.event = event});
-    if (error) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
+    destroy_error(p, call_slot(p, PJRT_SLOT_Event_Destroy, &(pjrt_object_args){.object = event}));
     return waited;
 }
 
@@ -250,19 +252,11 @@ static drv_status check_api(const pjrt_plugin *p) {
     return DRV_OK;
 }
 
-// Opening a pipe or a device might wait for ever.
-static drv_status check_regular(const pjrt_plugin *p) {
-    struct stat st;
-    if (stat(p->path, &st) != 0) return drv_fail(DRV_E_DEVICE, "%s", strerror(errno));
-    if (S_ISREG(st.st_mode)) return DRV_OK;
-    return drv_fail(DRV_E_DEVICE, "it is %s, expected a shared library",
-            S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
-}
-
 // Checks the file before dlopen, so that the message gives the reason.
 static drv_status check_file(const pjrt_plugin *p) {
     file_map map;
-    DRV_TRY(check_regular(p));
+    const char *kind = file_odd_kind(p->path);
+    if (kind) return drv_fail(DRV_E_DEVICE, "it is %s, expected a shared library", kind);
     DRV_TRY(file_map_open(p->path, &map));
     const drv_status status = plugin_file_check(map.p, map.n);
     file_map_close(&map);

@@ -62,6 +62,9 @@ static bool ask(arena *a, const char *wanted, answer *out, const char **reason) 
     const bool answered = child > 0 && read_answer(ends[0], out);
     close(ends[0]);
     if (child > 0) waitpid(child, &status, 0);
+    if (child > 0 && WIFEXITED(status))
+        *reason = arena_printf(a, "it ends with exit status %d while it is opened",
+                WEXITSTATUS(status));
     if (child > 0 && WIFSIGNALED(status))
         *reason = WTERMSIG(status) == SIGALRM
                           ? arena_printf(a, "it has not answered for %d s", PATIENCE_S)

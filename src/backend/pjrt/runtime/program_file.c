@@ -21,14 +21,8 @@ typedef struct file_head {
 static const char magic[8] = "drvprog5";
 enum { HASHED_FROM = offsetof(file_head, about) };
 
-static void hash_of(const file_head *head, const void *payload, size_t n, uint64_t out[2]) {
-    XXH3_state_t *state = XXH3_createState();
-    DRV_MEMORY(state, "a table or a state of some KiB");
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, (const char *)head + HASHED_FROM, sizeof *head - HASHED_FROM);
-    XXH3_128bits_update(state, payload, n);
-    const XXH128_hash_t hash = XXH3_128bits_digest(state);
-    XXH3_freeState(state);
+void program_hash(const void *bytes, size_t n, uint64_t out[2]) {
+    const XXH128_hash_t hash = XXH3_128bits(bytes, n);
     out[0] = hash.high64;
     out[1] = hash.low64;
 }
@@ -53,7 +47,7 @@ drv_status program_file_check(const unsigned char *bytes, size_t n, program_abou
     if (head.n_payload != n - sizeof head)
         return drv_fail(DRV_E_DATA, "the program has %zu bytes, expected %llu", n - sizeof head,
                 (unsigned long long)head.n_payload);
-    hash_of(&head, bytes + sizeof head, n - sizeof head, hash);
+    program_hash(bytes + HASHED_FROM, n - HASHED_FROM, hash);
     const program_about *said = &head.about;
     if (memcmp(hash, head.hash, sizeof hash) != 0 || !ends(said->program) || !ends(said->plugin) ||
             !ends(said->kind) || !ends(said->interface) || !ends(said->drover))
@@ -80,14 +74,17 @@ drv_status program_file_write(const char *path, const program_about *about, cons
     str bytes = {0};
     file_head head = {.n_payload = n, .about = *about};
     memcpy(head.magic, magic, sizeof magic);
-    hash_of(&head, payload, n, head.hash);
     str_add(&bytes, &head, sizeof head);
     str_add(&bytes, payload, n);
+    program_hash(bytes.p + HASHED_FROM, bytes.n - HASHED_FROM, head.hash);
+    memcpy(bytes.p, &head, sizeof head);
     const char *aside = aside_of(a, path);
     drv_status status = dir_make_parent(path);
     if (status == DRV_OK) status = file_write_atomic(aside, bytes.p, bytes.n);
-    if (status == DRV_OK && rename(aside, path) != 0)
-        status = drv_fail(DRV_E_IO, "could not rename \"%s\"", aside);
+    if (status == DRV_OK && rename(aside, path) != 0) {
+        status = file_fail("rename into place", path);
+        unlink(aside);
+    }
     str_free(&bytes);
     arena_free(a);
     return status;

@@ -22,6 +22,9 @@ typedef struct program_about {  // texts end with a NUL
     int64_t has_facts; // 1: they were read
 } program_about;
 
+// Sets `out` to the XXH3 hash of 128 bits of the bytes.
+void program_hash(const void *bytes, size_t n, uint64_t out[2]);
+
 // Copies text, truncated to the size of `to`.
 void program_about_set(char to[ABOUT_TEXT], const char *text);
 

@@ -2,6 +2,7 @@
 #include "backend/pjrt/stablehlo/hlo.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const type_names[] = {"f32", "bf16", "f64", "i32", "ui32", "ui64", "i1",
@@ -74,15 +75,13 @@ void hlo_put_list(hlo_text *h, int n, const int64_t *x) {
     str_puts(&h->s, ">");
 }
 
-// %v3 = "stablehlo.op"(%v1, %v2)
-static void begin(hlo_text *h, const char *op, const hlo_value *out, const hlo_value *in, int n) {
+void hlo_begin(hlo_text *h, const char *op, const hlo_value *out, const hlo_value *in, int n) {
     str_printf(&h->s, "  %%v%d = \"stablehlo.%s\"(", out->id, op);
     hlo_put_values(h, in, n);
     str_puts(&h->s, ")");
 }
 
-// " : (types) -> type" and the end of the line.
-static void finish(hlo_text *h, const hlo_value *out, const hlo_value *in, int n) {
+void hlo_finish(hlo_text *h, const hlo_value *out, const hlo_value *in, int n) {
     str_puts(&h->s, " : (");
     hlo_put_types(h, in, n);
     str_puts(&h->s, ") -> ");
@@ -91,8 +90,8 @@ static void finish(hlo_text *h, const hlo_value *out, const hlo_value *in, int n
 }
 
 static hlo_value plain(hlo_text *h, const char *op, hlo_value out, const hlo_value *in, int n) {
-    begin(h, op, &out, in, n);
-    finish(h, &out, in, n);
+    hlo_begin(h, op, &out, in, n);
+    hlo_finish(h, &out, in, n);
     return out;
 }
 
@@ -106,33 +105,36 @@ void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n) {
 }
 
 // --- constants
-static void put_real(hlo_text *h, hlo_type type, double x) {
+static void print_real(char *text, size_t cap, hlo_type type, double x) {
+    const char *sign = x > 0 ? "7F" : "FF", *rest = type == HLO_F64   ? "F0000000000000"
+                                                    : type == HLO_F32 ? "800000"
+                                                                      : "80";
     if (isfinite(x)) // MLIR requires the decimal point
-        str_printf(&h->s, "%.17e", x);
-    else if (type == HLO_F64)
-        str_puts(&h->s, x > 0 ? "0x7FF0000000000000" : "0xFFF0000000000000");
-    else if (type == HLO_F32)
-        str_puts(&h->s, x > 0 ? "0x7F800000" : "0xFF800000");
+        snprintf(text, cap, "%.17e", x);
     else
-        str_puts(&h->s, x > 0 ? "0x7F80" : "0xFF80");
+        snprintf(text, cap, "0x%s%s", sign, rest);
 }
 
 static bool is_real(hlo_type type) {
     return type == HLO_F32 || type == HLO_BF16 || type == HLO_F64;
 }
 
-static hlo_value constant_of(hlo_text *h, hlo_value out, double x) {
-    begin(h, "constant", &out, NULL, 0);
-    str_puts(&h->s, " {value = dense<");
-    if (is_real(out.type))
-        put_real(h, out.type, x);
-    else
-        str_printf(&h->s, "%lld", (long long)x);
-    str_puts(&h->s, "> : ");
+static hlo_value constant(hlo_text *h, hlo_value out, const char *text) {
+    hlo_begin(h, "constant", &out, NULL, 0);
+    str_printf(&h->s, " {value = dense<%s> : ", text);
     hlo_put_type(h, &out);
     str_puts(&h->s, "}");
-    finish(h, &out, NULL, 0);
+    hlo_finish(h, &out, NULL, 0);
     return out;
+}
+
+static hlo_value constant_of(hlo_text *h, hlo_value out, double x) {
+    char text[40];
+    if (is_real(out.type))
+        print_real(text, sizeof text, out.type, x);
+    else
+        snprintf(text, sizeof text, "%lld", (long long)x);
+    return constant(h, out, text);
 }
 
 hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x) {
@@ -140,13 +142,9 @@ hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x) {
 }
 
 hlo_value hlo_whole(hlo_text *h, hlo_type type, uint64_t x) {
-    hlo_value out = hlo_new(h, type, 0, NULL);
-    begin(h, "constant", &out, NULL, 0);
-    str_printf(&h->s, " {value = dense<%llu> : ", (unsigned long long)x);
-    hlo_put_type(h, &out);
-    str_puts(&h->s, "}");
-    finish(h, &out, NULL, 0);
-    return out;
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)x);
+    return constant(h, hlo_new(h, type, 0, NULL), text);
 }
 
 hlo_value hlo_fill(hlo_text *h, double x, const hlo_value *like) {
@@ -154,23 +152,20 @@ hlo_value hlo_fill(hlo_text *h, double x, const hlo_value *like) {
 }
 
 hlo_value hlo_table(hlo_text *h, hlo_type type, int n, const int64_t *x) {
-    hlo_value out = hlo_new(h, type, 1, (int64_t[]){n});
-    begin(h, "constant", &out, NULL, 0);
-    str_puts(&h->s, " {value = dense<[");
+    str list = {0};
     for (int i = 0; i < n; i++)
-        str_printf(&h->s, i ? ", %lld" : "%lld", (long long)x[i]);
-    str_puts(&h->s, "]> : ");
-    hlo_put_type(h, &out);
-    str_puts(&h->s, "}");
-    finish(h, &out, NULL, 0);
+        str_printf(&list, i ? ", %lld" : "[%lld", (long long)x[i]);
+    str_puts(&list, "]");
+    const hlo_value out = constant(h, hlo_new(h, type, 1, (int64_t[]){n}), list.p);
+    str_free(&list);
     return out;
 }
 
 hlo_value hlo_iota(hlo_text *h, hlo_type type, int n_dims, const int64_t *dim, int along) {
     hlo_value out = hlo_new(h, type, n_dims, dim);
-    begin(h, "iota", &out, NULL, 0);
+    hlo_begin(h, "iota", &out, NULL, 0);
     str_printf(&h->s, " {iota_dimension = %d : i64}", along);
-    finish(h, &out, NULL, 0);
+    hlo_finish(h, &out, NULL, 0);
     return out;
 }
 
@@ -188,6 +183,10 @@ hlo_value hlo_scale(hlo_text *h, hlo_value x, double factor) {
     return hlo_binary(h, "multiply", x, hlo_fill(h, factor, &x));
 }
 
+hlo_value hlo_with(hlo_text *h, const char *op, hlo_value x, uint64_t word) {
+    return hlo_binary(h, op, x, hlo_spread(h, hlo_whole(h, x.type, word), &x));
+}
+
 hlo_value hlo_convert(hlo_text *h, hlo_value x, hlo_type type) {
     if (x.type == type) return x;
     return plain(h, "convert", new_like(h, type, &x), &x, 1);
@@ -201,13 +200,13 @@ hlo_value hlo_compare(hlo_text *h, const char *direction, hlo_value a, hlo_value
     DRV_ASSERT(a.type == b.type && same_dims(&a, &b), "%s of %%v%d and %%v%d", direction, a.id,
             b.id);
     const hlo_value in[] = {a, b}, out = new_like(h, HLO_BOOL, &a);
-    begin(h, "compare", &out, in, 2);
+    hlo_begin(h, "compare", &out, in, 2);
     str_printf(&h->s, " {comparison_direction = #stablehlo<comparison_direction %s>, ", direction);
     str_printf(&h->s, "compare_type = #stablehlo<comparison_type %s>}",
             is_real(a.type)     ? "FLOAT"
             : a.type == HLO_I32 ? "SIGNED"
                                 : "UNSIGNED");
-    finish(h, &out, in, 2);
+    hlo_finish(h, &out, in, 2);
     return out;
 }
 
@@ -221,11 +220,11 @@ hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value 
 hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim,
         const int64_t *dims) {
     const hlo_value out = hlo_new(h, x.type, n_dims, dim);
-    begin(h, "broadcast_in_dim", &out, &x, 1);
+    hlo_begin(h, "broadcast_in_dim", &out, &x, 1);
     str_puts(&h->s, " {broadcast_dimensions = ");
     hlo_put_list(h, x.n_dims, dims);
     str_puts(&h->s, "}");
-    finish(h, &out, &x, 1);
+    hlo_finish(h, &out, &x, 1);
     return out;
 }
 
@@ -248,12 +247,22 @@ hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order) {
     hlo_value out = new_like(h, x.type, &x);
     for (int i = 0; i < x.n_dims; i++)
         out.dim[i] = x.dim[order[i]];
-    begin(h, "transpose", &out, &x, 1);
+    hlo_begin(h, "transpose", &out, &x, 1);
     str_puts(&h->s, " {permutation = ");
     hlo_put_list(h, x.n_dims, order);
     str_puts(&h->s, "}");
-    finish(h, &out, &x, 1);
+    hlo_finish(h, &out, &x, 1);
     return out;
+}
+
+// Appends three attributes, each a list with a number for each dim.
+static void put_lists(hlo_text *h, int n, const char *const names[3],
+        const int64_t *const lists[3]) {
+    for (int i = 0; i < 3; i++) {
+        str_printf(&h->s, "%s%s = ", i ? ", " : " {", names[i]);
+        hlo_put_list(h, n, lists[i]);
+    }
+    str_puts(&h->s, "}");
 }
 
 // Finds the matrix that has columns [first, first + n) of a joined value. NULL: there is none.
@@ -278,15 +287,10 @@ hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_
     start[dim] = first;
     limit[dim] = first + n_taken;
     out.dim[dim] = n_taken;
-    begin(h, "slice", &out, &x, 1);
-    str_puts(&h->s, " {start_indices = ");
-    hlo_put_list(h, x.n_dims, start);
-    str_puts(&h->s, ", limit_indices = ");
-    hlo_put_list(h, x.n_dims, limit);
-    str_puts(&h->s, ", strides = ");
-    hlo_put_list(h, x.n_dims, stride);
-    str_puts(&h->s, "}");
-    finish(h, &out, &x, 1);
+    hlo_begin(h, "slice", &out, &x, 1);
+    put_lists(h, x.n_dims, (const char *const[]){"start_indices", "limit_indices", "strides"},
+            (const int64_t *const[]){start, limit, stride});
+    hlo_finish(h, &out, &x, 1);
     return out;
 }
 
@@ -299,9 +303,9 @@ hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim) {
     hlo_value out = new_like(h, x[0].type, &x[0]);
     for (int i = 1; i < n; i++)
         out.dim[dim] += x[i].dim[dim];
-    begin(h, "concatenate", &out, x, n);
+    hlo_begin(h, "concatenate", &out, x, n);
     str_printf(&h->s, " {dimension = %d : i64}", dim);
-    finish(h, &out, x, n);
+    hlo_finish(h, &out, x, n);
     return out;
 }
 
@@ -324,14 +328,10 @@ hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n) {
     hlo_value out = new_like(h, x.type, &x);
     after[dim] = n - x.dim[dim];
     out.dim[dim] = n;
-    begin(h, "pad", &out, in, 2);
-    str_puts(&h->s, " {edge_padding_low = ");
-    hlo_put_list(h, x.n_dims, none);
-    str_puts(&h->s, ", edge_padding_high = ");
-    hlo_put_list(h, x.n_dims, after);
-    str_puts(&h->s, ", interior_padding = ");
-    hlo_put_list(h, x.n_dims, none);
-    str_puts(&h->s, "}");
-    finish(h, &out, in, 2);
+    hlo_begin(h, "pad", &out, in, 2);
+    put_lists(h, x.n_dims,
+            (const char *const[]){"edge_padding_low", "edge_padding_high", "interior_padding"},
+            (const int64_t *const[]){none, after, none});
+    hlo_finish(h, &out, in, 2);
     return out;
 }

@@ -1,11 +1,11 @@
-// Writing StableHLO: values with types, and a function per operation that appends its line. Text is
-// in MLIR's generic form with operations and attributes that have not changed since StableHLO 1.0,
-// which plugins of 0.81 and 0.116 read alike (docs/adr/0013).
+// Writes StableHLO: typed values, and a function for each operation that appends its line. The text
+// is in MLIR's generic form, with operations and attributes that have not changed since
+// StableHLO 1.0 and that plugins of 0.81 and 0.116 read alike (docs/adr/0013).
 //
 //   hlo_text h = {0};
 //   hlo_value y = hlo_binary(&h, "add", hlo_convert(&h, x, HLO_F32), r);
 //
-// Wrong types or shapes are our bug: abort.
+// Wrong types or shapes are our bugs, and abort.
 // Legend: h the text; a, b, x values.
 #pragma once
 #include "base/arena.h"
@@ -33,7 +33,7 @@ typedef struct hlo_value { // copied freely
     hlo_type type;
     int n_dims;
     int64_t dim[HLO_MAX_DIMS];
-    const hlo_joined *joined; // what it was joined from (hlo_join); NULL: it was not
+    const hlo_joined *joined; // its parts, if it is from hlo_join; else NULL
 } hlo_value;
 
 struct hlo_joined {
@@ -45,7 +45,7 @@ typedef struct hlo_text {
     str s;
     int n_values; // ids given so far
     int n_lines;  // ended so far
-    arena *a;     // for what joined values were joined from
+    arena *a;     // of the parts of joined values
 } hlo_text;
 
 #define HLO_DIMS(...)                                                                              \
@@ -63,11 +63,15 @@ void hlo_put_values(hlo_text *h, const hlo_value *v, int n); // with commas betw
 void hlo_put_types(hlo_text *h, const hlo_value *v, int n);
 void hlo_put_list(hlo_text *h, int n, const int64_t *x); // array<i64: 1, 2>
 void hlo_end_line(hlo_text *h);
-// The end of an operation's line: it is from nowhere. Where none is given the parser notes line and
-// column, and XLA copies them with each of the instructions that it makes of the operation: a tenth
-// of the memory in which a step of Llama-3.1-8B is compiled (bench/results/2026-11-23-pjrt.md).
+// The location at the end of an operation's line. Without one the parser records line and column,
+// and XLA copies them to each instruction that it makes from the operation: a tenth of the memory
+// in which a step of Llama-3.1-8B is compiled (bench/results/2026-11-23-pjrt.md).
 #define HLO_NOWHERE " loc(unknown)"
 void hlo_end_op(hlo_text *h);
+// Append the beginning of an operation's line, %v3 = "stablehlo.op"(%v1, %v2), and its end, from
+// " : (types of the operands) -> type of the result" on.
+void hlo_begin(hlo_text *h, const char *op, const hlo_value *out, const hlo_value *in, int n);
+void hlo_finish(hlo_text *h, const hlo_value *out, const hlo_value *in, int n);
 void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n);
 // Writes the region of two scalars joined by `op`, on the line of its operation.
 void hlo_put_join(hlo_text *h, const char *op, hlo_type type);
@@ -75,7 +79,7 @@ void hlo_put_join(hlo_text *h, const char *op, hlo_type type);
 // --- constants
 hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x);
 hlo_value hlo_whole(hlo_text *h, hlo_type type, uint64_t x); // integers, all 64 bits
-// Fills a value like `like` with x, in its type.
+// Returns a value with the type and dims of `like` in which all elements are x.
 hlo_value hlo_fill(hlo_text *h, double x, const hlo_value *like);
 // Returns a vector of whole numbers.
 hlo_value hlo_table(hlo_text *h, hlo_type type, int n, const int64_t *x);
@@ -87,8 +91,10 @@ hlo_value hlo_unary(hlo_text *h, const char *op, hlo_value x);
 // "add", "multiply", "maximum", "xor", ...: of one type and shape.
 hlo_value hlo_binary(hlo_text *h, const char *op, hlo_value a, hlo_value b);
 hlo_value hlo_scale(hlo_text *h, hlo_value x, double factor);
-hlo_value hlo_convert(hlo_text *h, hlo_value x, hlo_type type); // x itself where it has the type
-hlo_value hlo_bitcast(hlo_text *h, hlo_value x, hlo_type type); // the same bits, as many of them
+hlo_value hlo_with(hlo_text *h, const char *op, hlo_value x, uint64_t word); // x op word, integers
+hlo_value hlo_convert(hlo_text *h, hlo_value x, hlo_type type); // x itself if it has the type
+hlo_value hlo_bitcast(hlo_text *h, hlo_value x,
+        hlo_type type); // the same bits in a type of that size
 hlo_value hlo_compare(hlo_text *h, const char *direction, hlo_value a, hlo_value b); // "LT", "EQ"
 hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value no);
 
@@ -96,7 +102,7 @@ hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value 
 // Dim i of x becomes dim dims[i] of the result.
 hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim,
         const int64_t *dims);
-// Returns a scalar as large as `like`; a vector along dim `at` of it.
+// Repeat a scalar, or a vector along a dim, to the dims of `like`.
 hlo_value hlo_spread(hlo_text *h, hlo_value x, const hlo_value *like);
 hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t dim);
 hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
@@ -106,44 +112,46 @@ hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
 hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken);
 hlo_value hlo_element(hlo_text *h, hlo_value vector, int64_t i); // a scalar
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
-// Joins matrices side by side and remembers them: a slice of the columns of one is that matrix,
-// also behind a barrier. So a compiler copies none where nobody reads the whole.
+// Concatenates matrices side by side and remembers them: slicing the columns of one gives that
+// matrix, also behind a barrier. So nothing is copied if nobody reads the whole.
 hlo_value hlo_join(hlo_text *h, const hlo_value *x, int n);
-// Zeros after the last element of a dim, up to a length of n.
+// Appends zeros along a dim, up to a length of n.
 hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);
 
 // --- sums and products
 // "add" or "maximum" over some dims, which the result does not have.
 hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const int64_t *dims);
 hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x);
-// Product of matrices, or of batches of them where there are three dims: contracts dim ca of a with
-// dim cb of b (counted without the batch). Sums in fp32 or more, rounded to out_type.
+// Returns the product of matrices or, with three dims, of batches of matrices: contracts dim ca of
+// a with dim cb of b, counted without the batch. Sums are in fp32 or wider, rounded to out_type.
 hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out_type);
 
 // --- rows by number
 hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows);
-// Those outside add nothing. unique: no two inside are alike.
+// Adds `added` to the rows with these indices; an index outside of the table is ignored. unique: no
+// two indices in the table are equal.
 hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added,
         bool unique);
 hlo_value hlo_sort(hlo_text *h, hlo_value x); // a vector, in ascending order
 
-// x, not before `after` exists, and never taken for another computation of the same value.
+// Returns x, which then does not exist before `after` does; a compiler does not replace it by an
+// equal value from before.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
-// Zeros in the place of x, not before `after` exists. Constants XLA would write once for all values
-// of a shape, and copy.
+// Returns zeros to replace x, which do not exist before `after` does. XLA would write a constant
+// once for all values of a shape, and copy it.
 hlo_value hlo_cleared(hlo_text *h, hlo_value x, hlo_value after);
-// Replaces each of n values by itself, not before all of them exist.
+// Makes each of n values exist only when all of them do.
 void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 
-// x in another memory of the device: "device", or the part of the host's that a GPU reads directly.
+// Moves x to a memory: "device", or the part of the host's that a GPU reads directly.
 #define HLO_MEMORY_OF_HOST "pinned_host"
 hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory);
 
-// --- places that a loop moves through
-typedef struct hlo_index { // `fixed` is read where there is no value
+// --- indices, which are constants or change in a loop
+typedef struct hlo_index {
     bool moves;
-    int64_t fixed;
-    hlo_value value; // i32 scalar
+    int64_t fixed;   // unless it moves
+    hlo_value value; // if it moves: i32 scalar
 } hlo_index;
 hlo_index hlo_at(int64_t fixed);
 hlo_index hlo_index_times(hlo_text *h, hlo_index p, int64_t factor);
@@ -151,14 +159,14 @@ hlo_value hlo_index_value(hlo_text *h, hlo_index p); // i32 scalar
 // Take elements [first, first + n) along one dim, and put them back.
 hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n);
 hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first);
-// Element `index` of a table of whole numbers, the numbers of which are known.
+// Returns element `index` of a constant table.
 hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index index);
 
-// Runs `body` n times, n known; `carried` holds what an iteration takes over and what it leaves.
-// Few iterations are written out one after the other, more are a loop.
+// Runs `body` n times; `carried` has the values that an iteration gets, and leaves for the next. Up
+// to HLO_MAX_UNROLLED iterations are written one after the other, more are a loop.
 typedef void hlo_body(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried);
 enum { HLO_MAX_UNROLLED = 3 };
 void hlo_repeat(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx);
-// Always a loop.
+// The same, but always a loop.
 void hlo_loop(hlo_text *h, int n_iterations, hlo_value *carried, int n_carried, hlo_body *body,
         void *ctx);

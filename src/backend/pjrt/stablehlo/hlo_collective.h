@@ -9,11 +9,11 @@ typedef struct hlo_groups {
     const int64_t *members;
 } hlo_groups;
 
-// "add" or "maximum" over each group, the same bits for all of its members.
+// Reduces by "add" or "maximum" over each group, with the same bits for all of its members.
 hlo_value hlo_all_reduce(hlo_text *h, const char *op, hlo_value x, hlo_groups groups);
 // Returns the parts of all members, one after the other along a dim.
 hlo_value hlo_all_gather(hlo_text *h, hlo_value x, int dim, hlo_groups groups);
-// This member's part, along a dim, of the sum over the group.
+// Returns this member's part, along a dim, of the sum over the group.
 hlo_value hlo_reduce_scatter(hlo_text *h, hlo_value x, int dim, hlo_groups groups);
 // Returns the value of the member before this one; the first member gets that of the last.
 hlo_value hlo_shift(hlo_text *h, hlo_value x, hlo_groups groups);

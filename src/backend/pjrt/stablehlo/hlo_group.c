@@ -7,14 +7,6 @@
 #include "base/arena.h"
 
 // --- shorthands
-static void put_end(hlo_text *h, const hlo_value *in, int n_in, const hlo_value *out) {
-    str_puts(&h->s, " : (");
-    hlo_put_types(h, in, n_in);
-    str_puts(&h->s, ") -> ");
-    hlo_put_type(h, out);
-    hlo_end_op(h);
-}
-
 static void put_dims(hlo_text *h, const char *name, int n, const int64_t *x) {
     str_printf(&h->s, "%s = [", name);
     for (int i = 0; i < n; i++)
@@ -49,14 +41,12 @@ hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const
             gone = gone || dims[k] == i;
         if (!gone) out.dim[out.n_dims++] = x.dim[i];
     }
-    str_printf(&h->s, "  %%v%d = \"stablehlo.reduce\"(", out.id);
-    hlo_put_values(h, in, 2);
-    str_puts(&h->s, ")");
+    hlo_begin(h, "reduce", &out, in, 2);
     hlo_put_join(h, op, x.type);
     str_puts(&h->s, " {dimensions = ");
     hlo_put_list(h, n_dims, dims);
     str_puts(&h->s, "}");
-    put_end(h, in, 2, &out);
+    hlo_finish(h, &out, in, 2);
     return out;
 }
 
@@ -78,16 +68,15 @@ hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_typ
     out.dim[batch + 1] = b.dim[batch + !cb];
     // HIGHEST keeps plugins from rounding the operands of fp32 products.
     const char *precision = a.type == HLO_BF16 ? "DEFAULT" : "HIGHEST";
-    str_printf(&h->s, "  %%v%d = \"stablehlo.dot_general\"(", out.id);
-    hlo_put_values(h, in, 2);
-    str_puts(&h->s, ") {dot_dimension_numbers = #stablehlo.dot<");
+    hlo_begin(h, "dot_general", &out, in, 2);
+    str_puts(&h->s, " {dot_dimension_numbers = #stablehlo.dot<");
     put_dims(h, "lhs_batching_dimensions", batch, &none);
     put_dims(h, ", rhs_batching_dimensions", batch, &none);
     put_dims(h, ", lhs_contracting_dimensions", 1, &of_a);
     put_dims(h, ", rhs_contracting_dimensions", 1, &of_b);
     str_printf(&h->s, ">, precision_config = [#stablehlo<precision %s>, #stablehlo<precision %s>]}",
             precision, precision);
-    put_end(h, in, 2, &out);
+    hlo_finish(h, &out, in, 2);
     return out;
 }
 
@@ -109,14 +98,13 @@ static void put_block(hlo_text *h, const hlo_value *like, int n, hlo_value *fres
 hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows) {
     const hlo_value in[] = {table, rows};
     const hlo_value out = hlo_new(h, table.type, HLO_DIMS(rows.dim[0], table.dim[1]));
-    str_printf(&h->s, "  %%v%d = \"stablehlo.gather\"(", out.id);
-    hlo_put_values(h, in, 2);
+    hlo_begin(h, "gather", &out, in, 2);
     str_printf(&h->s,
-            ") {dimension_numbers = #stablehlo.gather<offset_dims = [1], "
+            " {dimension_numbers = #stablehlo.gather<offset_dims = [1], "
             "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
             "slice_sizes = array<i64: 1, %lld>, indices_are_sorted = false}",
             (long long)table.dim[1]);
-    put_end(h, in, 2, &out);
+    hlo_finish(h, &out, in, 2);
     return out;
 }
 
@@ -124,30 +112,27 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
         bool unique) {
     const hlo_value in[] = {table, rows, added};
     const hlo_value out = hlo_new(h, table.type, table.n_dims, table.dim);
-    str_printf(&h->s, "  %%v%d = \"stablehlo.scatter\"(", out.id);
-    hlo_put_values(h, in, 3);
-    str_puts(&h->s, ")");
+    hlo_begin(h, "scatter", &out, in, 3);
     hlo_put_join(h, "add", table.type);
     str_printf(&h->s,
             " {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "
             "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
             "index_vector_dim = 1>, indices_are_sorted = false, unique_indices = %s}",
             unique ? "true" : "false");
-    put_end(h, in, 3, &out);
+    hlo_finish(h, &out, in, 3);
     return out;
 }
 
 hlo_value hlo_sort(hlo_text *h, hlo_value x) {
     const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim), one = {.type = x.type};
     hlo_value two[2];
-    str_printf(&h->s, "  %%v%d = \"stablehlo.sort\"(", out.id);
-    hlo_put_value(h, &x);
-    str_puts(&h->s, ") ({ ");
+    hlo_begin(h, "sort", &out, &x, 1);
+    str_puts(&h->s, " ({ ");
     put_block(h, (hlo_value[]){one, one}, 2, two);
     const hlo_value less = hlo_compare(h, "LT", two[0], two[1]);
     hlo_put_return(h, "stablehlo.return", &less, 1);
     str_puts(&h->s, "  }) {dimension = 0 : i64, is_stable = false}");
-    put_end(h, &x, 1, &out);
+    hlo_finish(h, &out, &x, 1);
     return out;
 }
 
@@ -205,14 +190,13 @@ hlo_value hlo_in_memory(hlo_text *h, hlo_value x, const char *memory) {
         moved[i] = hlo_in_memory(h, x.joined->of[i], memory);
     if (x.joined) return hlo_join(h, moved, x.joined->n);
     const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
-    str_printf(&h->s, "  %%v%d = \"stablehlo.custom_call\"(", out.id);
-    hlo_put_value(h, &x);
+    hlo_begin(h, "custom_call", &out, &x, 1);
     str_printf(&h->s,
-            ") {api_version = 1 : i32, backend_config = \"\", "
+            " {api_version = 1 : i32, backend_config = \"\", "
             "call_target_name = \"annotate_device_placement\", called_computations = [], "
             "has_side_effect = true, mhlo.frontend_attributes = {_xla_buffer_placement = \"%s\"}}",
             memory);
-    put_end(h, &x, 1, &out);
+    hlo_finish(h, &out, &x, 1);
     return out;
 }
 
@@ -237,52 +221,34 @@ hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index index
     return (hlo_index){true, 0, hlo_reshape(h, hlo_take(h, all, 0, index, 1), 0, NULL)};
 }
 
-// Prints the start indices: zero in every dim but one.
-static void put_starts(hlo_text *h, int n_dims, int dim, const hlo_value *zero,
-        const hlo_value *first) {
-    for (int i = 0; i < n_dims; i++) {
-        str_puts(&h->s, ", ");
-        hlo_put_value(h, i == dim ? first : zero);
-    }
-}
-
-static void put_start_types(hlo_text *h, int n_dims) {
+// Sets the start indices of a slice: zero in every dim but one.
+static void set_starts(hlo_text *h, int n_dims, int dim, hlo_value first, hlo_value *out) {
+    const hlo_value zero = hlo_scalar(h, HLO_I32, 0);
     for (int i = 0; i < n_dims; i++)
-        str_puts(&h->s, ", tensor<i32>");
+        out[i] = i == dim ? first : zero;
 }
 
 hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n) {
     if (!first.moves) return hlo_slice(h, x, dim, first.fixed, n);
-    const hlo_value zero = hlo_scalar(h, HLO_I32, 0);
+    hlo_value in[1 + HLO_MAX_DIMS] = {x};
+    set_starts(h, x.n_dims, dim, first.value, in + 1);
     hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
     out.dim[dim] = n;
-    str_printf(&h->s, "  %%v%d = \"stablehlo.dynamic_slice\"(", out.id);
-    hlo_put_value(h, &x);
-    put_starts(h, x.n_dims, dim, &zero, &first.value);
-    str_puts(&h->s, ") {slice_sizes = ");
+    hlo_begin(h, "dynamic_slice", &out, in, 1 + x.n_dims);
+    str_puts(&h->s, " {slice_sizes = ");
     hlo_put_list(h, out.n_dims, out.dim);
-    str_puts(&h->s, "} : (");
-    hlo_put_type(h, &x);
-    put_start_types(h, x.n_dims);
-    str_puts(&h->s, ") -> ");
-    hlo_put_type(h, &out);
-    hlo_end_op(h);
+    str_puts(&h->s, "}");
+    hlo_finish(h, &out, in, 1 + x.n_dims);
     return out;
 }
 
 hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first) {
     if (part.dim[dim] == x.dim[dim]) return part;
-    const hlo_value start = hlo_index_value(h, first), zero = hlo_scalar(h, HLO_I32, 0),
-                    out = hlo_new(h, x.type, x.n_dims, x.dim);
-    str_printf(&h->s, "  %%v%d = \"stablehlo.dynamic_update_slice\"(", out.id);
-    hlo_put_values(h, (hlo_value[]){x, part}, 2);
-    put_starts(h, x.n_dims, dim, &zero, &start);
-    str_puts(&h->s, ") : (");
-    hlo_put_types(h, (hlo_value[]){x, part}, 2);
-    put_start_types(h, x.n_dims);
-    str_puts(&h->s, ") -> ");
-    hlo_put_type(h, &out);
-    hlo_end_op(h);
+    hlo_value in[2 + HLO_MAX_DIMS] = {x, part};
+    set_starts(h, x.n_dims, dim, hlo_index_value(h, first), in + 2);
+    const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
+    hlo_begin(h, "dynamic_update_slice", &out, in, 2 + x.n_dims);
+    hlo_finish(h, &out, in, 2 + x.n_dims);
     return out;
 }
 

@@ -1,4 +1,4 @@
-// Has the table of rules, prints a program's signature, and records which node wrote which line.
+// The table of rules, the signature of a program, and the record of which node wrote which line.
 #include "backend/pjrt/stablehlo/lower.h"
 
 #include <stdio.h>
@@ -22,6 +22,12 @@ hlo_type lower_type(const lowering *l, dtype dt) {
     static const hlo_type types[] = {[DT_F32] = HLO_F32, [DT_BF16] = HLO_BF16, [DT_I32] = HLO_I32};
     DRV_ASSERT(dt != DT_I64, "no op has i64");
     return dt == DT_F64 ? (l->options.has_f64 ? HLO_F64 : HLO_F32) : types[dt];
+}
+
+hlo_value lower_like(const lowering *l, const tensor *t) {
+    hlo_value like = {.type = lower_type(l, t->dt), .n_dims = t->n_dims};
+    memcpy(like.dim, t->dim, sizeof *t->dim * (size_t)t->n_dims);
+    return like;
 }
 
 hlo_type lower_acc(const lowering *l, const tensor *t) {
@@ -50,11 +56,15 @@ void lower_round(lowering *l, const node *n, int o, hlo_value v) {
     lower_set(l, n, o, hlo_convert(&l->h, v, lower_type(l, n->out[o]->dt)));
 }
 
+void lower_same(lowering *l, const node *n) {
+    lower_set(l, n, 0, lower_in(l, n, 0));
+}
+
 // --- the signature
-state_use lower_state_use(arena *a, const graph *g) {
+state_use lower_state_use(arena *a, const graph *g, int first, int end) {
     const state_use use = {ARENA_ARRAY(a, bool, g->n_tensors),
             ARENA_ARRAY(a, const tensor *, g->n_tensors)};
-    for (int i = 0; i < g->n_nodes; i++) {
+    for (int i = first; i < end; i++) {
         const node *n = g->nodes[i];
         for (int k = 0; k < n->n_in; k++)
             if (!n->in[k]->def) use.read[n->in[k]->id] = true;

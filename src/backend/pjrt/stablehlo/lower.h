@@ -9,7 +9,7 @@
 //
 // Values are immutable: an output that is "in place" is a new value, and the program's signature
 // says that it takes the memory of its input.
-// Legend: l the lowering; n the node; h the text of the program; c what the parts of a rule share.
+// Legend: l the lowering; n the node; h the text of the program; c the state of a rule.
 #pragma once
 #include <string.h>
 
@@ -23,17 +23,17 @@
 typedef struct lower_options {
     bool has_fp8;         // else graphs with products in fp8 are refused
     bool has_host_memory; // the device reaches memory of its host; else no graph may use it
-    bool adds_in_order;   // a scatter that adds must not leave the order to the device
+    bool adds_in_order;   // a scatter must not let the device choose the order of additions
     bool has_f64;         // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block;  // queries and keys at a time; 0: 512
-    cudnn_choice cudnn;   // the attention that it computes, on CUDA
-    mesh ranks;           // that run a program side by side, one per device; zeros: one rank
+    cudnn_choice cudnn;   // the attention that cuDNN computes, on CUDA
+    mesh ranks;           // those that run a program together, one per device; zeros: one rank
 } lower_options;
 
 typedef struct step_numbers { // of an update, scalars in the type of its arithmetic
     hlo_value grad_scale, lr, c1, c2;
     hlo_value finite; // whether the norm of the gradients is
-    hlo_value zero;   // 0, which no compiler knows: constants XLA makes once for all of a shape
+    hlo_value zero; // 0 in a form that is not a constant to XLA, which it would write once and copy
 } step_numbers;
 
 typedef struct lowering { // a graph while it is being lowered
@@ -41,30 +41,30 @@ typedef struct lowering { // a graph while it is being lowered
     const graph *g;
     lower_options options;
     hlo_value *values; // by tensor id
-    bool *is_set;      // by tensor id: a rule has given its value
+    bool *is_set;      // by tensor id: its rule has run
     int *last_read;    // by tensor id: the last node that reads it; -1: none
-    bool has_fences;   // it trains: layers are kept apart (lower_order.c)
-    int node;          // the one whose rule runs
+    bool has_fences;   // it trains: there are barriers between layers (lower_order.c)
+    int node;          // whose rule is running
     bool has_places;
     hlo_value places; // i32[N_AXES]: where this rank is along each axis of options.ranks
     mesh mesh;      // of the graph, but for the pipeline: mesh_of_update, or that of options.ranks
     bool of_update; // the former, where it is another one
     bool has_updated;
-    hlo_value updated; // the last weight that a rule has given a new value (lower_update.c)
-    // Made by the first rule that wants them, for all others; NULL: not yet.
-    const tensor *norm2; // that `numbers` are of
+    hlo_value updated; // the weight that was updated last (lower_update.c)
+    // Made by the first rule that needs them, and used by all others; NULL: not made yet.
+    const tensor *norm2; // the norm of `numbers`
     step_numbers numbers;
     struct row_mask *masks; // of attention (lower_documents.c)
     struct row_segments *segments;
-    const tensor *step_word_of; // what `step_word` is made of (lower_rounded.c)
+    const tensor *step_word_of; // from which `step_word` was made (lower_rounded.c)
     hlo_value step_word;
 } lowering;
 
 typedef struct lower_op {
     // Appends the operations of a node. NULL: a graph that has the op is refused.
     void (*lower)(lowering *l, const node *n);
-    int vocabulary; // 1 + the input that is this rank's part of the vocabulary's rows; 0: none
-    int sums;       // 1 + the input with sums of gradients in shards, one of each; 0: none
+    int vocabulary; // 1 + the input that has this rank's rows of the vocabulary; 0: none
+    int sums; // 1 + the input with sums of gradients in shards, each of which may have one; 0: none
     bool of_update; // its ranks are those of the update, also beside context ranks
 } lower_op;
 extern const lower_op *const lower_ops[N_OPS];
@@ -74,12 +74,15 @@ hlo_value lower_in(const lowering *l, const node *n, int k);
 // The value must have the type and dims of the output.
 void lower_set(lowering *l, const node *n, int o, hlo_value v);
 hlo_type lower_type(const lowering *l, dtype dt);
+// Returns a value, not yet named, with the type and dims of a tensor.
+hlo_value lower_like(const lowering *l, const tensor *t);
 // Returns the type of sums that belong to values of a tensor.
 hlo_type lower_acc(const lowering *l, const tensor *t);
 // Input k in the accumulation type of input `like`.
 hlo_value lower_in_acc(lowering *l, const node *n, int k, int like);
 // Converts to the type of output o and sets it.
 void lower_round(lowering *l, const node *n, int o, hlo_value v);
+void lower_same(lowering *l, const node *n); // a rule: output 0 is input 0
 
 // --- the whole
 typedef struct lowered_state { // an argument or a result of the program
@@ -98,11 +101,11 @@ typedef struct lowered_line { // where the text of a node begins
     int node;
 } lowered_line;
 
-// An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
+// The argument of programs of several ranks with this rank's place along each axis: i32[N_AXES].
 #define LOWERED_PLACES ".places"
-// Counts the bytes that a node's values inside of it take, for plans.
+// Returns the bytes of a node's values that are neither inputs nor outputs, for plans.
 int64_t lowered_workspace(const node *n);
-// The beginning of the names of values that a program leaves to the one that goes on.
+// Values that a part of a program passes to the next have names that begin with this.
 #define LOWERED_TEMPORARY "."
 static inline bool lowered_is_temporary(const char *name) {
     return strncmp(name, LOWERED_TEMPORARY, strlen(LOWERED_TEMPORARY)) == 0 &&
@@ -125,7 +128,7 @@ typedef struct lowered {
     lowered_line *lines;
     int n_lines;
     lowered_exchange before, after;
-    struct lowered *next; // the program that goes on; NULL: this is the last one
+    struct lowered *next; // the next part of the program; NULL: this is the last one
 } lowered;
 
 // DRV_E_DEVICE: the graph has an op that this back end does not run.
@@ -135,31 +138,31 @@ DRV_CHECKED drv_status lower_graph(arena *a, const graph *g, const lower_options
 DRV_CHECKED drv_status lower_step(arena *a, const step_parts *parts, const lower_options *options,
         lowered *out);
 
-// Makes of the plugin's complaint about a line of the text one about the node that wrote it:
-// changes the message of a failure that names "LINE:COLUMN" after the text's name.
+// Puts the node that wrote a line of the text before the message of a plugin's failure, if the
+// message names the line (":LINE:COLUMN"), else the graph. Returns `failed`.
 drv_status lower_explain(const lowered *l, drv_status failed);
 
 // --- what programs of one and of two graphs share (lower.c)
 typedef struct state_use { // by tensor id
     bool *read;            // state that nodes read
-    const tensor **last;   // the last value that took the place of a state; NULL: it is not written
+    const tensor **last;   // the last value of a state that the graph writes; else NULL
 } state_use;
-state_use lower_state_use(arena *a, const graph *g);
+state_use lower_state_use(arena *a, const graph *g, int first, int end); // by nodes [first, end)
 // Returns whether a node keeps shards of sums for several accumulation groups or reduction blocks,
 // for which there is no rule.
 bool lower_has_several_sums(const node *n);
-// Before the first value of a program is made. DRV_E_DEVICE: as lower_graph.
+// Opens the lowering of a graph, before its first value is made. DRV_E_DEVICE: as lower_graph.
 DRV_CHECKED drv_status lower_open(arena *a, const graph *g, const lower_options *options,
         lowering *out);
 lowered_state lower_state(const lowering *l, const tensor *t, int alias);
-// Adds the argument that says where this rank is, the first one, where there are several.
+// If there are several ranks, adds the first argument, LOWERED_PLACES.
 void lower_add_places(lowering *l, lowered *out);
-// Writes the first line, with arguments %v0, %v1, ...; and the last ones.
+// Write the first lines, with the arguments %v0, %v1, ..., and the last ones, with the results v.
 void lower_head(lowering *l, const lowered *out);
 void lower_results(lowering *l, const hlo_value *v, int n);
-// Keep the order of the graph (lower_order.c): lower_note_reads finds who reads each value, and
-// lower_fence has all that nodes [first, end) leave to later ones and to the host computed before
-// any of it is read.
+// Keep the order of the graph (lower_order.c). lower_note_reads finds the last reader of each
+// value. lower_fence makes all values that nodes [first, end) leave to later ones or to the host
+// exist before any of them is read.
 void lower_note_reads(lowering *l);
 void lower_fence(lowering *l, int first, int end);
 // Applies the rules of the nodes [first, end), in their order; `out` has room for their lines.

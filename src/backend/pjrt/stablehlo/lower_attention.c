@@ -9,9 +9,11 @@
 // cut.
 #include "backend/pjrt/stablehlo/lower_attention.h"
 #include "backend/pjrt/stablehlo/lower_cudnn.h"
+#include "backend/pjrt/stablehlo/lower_documents.h"
 
 #include <math.h>
 
+#include "base/round.h"
 #include "ir/zigzag.h"
 
 enum { DEFAULT_BLOCK = 512 };
@@ -40,8 +42,8 @@ static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
             .window = attrs->attention.window};
     const int64_t chunk = c.seq / c.n_chunks;
     const int64_t most = l->options.attention_block ? l->options.attention_block : DEFAULT_BLOCK;
-    c.n_blocks = (int)((chunk + most - 1) / most);
-    c.block = (chunk + c.n_blocks - 1) / c.n_blocks;
+    c.n_blocks = (int)div_up(chunk, most);
+    c.block = div_up(chunk, c.n_blocks);
     c.padded = c.n_chunks * c.n_blocks * c.block;
     c.query_block = ARENA_ARRAY(l->g->a, int64_t, c.n_blocks * (c.n_blocks + 1) / 2);
     c.key_block = ARENA_ARRAY(l->g->a, int64_t, c.n_blocks * (c.n_blocks + 1) / 2);
@@ -107,10 +109,9 @@ static hlo_value for_heads(const attention_call *c, hlo_value x) {
     return hlo_reshape(h, x, HLO_DIMS(c->rows * c->n_kv, c->group, c->padded));
 }
 
-// hidden: i32 [2 N]. `position` does not count hidden tokens.
-static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first) {
+// hidden: i32 [2 N]. Sets the ends of the hidden tokens of each token, [rows, padded].
+static void cut_hidden(attention_call *c, hlo_value hidden, hlo_value end[2]) {
     hlo_text *h = &c->l->h;
-    hlo_value end[2];
     c->continuations = true;
     hidden = hlo_reshape(h, hidden, HLO_DIMS(c->rows, c->seq, 2));
     for (int i = 0; i < 2; i++) {
@@ -118,10 +119,6 @@ static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first
         end[i] = pad_tokens(c, end[i], 1);
         c->hidden[i] = for_heads(c, end[i]);
     }
-    hlo_value n = hlo_binary(h, "subtract", end[1], end[0]);
-    if (c->window) // hidden tokens before the window do not matter
-        n = hlo_select(h, hlo_compare(h, "LE", end[1], first), hlo_fill(h, 0, &n), n);
-    return hlo_binary(h, "subtract", first, n);
 }
 
 // Inputs: of_qkv; of_position; if there is one, the input after that: hidden.
@@ -137,12 +134,10 @@ static void cut_qkv(attention_call *c, const node *n, int of_qkv, int of_positio
     position = pad_tokens(c, position, 1);
     const hlo_value token = c->numbered ? hlo_along(h, c->query, &position, 1)
                                         : hlo_iota(h, HLO_I32, 2, position.dim, 1);
-    if (c->window)
-        position =
-                hlo_binary(h, "minimum", position, hlo_fill(h, (double)c->window - 1, &position));
-    hlo_value begin = hlo_binary(h, "subtract", token, position);
-    if (n->n_in > of_position + 1) begin = cut_hidden(c, lower_in(c->l, n, of_position + 1), begin);
-    c->first = for_heads(c, begin);
+    hlo_value end[2];
+    if (n->n_in > of_position + 1) cut_hidden(c, lower_in(c->l, n, of_position + 1), end);
+    c->first = for_heads(c,
+            lower_first_seen(h, token, position, c->continuations ? end : NULL, c->window));
 }
 
 // --- a pair of blocks

@@ -103,21 +103,17 @@ hlo_value lower_rows_here(lowering *l, const node *n, hlo_value rows, int64_t n_
 }
 
 // --- values
-static void same(lowering *l, const node *n) {
-    lower_set(l, n, 0, lower_in(l, n, 0));
-}
-
 // The sum over the ends of the pipeline is computed before the program starts (lower_graph.c).
 static void all_reduce(lowering *l, const node *n) {
     if (n->attrs.mesh.ranks == 1 || n->attrs.mesh.ends)
-        same(l, n);
+        lower_same(l, n);
     else
         lower_set(l, n, 0, hlo_all_reduce(&l->h, "add", lower_in(l, n, 0), groups_of(l, n)));
 }
 
 static void all_gather(lowering *l, const node *n) {
     if (n->attrs.mesh.ranks == 1)
-        same(l, n);
+        lower_same(l, n);
     else
         lower_set(l, n, 0,
                 hlo_all_gather(&l->h, lower_in(l, n, 0), n->attrs.mesh.dim, groups_of(l, n)));
@@ -126,12 +122,12 @@ static void all_gather(lowering *l, const node *n) {
 static void reduce_scatter(lowering *l, const node *n) {
     const hlo_value x = lower_in(l, n, 0);
     if (n->attrs.mesh.ranks == 1)
-        same(l, n);
+        lower_same(l, n);
     else
         lower_set(l, n, 0, hlo_reduce_scatter(&l->h, x, n->attrs.mesh.dim, groups_of(l, n)));
 }
 
-const lower_op lower_op_share = {.lower = same};
+const lower_op lower_op_share = {.lower = lower_same};
 const lower_op lower_op_all_reduce = {.lower = all_reduce};
 const lower_op lower_op_all_gather = {.lower = all_gather};
 const lower_op lower_op_reduce_scatter = {.lower = reduce_scatter};
@@ -216,7 +212,7 @@ static void gather_weight(lowering *l, const node *n) {
 
 const lower_op lower_op_take_shard = {.lower = take_shard};
 const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
-const lower_op lower_op_await_shard = {.lower = same};
+const lower_op lower_op_await_shard = {.lower = lower_same};
 const lower_op lower_op_add_shard = {.lower = add_shard, .sums = 2, .of_update = true};
 const lower_op lower_op_join_shards = {.lower = join_shards, .sums = 1};
 const lower_op lower_op_gather_shards = {.lower = gather_shards};

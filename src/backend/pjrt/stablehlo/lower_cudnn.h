@@ -1,4 +1,4 @@
-// Attention by cuDNN, of nodes for which backend/cudnn_attention.h has a form.
+// The rules of attention by cuDNN, for nodes for which backend/cudnn_attention.h has a form.
 #pragma once
 #include "backend/pjrt/stablehlo/lower.h"
 

@@ -39,29 +39,28 @@ static hlo_value hidden_end(lowering *l, const document_rows *of, int which) {
     return hlo_pad(h, x, 1, of->padded);
 }
 
-// Returns the first token that each token sees, [R, T]. `end` has the ends of hidden ranges, if
-// there are any; position does not count their tokens, unless they are before the window.
-static hlo_value first_seen(lowering *l, const document_rows *of, const hlo_value *end) {
-    hlo_text *h = &l->h;
-    hlo_value position = hlo_reshape(h, l->values[of->position->id], HLO_DIMS(of->rows, of->seq));
-    position = hlo_pad(h, position, 1, of->padded);
-    if (of->window)
-        position =
-                hlo_binary(h, "minimum", position, hlo_fill(h, (double)of->window - 1, &position));
-    const hlo_value token = hlo_iota(h, HLO_I32, 2, position.dim, 1),
-                    first = hlo_binary(h, "subtract", token, position);
-    if (!of->hidden) return first;
+hlo_value lower_first_seen(hlo_text *h, hlo_value token, hlo_value position, const hlo_value *end,
+        int64_t window) {
+    if (window)
+        position = hlo_binary(h, "minimum", position, hlo_fill(h, (double)window - 1, &position));
+    const hlo_value first = hlo_binary(h, "subtract", token, position);
+    if (!end) return first;
     hlo_value n = hlo_binary(h, "subtract", end[1], end[0]);
-    if (of->window) n = hlo_select(h, hlo_compare(h, "LE", end[1], first), hlo_fill(h, 0, &n), n);
+    if (window) // hidden tokens before the window do not matter
+        n = hlo_select(h, hlo_compare(h, "LE", end[1], first), hlo_fill(h, 0, &n), n);
     return hlo_binary(h, "subtract", first, n);
 }
 
 static hlo_value make_mask(lowering *l, const document_rows *of) {
     hlo_text *h = &l->h;
-    hlo_value end[2] = {{0}};
+    hlo_value end[2] = {{0}},
+              position = hlo_reshape(h, l->values[of->position->id], HLO_DIMS(of->rows, of->seq));
     for (int i = 0; of->hidden && i < 2; i++)
         end[i] = hidden_end(l, of, i);
-    const hlo_value first = first_seen(l, of, end);
+    position = hlo_pad(h, position, 1, of->padded);
+    const hlo_value token = hlo_iota(h, HLO_I32, 2, position.dim, 1),
+                    first = lower_first_seen(h, token, position, of->hidden ? end : NULL,
+                            of->window);
     const hlo_value key = hlo_iota(h, HLO_I32, HLO_DIMS(of->rows, 1, of->padded, of->padded), 3);
     hlo_value seen = hlo_compare(h, "GE", key, of_queries(h, first, &key));
     if (of->hidden) {

@@ -1,6 +1,7 @@
 // Prints dropout: computes the words of Philox4x32-10 (base/rng.c) with integer operations, to the
 // bit as the CPU does.
 #include "backend/pjrt/stablehlo/lower.h"
+#include "base/round.h"
 #include "kernels/kernels.h"
 
 typedef struct words { // four words of each counter
@@ -9,17 +10,13 @@ typedef struct words { // four words of each counter
 
 // Returns the upper or lower half of a * factor.
 static hlo_value product_half(hlo_text *h, hlo_value a, uint32_t factor, bool upper) {
-    if (!upper)
-        return hlo_binary(h, "multiply", a, hlo_spread(h, hlo_whole(h, HLO_U32, factor), &a));
-    hlo_value wide = hlo_convert(h, a, HLO_U64);
-    wide = hlo_binary(h, "multiply", wide, hlo_spread(h, hlo_whole(h, HLO_U64, factor), &wide));
-    wide = hlo_binary(h, "shift_right_logical", wide, hlo_fill(h, 32, &wide));
-    return hlo_convert(h, wide, HLO_U32);
+    if (!upper) return hlo_with(h, "multiply", a, factor);
+    const hlo_value wide = hlo_with(h, "multiply", hlo_convert(h, a, HLO_U64), factor);
+    return hlo_convert(h, hlo_with(h, "shift_right_logical", wide, 32), HLO_U32);
 }
 
 static hlo_value xor_key(hlo_text *h, hlo_value x, hlo_value y, uint32_t key) {
-    const hlo_value both = hlo_binary(h, "xor", x, y);
-    return hlo_binary(h, "xor", both, hlo_spread(h, hlo_whole(h, HLO_U32, key), &both));
+    return hlo_with(h, "xor", hlo_binary(h, "xor", x, y), key);
 }
 
 static words philox(hlo_text *h, words w, uint32_t k0, uint32_t k1) {
@@ -68,7 +65,7 @@ static void dropout(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value x = lower_in_acc(l, n, 0, 0);
     const int64_t rows = x.dim[0] / n->attrs.dropout.seq, width = n->attrs.dropout.seq * x.dim[1],
-                  groups = (width + DROPOUT_GROUP - 1) / DROPOUT_GROUP;
+                  groups = div_up(width, DROPOUT_GROUP);
     DRV_ASSERT(groups * (DROPOUT_GROUP / 4) < (int64_t)1 << 32, "rows of %lld elements",
             (long long)width);
     hlo_value w = row_words(l, n, rows, groups);

@@ -1,6 +1,7 @@
 // Prints the embedding and its gradient.
 // Legend: n blocks of B tokens each, the last one padded; H columns; id: the row of a token.
 #include "backend/pjrt/stablehlo/lower_collective.h"
+#include "base/round.h"
 
 // --- If the table is split over ranks, rows of other ranks are read from row 0 and replaced: by
 // -0, since adding the owner's row to it changes no bit; gradients by 0.
@@ -86,8 +87,11 @@ static hlo_value add_continued(hlo_text *h, hlo_value table, hlo_value id_nB, hl
     return add_rows_once(h, table, first, id, total);
 }
 
+// A product adds all rows of a block, those of other ids times 0. So a row with a NaN or an
+// infinity makes the sums of its whole block NaN; the norm of the gradients is not finite then, and
+// the update is skipped.
 static hlo_value add_in_order(hlo_text *h, hlo_value table, hlo_value ids, hlo_value rows) {
-    const int64_t n = (ids.dim[0] + BLOCK - 1) / BLOCK, columns = rows.dim[1];
+    const int64_t n = div_up(ids.dim[0], BLOCK), columns = rows.dim[1];
     hlo_value token;
     ids = hlo_pad(h, ids, 0, n * BLOCK); // padding adds 0 to row 0
     rows = hlo_pad(h, rows, 0, n * BLOCK);

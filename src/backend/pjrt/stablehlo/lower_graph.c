@@ -7,9 +7,9 @@
 typedef struct graph_cut {
     arena *a;
     const graph *g;
-    int *made_in, *last_read; // by tensor id: nodes; -1: none
-    bool *needed;             // by tensor id: an argument of the current part
-    const tensor **last;      // by tensor id: the last value of a state in the current part
+    int *made_in;        // by tensor id: the node; -1: none
+    bool *needed;        // by tensor id: an argument of the current part
+    const tensor **last; // by tensor id: the last value of a state in the current part
     const tensor **results;
     lowering l;
     lowered *out;
@@ -58,15 +58,11 @@ static bool is_from_before(const graph_cut *c, const tensor *t) {
 static void find_use(graph_cut *c) {
     const graph *g = c->g;
     c->needed = ARENA_ARRAY(c->a, bool, g->n_tensors);
-    c->last = ARENA_ARRAY(c->a, const tensor *, g->n_tensors);
+    c->last = lower_state_use(c->a, g, c->first, c->end).last;
     for (int i = c->first; i < c->end; i++) {
         const node *n = g->nodes[i];
         for (int k = 0; k < n->n_in; k++)
             if (is_from_before(c, n->in[k])) c->needed[holder_of(n->in[k])->id] = true;
-        for (int o = 0; o < n->n_out && !op_rows[n->op]->renames; o++) {
-            const tensor *root = tensor_root(n->out[o]);
-            if (n->out[o]->alias && root->cls != TENSOR_TEMP) c->last[root->id] = n->out[o];
-        }
     }
 }
 
@@ -105,7 +101,7 @@ static void add_made(graph_cut *c) {
         const tensor *t = c->g->tensors[i];
         const bool made_here = c->made_in[i] >= c->first && c->made_in[i] < c->end,
                    is_state = t->cls != TENSOR_TEMP && !t->alias,
-                   is_read = holder_of(t)->cls == TENSOR_TEMP && c->last_read[i] >= c->end;
+                   is_read = holder_of(t)->cls == TENSOR_TEMP && c->l.last_read[i] >= c->end;
         if (made_here && (is_state || is_read)) add_result(c, t, held_state(c, t, -1));
     }
 }
@@ -152,23 +148,19 @@ static void lower_part(graph_cut *c) {
     out->text = c->l.h.s;
 }
 
-static void find_lifetimes(graph_cut *c) {
+static void find_makers(graph_cut *c) {
     const graph *g = c->g;
     c->made_in = ARENA_ARRAY(c->a, int, g->n_tensors);
-    c->last_read = ARENA_ARRAY(c->a, int, g->n_tensors);
     for (int i = 0; i < g->n_tensors; i++)
-        c->made_in[i] = c->last_read[i] = -1;
-    for (int i = 0; i < g->n_nodes; i++) {
-        for (int k = 0; k < g->nodes[i]->n_in; k++)
-            c->last_read[g->nodes[i]->in[k]->id] = i;
+        c->made_in[i] = -1;
+    for (int i = 0; i < g->n_nodes; i++)
         for (int o = 0; o < g->nodes[i]->n_out; o++)
             c->made_in[g->nodes[i]->out[o]->id] = i;
-    }
 }
 
 drv_status lower_graph(arena *a, const graph *g, const lower_options *options, lowered *out) {
     graph_cut c = {.a = a, .g = g};
-    find_lifetimes(&c);
+    find_makers(&c);
     c.out = out;
     for (int n_parts = 1; n_parts == 1 || c.end < g->n_nodes; n_parts++) {
         if (n_parts > 1) c.out = c.out->next = ARENA_NEW(a, lowered);

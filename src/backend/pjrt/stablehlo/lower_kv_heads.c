@@ -4,10 +4,6 @@
 // Legend: N tokens; kv the columns of k and v, [N, 2, head_dim or a share of it].
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
-static void same(lowering *l, const node *n) {
-    lower_set(l, n, 0, lower_in(l, n, 0));
-}
-
 static int64_t columns_of_q(const node *n) {
     return (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim;
 }
@@ -30,7 +26,7 @@ static hlo_value put_together(lowering *l, hlo_value q, hlo_value kv) {
 static void gather_kv(lowering *l, const node *n) {
     const hlo_value x = lower_in(l, n, 0);
     if (n->attrs.mesh.replicas == 1) {
-        same(l, n);
+        lower_same(l, n);
         return;
     }
     const hlo_groups replicas =
@@ -43,7 +39,7 @@ static void slice_kv(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value x = lower_in(l, n, 0);
     if (n->attrs.mesh.replicas == 1) {
-        same(l, n);
+        lower_same(l, n);
         return;
     }
     const hlo_value place = lower_place(l, (mesh_axis)n->attrs.mesh.axis),
@@ -70,5 +66,5 @@ static void join_kv(lowering *l, const node *n) {
 
 const lower_op lower_op_gather_kv = {.lower = gather_kv};
 const lower_op lower_op_slice_kv = {.lower = slice_kv};
-const lower_op lower_op_share_kv = {.lower = same};
+const lower_op lower_op_share_kv = {.lower = lower_same};
 const lower_op lower_op_join_kv = {.lower = join_kv};

@@ -2,6 +2,7 @@
 // x vocabulary matrix is stored.
 // Legend: e exponentials of a chunk of logits.
 #include "backend/pjrt/stablehlo/lower_collective.h"
+#include "base/round.h"
 
 #include <string.h>
 
@@ -124,7 +125,7 @@ static void loss(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const bool grad = n->op == OP_linear_cross_entropy_grad;
     hlo_value carried[MAX_CARRIED], x = lower_in(l, n, 0), labels = lower_in(l, n, 2);
-    const int64_t rows = x.dim[0], size = rows_of_chunk(n), n_chunks = (rows + size - 1) / size;
+    const int64_t rows = x.dim[0], size = rows_of_chunk(n), n_chunks = div_up(rows, size);
     loss_call c = {.l = l, .n = n, .w = lower_in(l, n, 1), .grad = grad};
     int n_carried = 0;
     c.h = hlo_pad(h, x, 0, n_chunks * size);

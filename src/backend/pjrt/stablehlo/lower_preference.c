@@ -10,10 +10,6 @@ enum { LOSS, REFERENCE, N_SUMS };
 enum { PAIR_LOSS, CHOSEN, REJECTED, RIGHT, LOG_CHOSEN, LOG_REJECTED, PULL, N_COLUMNS };
 enum { N_SIDES = 2 };
 
-static hlo_value with_word(hlo_text *h, const char *op, hlo_value x, uint32_t word) {
-    return hlo_binary(h, op, x, hlo_spread(h, hlo_whole(h, x.type, word), &x));
-}
-
 // Take one column of a matrix; make a matrix of several vectors as columns.
 static hlo_value column_of(hlo_text *h, hlo_value x, int column) {
     return hlo_reshape(h, hlo_slice(h, x, 1, column, 1), HLO_DIMS(x.dim[0]));
@@ -30,16 +26,16 @@ static hlo_value as_columns(hlo_text *h, const hlo_value *x, int n) {
 static hlo_value narrow_double(hlo_text *h, hlo_value low, hlo_value high) {
     enum { BIAS_APART = 1023 - 127, FRACTION = 20 };
     const hlo_value exponent =
-            with_word(h, "and", with_word(h, "shift_right_logical", high, FRACTION), 0x7FF);
-    const hlo_value top = with_word(h, "shift_left",
-                            with_word(h, "and", high, (1u << FRACTION) - 1), 3),
+            hlo_with(h, "and", hlo_with(h, "shift_right_logical", high, FRACTION), 0x7FF);
+    const hlo_value top = hlo_with(h, "shift_left", hlo_with(h, "and", high, (1u << FRACTION) - 1),
+                            3),
                     fraction =
-                            hlo_binary(h, "or", top, with_word(h, "shift_right_logical", low, 29)),
-                    up = with_word(h, "and", with_word(h, "shift_right_logical", low, 28), 1);
-    const hlo_value moved = with_word(h, "shift_left",
-            with_word(h, "subtract", exponent, BIAS_APART), FRACTION + 3);
+                            hlo_binary(h, "or", top, hlo_with(h, "shift_right_logical", low, 29)),
+                    up = hlo_with(h, "and", hlo_with(h, "shift_right_logical", low, 28), 1);
+    const hlo_value moved =
+            hlo_with(h, "shift_left", hlo_with(h, "subtract", exponent, BIAS_APART), FRACTION + 3);
     const hlo_value size = hlo_binary(h, "add", hlo_binary(h, "or", moved, fraction), up),
-                    bits = hlo_binary(h, "or", size, with_word(h, "and", high, 1u << 31));
+                    bits = hlo_binary(h, "or", size, hlo_with(h, "and", high, 1u << 31));
     const hlo_value least = hlo_fill(h, BIAS_APART, &exponent),
                     there = hlo_compare(h, "GT", exponent, least);
     return hlo_bitcast(h, hlo_select(h, there, bits, hlo_fill(h, 0, &bits)), HLO_F32);
@@ -63,13 +59,13 @@ static hlo_value is_of_pair(hlo_text *h, hlo_value word) {
 }
 // Returns whether the last n bits of a word are `last`; false for PAIR_NONE.
 static hlo_value ends_in(hlo_text *h, hlo_value word, uint32_t n, uint32_t last) {
-    const hlo_value end = with_word(h, "and", word, (1u << n) - 1);
+    const hlo_value end = hlo_with(h, "and", word, (1u << n) - 1);
     return hlo_binary(h, "and", is_of_pair(h, word),
             hlo_compare(h, "EQ", end, hlo_fill(h, last, &end)));
 }
 // Returns the word without its last bits, the index of a response or a pair; 0 for PAIR_NONE.
 static hlo_value number_of(hlo_text *h, hlo_value word, uint32_t bits) {
-    return hlo_select(h, is_of_pair(h, word), with_word(h, "shift_right_logical", word, bits),
+    return hlo_select(h, is_of_pair(h, word), hlo_with(h, "shift_right_logical", word, bits),
             hlo_fill(h, 0, &word));
 }
 
@@ -168,7 +164,7 @@ static void preference(lowering *l, const node *n) {
     const hlo_value pull = column_of(h, of_token, PULL),
                     scale = hlo_reshape(h, lower_in(l, n, 3), 0, NULL);
     const hlo_value up = hlo_binary(h, "multiply", pull, hlo_spread(h, scale, &pull)),
-                    rejected = hlo_compare(h, "NE", with_word(h, "and", word, 2),
+                    rejected = hlo_compare(h, "NE", hlo_with(h, "and", word, 2),
                             hlo_fill(h, 0, &word));
     const hlo_value either = hlo_select(h, rejected, hlo_unary(h, "negate", up), up);
     lower_set(l, n, 3, or_zero(h, is_of_pair(h, word), either));

@@ -1,15 +1,17 @@
 // Prints ring attention for rows that are split over ranks in a zigzag (ir/zigzag.h). Keys and
 // values visit all ranks one after the other; their gradients travel with them, back to the owner.
 //
-// Rank j of n has the chunks j and 2 n - 1 - j of a row, and at hop h the keys of rank s = j - h.
-// All ranks run one program, so what they compute must not depend on j but by value:
+// Rank j of n has the early chunk j and the late chunk 2 n - 1 - j of a row, and at hop h the keys
+// of rank s = j - h. All ranks run one program, so its operations must not depend on j, only their
+// values:
 //
-//   hop 0    the late chunk's queries with the early chunk's keys; each chunk with itself, causal
-//   hop h    the late chunk's queries with the early chunk's keys, all of which lie before them;
-//            where s < j the early chunks with each other, else the late ones, all of which do too
+//   hop 0    the late queries with the early keys; each chunk with itself, causal
+//   hop h    the late queries with the early keys; if s < j the early queries with the early keys,
+//   else
+//            the late queries with the late keys: these keys are all before these queries
 //
-// so every rank has two pairs of chunks a hop, and nothing that lies in the future is computed.
-// Legend: as in lower_attention.c; S are the two chunks here, one after the other, each padded.
+// So each rank computes two pairs of chunks in a hop, and none with keys after the queries. Legend:
+// as in lower_attention.c; S are the two chunks of this rank, one after the other, each padded.
 #include "backend/pjrt/stablehlo/lower_attention.h"
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/zigzag.h"

@@ -4,17 +4,13 @@
 #include "ir/hyper.h"
 #include "ir/rounding.h"
 
-static hlo_value with_word(hlo_text *h, const char *op, hlo_value x, uint32_t word) {
-    return hlo_binary(h, op, x, hlo_spread(h, hlo_whole(h, HLO_U32, word), &x));
-}
-
 static hlo_value shift_xor(hlo_text *h, hlo_value x, uint32_t bits) {
-    return hlo_binary(h, "xor", x, with_word(h, "shift_right_logical", x, bits));
+    return hlo_binary(h, "xor", x, hlo_with(h, "shift_right_logical", x, bits));
 }
 
 static hlo_value mix(hlo_text *h, hlo_value x) {
-    x = with_word(h, "multiply", shift_xor(h, x, MIX_SHIFT1), MIX_FACTOR1);
-    x = with_word(h, "multiply", shift_xor(h, x, MIX_SHIFT2), MIX_FACTOR2);
+    x = hlo_with(h, "multiply", shift_xor(h, x, MIX_SHIFT1), MIX_FACTOR1);
+    x = hlo_with(h, "multiply", shift_xor(h, x, MIX_SHIFT2), MIX_FACTOR2);
     return shift_xor(h, x, MIX_SHIFT3);
 }
 
@@ -105,11 +101,11 @@ static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) 
     if (type != HLO_BF16) return x;
     const uint32_t top = 0x7F800000u;
     const hlo_value bits = hlo_bitcast(h, x, HLO_U32),
-                    sum = hlo_binary(h, "add", bits, with_word(h, "and", by, 0xFFFF));
+                    sum = hlo_binary(h, "add", bits, hlo_with(h, "and", by, 0xFFFF));
     const hlo_value tops = hlo_spread(h, hlo_whole(h, HLO_U32, top), &bits);
-    const hlo_value finite = hlo_compare(h, "NE", with_word(h, "and", bits, top), tops),
-                    grown = hlo_compare(h, "EQ", with_word(h, "and", sum, top), tops);
-    const hlo_value cut = with_word(h, "and", hlo_select(h, grown, bits, sum), 0xFFFF0000u);
+    const hlo_value finite = hlo_compare(h, "NE", hlo_with(h, "and", bits, top), tops),
+                    grown = hlo_compare(h, "EQ", hlo_with(h, "and", sum, top), tops);
+    const hlo_value cut = hlo_with(h, "and", hlo_select(h, grown, bits, sum), 0xFFFF0000u);
     return hlo_convert(h, hlo_select(h, finite, hlo_bitcast(h, cut, HLO_F32), x), HLO_BF16);
 }
 
@@ -136,7 +132,7 @@ static void adamw_rounded(lowering *l, const node *n) {
     const adamw_values made = lower_adamw(l, n);
     const hlo_value update = mixed_once(l, n->in[5], step_of_update);
     const element_words by = words_of(h, lower_in(l, n, 6), &made.p, PART_UPDATE, update, true);
-    const hlo_value by_v = with_word(h, "shift_right_logical", by.first, 16);
+    const hlo_value by_v = hlo_with(h, "shift_right_logical", by.first, 16);
     const hlo_value values[] = {made.p, made.m, made.v}, bits[] = {by.second, by.first, by_v};
     hlo_value kept[3];
     for (int i = 0; i < 3; i++) {
@@ -153,10 +149,7 @@ const lower_op lower_op_adamw_rounded = {.lower = adamw_rounded};
 
 // --- sums of gradients
 static void zeros(lowering *l, const node *n) {
-    const tensor *t = n->out[0];
-    const hlo_value like = {.type = lower_type(l, t->dt),
-            .n_dims = t->n_dims,
-            .dim = {t->dim[0], t->dim[1], t->dim[2]}};
+    const hlo_value like = lower_like(l, n->out[0]);
     lower_set(l, n, 0, hlo_fill(&l->h, 0, &like));
 }
 

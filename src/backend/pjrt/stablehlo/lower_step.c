@@ -114,8 +114,7 @@ static void find_carried(step_lowering *s) {
                            !s->micro_batch_use.last[i],
                 "a micro-batch writes \"%s\"", t->name);
         if (!output && (t->def || t->cls != TENSOR_GRAD)) continue;
-        hlo_value like = {.type = lower_type(&s->micro_batch, t->dt), .n_dims = t->n_dims};
-        memcpy(like.dim, t->dim, sizeof *t->dim * (size_t)t->n_dims);
+        const hlo_value like = lower_like(&s->micro_batch, t);
         s->carries[s->n_carried] = t;
         s->carried[s->n_carried++] = hlo_fill(&s->micro_batch.h, 0, &like);
     }
@@ -162,16 +161,11 @@ static hlo_value choose_hyper(step_lowering *s, hlo_text *h) {
     return hlo_select(h, hlo_spread(h, hlo_reshape(h, finite, 0, NULL), &like), first, second);
 }
 
-static hlo_value zeros_of(hlo_text *h, const lowering *l, const tensor *t) {
-    hlo_value like = {.type = lower_type(l, t->dt), .n_dims = t->n_dims};
-    memcpy(like.dim, t->dim, sizeof *t->dim * (size_t)t->n_dims);
-    return hlo_fill(h, 0, &like);
-}
-
 static hlo_value gradient_of(step_lowering *s, hlo_text *h, const tensor *t) {
     for (int i = 0; i < s->n_carried; i++)
         if (strcmp(s->carries[i]->name, t->name) == 0) return s->carried[i];
-    return zeros_of(h, &s->rest, t);
+    const hlo_value like = lower_like(&s->rest, t);
+    return hlo_fill(h, 0, &like);
 }
 
 static void run_rest(step_lowering *s) {
@@ -229,8 +223,8 @@ drv_status lower_step(arena *a, const step_parts *parts, const lower_options *op
                     parts->micro_batch->n_nodes + parts->rest->n_nodes)};
     DRV_TRY(lower_open(a, parts->micro_batch, options, &s.micro_batch));
     DRV_TRY(lower_open(a, parts->rest, options, &s.rest));
-    s.micro_batch_use = lower_state_use(a, parts->micro_batch);
-    s.rest_use = lower_state_use(a, parts->rest);
+    s.micro_batch_use = lower_state_use(a, parts->micro_batch, 0, parts->micro_batch->n_nodes);
+    s.rest_use = lower_state_use(a, parts->rest, 0, parts->rest->n_nodes);
     s.in = ARENA_ARRAY(a, hlo_value, n);
     s.made = ARENA_ARRAY(a, hlo_value, n);
     lower_parts(&s);

@@ -1,0 +1,233 @@
+// Names and defaults are those of megatron/training/arguments.py.
+#include "source/megatron_args.h"
+
+#include "pickle/pickle_writer.h"
+
+// Classes other than tensors: Megatron's arguments have enumerations, Lightning's hyperparameters
+// are OmegaConf's, xser has references. Only the references are read.
+const pickle_name megatron_names[] = {{"torch_xla.utils.serialization", "TensorReference"},
+        {"nemo.collections.nlp.parts.serialization", "TensorReference"},
+        {"megatron.core.enums", "ModelType"}, {"megatron.model.enums", "ModelType"},
+        {"megatron.core.enums", "Fp8Recipe"}, {"megatron.core.transformer.enums", "AttnBackend"},
+        {"megatron.core.transformer.enums", "AttnMaskType"},
+        {"megatron.core.transformer.enums", "CudaGraphScope"},
+        {"megatron.core.rerun_state_machine", "RerunMode"},
+        {"megatron.core.rerun_state_machine", "RerunState"},
+        {"megatron.core.rerun_state_machine", "RerunDiagnostic"}, {"signal", "Signals"},
+        {"omegaconf.dictconfig", "DictConfig"}, {"omegaconf.listconfig", "ListConfig"},
+        {"omegaconf.base", "ContainerMetadata"}, {"omegaconf.base", "Metadata"},
+        {"omegaconf.nodes", "AnyNode"}, {"typing", "Any"}, {"builtins", "dict"},
+        {"builtins", "list"}, {"builtins", "int"}, {"builtins", "str"}, {"builtins", "float"},
+        {"builtins", "bool"}, {NULL, NULL}};
+
+static bool as_bool(const pickle_value *args, const char *name, bool absent) {
+    const pickle_value *v = pickle_get(args, name);
+    return v && v->kind == PICKLE_BOOL ? v->integer != 0 : absent;
+}
+
+static int64_t as_int(const pickle_value *args, const char *name, int64_t absent) {
+    const pickle_value *v = pickle_get(args, name);
+    return v && v->kind == PICKLE_INT ? v->integer : absent;
+}
+
+static double as_real(const pickle_value *args, const char *name, double absent) {
+    const pickle_value *v = pickle_get(args, name);
+    if (v && v->kind == PICKLE_INT) return (double)v->integer;
+    return v && v->kind == PICKLE_REAL ? v->real : absent;
+}
+
+// Checks an argument that must have one value if it is present.
+static drv_status check_bool(const char *where, const pickle_value *args, const char *name,
+        bool expected) {
+    if (as_bool(args, name, expected) == expected) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: the run had args.%s %s, expected %s, as a Llama has it", where,
+            name, expected ? "False" : "True", expected ? "True" : "False");
+}
+
+static drv_status check_text(const char *where, const pickle_value *args, const char *name,
+        const char *expected) {
+    const pickle_value *v = pickle_get(args, name);
+    if (!v || v->kind != PICKLE_TEXT || pickle_is_text(v, expected)) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: the run had args.%s \"%.*s\", expected \"%s\"", where, name,
+            (int)(v->text.n < 80 ? v->text.n : 80), v->text.p, expected);
+}
+
+static drv_status check(const char *where, const pickle_value *args) {
+    DRV_TRY(check_bool(where, args, "swiglu", true));
+    DRV_TRY(check_bool(where, args, "add_bias_linear", false));
+    DRV_TRY(check_bool(where, args, "rotary_interleaved", false));
+    DRV_TRY(check_bool(where, args, "apply_layernorm_1p", false));
+    DRV_TRY(check_text(where, args, "normalization", "RMSNorm"));
+    DRV_TRY(check_text(where, args, "position_embedding_type", "rope"));
+    if (as_real(args, "rotary_percent", 1) != 1)
+        return drv_fail(DRV_E_DATA, "%s: the run had args.rotary_percent %g, expected 1", where,
+                as_real(args, "rotary_percent", 1));
+    if (as_int(args, "num_experts", 0))
+        return drv_fail(DRV_E_DATA, "%s: the run had args.num_experts %lld, expected a dense model",
+                where, (long long)as_int(args, "num_experts", 0));
+    return DRV_OK;
+}
+
+static void set_int(json_t *config, const char *key, int64_t value) {
+    if (value > 0) json_object_set_new(config, key, json_integer(value));
+}
+
+drv_status megatron_args_config(const char *where, const pickle_value *args, json_t **out) {
+    *out = NULL;
+    if (!pickle_entries(args)) return DRV_OK;
+    DRV_TRY(check(where, args));
+    const bool norm = as_bool(args, "qk_layernorm", false),
+               bias = as_bool(args, "add_qkv_bias", false);
+    const int64_t heads = as_int(args, "num_attention_heads", 0);
+    json_t *config = json_pack("{s:[s], s:s, s:s, s:b}", "architectures",
+            norm   ? "Qwen3ForCausalLM"
+            : bias ? "Qwen2ForCausalLM"
+                   : "LlamaForCausalLM",
+            "model_type",
+            norm   ? "qwen3"
+            : bias ? "qwen2"
+                   : "llama",
+            "hidden_act", "silu", "tie_word_embeddings",
+            !as_bool(args, "untie_embeddings_and_output_weights", false));
+    set_int(config, "num_hidden_layers", as_int(args, "num_layers", 0));
+    set_int(config, "hidden_size", as_int(args, "hidden_size", 0));
+    set_int(config, "intermediate_size", as_int(args, "ffn_hidden_size", 0));
+    set_int(config, "num_attention_heads", heads);
+    set_int(config, "num_key_value_heads",
+            as_bool(args, "group_query_attention", false) ? as_int(args, "num_query_groups", heads)
+                                                          : heads);
+    set_int(config, "head_dim", as_int(args, "kv_channels", 0));
+    set_int(config, "vocab_size", as_int(args, "padded_vocab_size", 0));
+    set_int(config, "max_position_embeddings", as_int(args, "max_position_embeddings", 0));
+    json_object_set_new(config, "rope_theta", json_real(as_real(args, "rotary_base", 10000)));
+    json_object_set_new(config, "rms_norm_eps",
+            json_real(as_real(args, "norm_epsilon", as_real(args, "layernorm_epsilon", 1e-5))));
+    if (as_bool(args, "use_rope_scaling", false))
+        json_object_set_new(config, "rope_scaling",
+                json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor",
+                        as_real(args, "rope_scaling_factor", 8), "low_freq_factor", 1.0,
+                        "high_freq_factor", 4.0, "original_max_position_embeddings", 8192));
+    *out = config;
+    return DRV_OK;
+}
+
+// --- progress of the run
+// Returns the value of the first of these keys that exists; NULL: none does.
+static const pickle_value *find_any(const pickle_value *top, const char *const *paths) {
+    const pickle_value *v = NULL;
+    for (int i = 0; paths[i] && !v; i++)
+        v = pickle_find(top, paths[i]);
+    return v;
+}
+
+static void take_int(const pickle_value *top, const char *const *paths, int64_t *out) {
+    const pickle_value *v = find_any(top, paths);
+    if (v && v->kind == PICKLE_INT) *out = v->integer;
+}
+
+void megatron_progress(const pickle_value *top, foreign_progress *out) {
+    static const char *const steps[] = {"iteration", "global_step", NULL},
+                             *const samples[] = {"args.consumed_train_samples", NULL},
+                             *const updates[] = {"optimizer.optimizer.param_groups.0.step",
+                                     "optimizer.param_groups.0.step",
+                                     "optimizer.0.optimizer.param_groups.0.step",
+                                     "optimizer_states.0.optimizer.param_groups.0.step",
+                                     "optimizer_states.0.param_groups.0.step", NULL},
+                             *const rates[] = {"optimizer.optimizer.param_groups.0.lr",
+                                     "optimizer.param_groups.0.lr",
+                                     "optimizer.0.optimizer.param_groups.0.lr",
+                                     "optimizer_states.0.optimizer.param_groups.0.lr",
+                                     "optimizer_states.0.param_groups.0.lr",
+                                     "lr_schedulers.0._last_lr.0", NULL};
+    take_int(top, steps, &out->step);
+    take_int(top, samples, &out->samples);
+    const pickle_dict *dict = pickle_entries(top); // NeMo 2 has it under the class of its data
+    for (int i = 0; dict && i < dict->n; i++) {
+        const pickle_value *taken = pickle_get(dict->entries[i].value, "consumed_samples");
+        if (taken && taken->kind == PICKLE_INT) out->samples = taken->integer;
+    }
+    take_int(top, updates, &out->updates);
+    const pickle_value *rate = find_any(top, rates);
+    if (rate && rate->kind == PICKLE_REAL) out->learning_rate = rate->real;
+}
+
+// --- writing
+static int64_t int_of(const json_t *config, const char *key, int64_t absent) {
+    const json_t *value = json_object_get(config, key);
+    return json_is_integer(value) ? json_integer_value(value) : absent;
+}
+
+static double real_of(const json_t *config, const char *key, double absent) {
+    const json_t *value = json_object_get(config, key);
+    return json_is_number(value) ? json_number_value(value) : absent;
+}
+
+static void put_int(str *out, const char *name, int64_t value) {
+    pickle_put_text(out, name);
+    pickle_put_int(out, value);
+}
+
+static void put_bool(str *out, const char *name, bool value) {
+    pickle_put_text(out, name);
+    pickle_put_bool(out, value);
+}
+
+static void put_text(str *out, const char *name, const char *value) {
+    pickle_put_text(out, name);
+    pickle_put_text(out, value);
+}
+
+static void put_real(str *out, const char *name, double value) {
+    pickle_put_text(out, name);
+    pickle_put_real(out, value);
+}
+
+static void put_sizes(str *out, const json_t *config, int64_t vocab_rows) {
+    const int64_t heads = int_of(config, "num_attention_heads", 1),
+                  hidden = int_of(config, "hidden_size", 1),
+                  positions = int_of(config, "max_position_embeddings", 2048);
+    put_int(out, "num_layers", int_of(config, "num_hidden_layers", 1));
+    put_int(out, "hidden_size", hidden);
+    put_int(out, "ffn_hidden_size", int_of(config, "intermediate_size", 1));
+    put_int(out, "num_attention_heads", heads);
+    put_bool(out, "group_query_attention", true);
+    put_int(out, "num_query_groups", int_of(config, "num_key_value_heads", heads));
+    put_int(out, "kv_channels", int_of(config, "head_dim", hidden / heads));
+    put_int(out, "max_position_embeddings", positions);
+    put_int(out, "seq_length", positions);
+    put_int(out, "padded_vocab_size", vocab_rows);
+    put_int(out, "tensor_model_parallel_size", 1);
+    put_int(out, "pipeline_model_parallel_size", 1);
+}
+
+void megatron_common_put(str *out, const json_t *config, int64_t vocab_rows) {
+    pickle_begin(out);
+    pickle_put(out, PUT_EMPTY_DICT);
+    pickle_put(out, PUT_MARK);
+    put_int(out, "iteration", 0);
+    put_real(out, "checkpoint_version", 3);
+    pickle_put_text(out, "args");
+    pickle_put_global(out, "argparse", "Namespace");
+    pickle_put(out, PUT_EMPTY_TUPLE);
+    pickle_put(out, PUT_NEWOBJ);
+    pickle_put(out, PUT_EMPTY_DICT);
+    pickle_put(out, PUT_MARK);
+    put_sizes(out, config, vocab_rows);
+    put_text(out, "position_embedding_type", "rope");
+    put_bool(out, "add_position_embedding", false);
+    put_bool(out, "use_rotary_position_embeddings", true);
+    put_real(out, "rotary_base", real_of(config, "rope_theta", 10000));
+    put_real(out, "rotary_percent", 1);
+    put_bool(out, "rotary_interleaved", false);
+    put_text(out, "normalization", "RMSNorm");
+    put_real(out, "norm_epsilon", real_of(config, "rms_norm_eps", 1e-6));
+    put_bool(out, "swiglu", true);
+    put_bool(out, "add_bias_linear", false);
+    put_bool(out, "untie_embeddings_and_output_weights",
+            !json_is_true(json_object_get(config, "tie_word_embeddings")));
+    put_text(out, "ckpt_format", "torch_dist");
+    pickle_put(out, PUT_SETITEMS);
+    pickle_put(out, PUT_BUILD);
+    pickle_put(out, PUT_SETITEMS);
+    pickle_end(out);
+}

@@ -80,7 +80,7 @@ TEST(keys_of_litgpt_and_llama_factory_are_answered) {
     static const answered cases[] = {{"plot_loss: true", "drover plot RUN_DIR"},
             {"stage: sft", "here it is \"training.objective\" (dpo, or tokens for pt and sft"},
             {"template: llama3", "--template"},
-            {"max_samples: 9", "build it of those records alone"},
+            {"max_samples: 9", "build a set of only those records"},
             {"quantization_bit: 4", "\"model.base_dtype\""},
             {"use_muon: true", "\"optimizer.type\""},
             {"pure_bf16: true", "\"optimizer.master_dtype\""},
@@ -119,7 +119,8 @@ TEST(other_trainers_sections_are_answered) {
             {"validation: {steps: 5}", "\"training.eval_batches\""},
             {"profiling: {enable_profiling: true}", "bench step --profile"},
             {"init_from: resume", "\"model.from\""}, {"decay_lr: true", "\"schedule.type\""},
-            {"val_set_size: 100", "\"data.split\""}, {"push_to_hub: true", "Hugging Face folder"}};
+            {"val_set_size: 100", "\"data.split\""},
+            {"push_to_hub: true", "drover model push uploads"}};
     refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 

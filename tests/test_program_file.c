@@ -2,7 +2,21 @@
 // (tools/compile_cache_seeds.py), each of which reaches another branch of the reader.
 #include "harness.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/kept_programs.h"
 #include "backend/pjrt/runtime/program_file.h"
+
+// In the place of the C library's: a file that is being cut short has fewer bytes than it seems to.
+static off_t bytes_that_are_gone;
+
+int fstat(int descriptor, struct stat *out) {
+    const int result = fstatat(descriptor, "", out, AT_EMPTY_PATH);
+    out->st_size += bytes_that_are_gone;
+    return result;
+}
 
 TEST(a_program_is_read_back) {
     const char *path = path_join(a, temporary_dir(a), "folder/program.pjrt");
@@ -19,6 +33,23 @@ TEST(a_program_is_read_back) {
     assert_memory_equal(&read, &about, sizeof read);
     assert_int_equal(n_payload, 8);
     assert_memory_equal(payload, "compiled", 8);
+}
+
+// Machines that share the folder remove and replace its files at any time.
+TEST(a_file_that_is_cut_short_is_damaged) {
+    enum { PAGES = 2 * 4096 };
+    const char *dir = temporary_dir(a), *path = path_join(a, dir, "program.pjrt");
+    const program_about about = {.n_devices = 1};
+    kept_program *list;
+    int n;
+    OK(program_file_write(path, &about, "compiled", 8));
+    assert_int_equal(truncate(path, 100), 0);
+    bytes_that_are_gone = PAGES;
+    const drv_status status = kept_programs_list(a, dir, &list, &n);
+    bytes_that_are_gone = 0;
+    OK(status);
+    assert_int_equal(n, 1);
+    assert_string_equal(list[0].damage, "100 bytes, expected 480 or more");
 }
 
 TEST(seeds_reach_every_branch) {

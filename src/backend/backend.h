@@ -266,8 +266,8 @@ typedef struct backend_opts {
     comm *cluster; // several processes, each with one device; NULL: only this process
 } backend_opts;
 
-// Opens the first n_devices devices of a plugin, or n_targets of a target. DRV_E_DEVICE: there are
-// fewer.
+// Opens the first n_devices devices of a plugin or, with a target, as many of the target.
+// DRV_E_DEVICE: there are fewer.
 DRV_CHECKED drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices,
         device_pool **out);
 void device_pool_close(device_pool *p);
@@ -278,8 +278,8 @@ DRV_CHECKED drv_status backend_open(arena *a, const char *name, const backend_op
         backend **out);
 // Opens the back end that computes on this host's processor, with the default options.
 DRV_CHECKED drv_status backend_open_host(arena *a, backend **out);
-// Makes a back end that plans as the host's does, or as that of devices, and verifies plans. It
-// computes nothing and allocates nothing, so it need not be closed.
+// Makes a back end that plans as the host's does, or as that of devices. It computes nothing and
+// holds nothing, so it need not be closed.
 backend *backend_open_planner(arena *a, bool devices);
 
 // Plans a graph for a back end.

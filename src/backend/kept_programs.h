@@ -38,6 +38,7 @@ typedef struct evicted {
     int64_t bytes, bytes_left;
 } evicted;
 // Removes files that are too old, then the least recently used ones until the rest fits, and
-// temporary files of killed writers. A file that is being read stays readable for its reader.
+// temporary files of killed writers. A program that a reader of this machine has open stays
+// readable for it.
 DRV_CHECKED drv_status kept_programs_evict(const char *dir, const keep_limits *limits,
         evicted *out);

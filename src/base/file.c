@@ -265,16 +265,6 @@ drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int6
     return DRV_OK;
 }
 
-static void parent_of(const char *path, char *out, size_t cap) {
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        snprintf(out, cap, ".");
-    else if (slash == path)
-        snprintf(out, cap, "/");
-    else
-        snprintf(out, cap, "%.*s", (int)(slash - path), path);
-}
-
 // Opens a file on a disk to be written. O_NONBLOCK: does not wait for a reader of a pipe.
 // O_NOFOLLOW: in a directory that several people use, a link could make drover write elsewhere.
 static drv_status open_to_write(const char *what, const char *path, int flags, int *fd) {
@@ -320,15 +310,17 @@ drv_status file_write_aside(const char *path, const void *p, size_t n) {
 }
 
 drv_status file_put_in_place(const char *path) {
-    char tmp[4000], dir[4000];
+    char tmp[4000];
     DRV_TRY(name_aside(path, tmp, sizeof tmp));
     if (rename(tmp, path) != 0) {
         const drv_status s = file_fail("rename into place", path);
         unlink(tmp);
         return s;
     }
-    parent_of(path, dir, sizeof dir);
-    return file_sync_placed(dir, path);
+    arena *a = arena_new("a folder");
+    const drv_status s = file_sync_placed(path_parent(a, path), path);
+    arena_free(a);
+    return s;
 }
 
 drv_status file_sync_placed(const char *dir, const char *path) {
@@ -410,10 +402,10 @@ drv_status dir_try(const char *path) {
 }
 
 drv_status dir_make_parent(const char *path) {
-    char dir[4096];
-    if (strlen(path) >= sizeof dir) return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
-    parent_of(path, dir, sizeof dir);
-    return dir_make(dir);
+    arena *a = arena_new("a folder");
+    const drv_status s = dir_make(path_parent(a, path));
+    arena_free(a);
+    return s;
 }
 
 drv_status dir_may_enter(const char *path) {

@@ -49,17 +49,19 @@ static const char *plain(const char *p, const char *end) {
     return p;
 }
 
+// The characters of escapes of one letter; 0: there is none.
+static const char one_letter[128] = {['"'] = '"',
+        ['\\'] = '\\',
+        ['/'] = '/',
+        ['b'] = '\b',
+        ['f'] = '\f',
+        ['n'] = '\n',
+        ['r'] = '\r',
+        ['t'] = '\t'};
+
 // Copies while bytes stand for themselves or are escapes of one letter, eight bytes at a time, as
 // far as there is room.
 static const char *copy_plain(const char *text, const char *end, str *out) {
-    static const char one_letter[128] = {['"'] = '"',
-            ['\\'] = '\\',
-            ['/'] = '/',
-            ['b'] = '\b',
-            ['f'] = '\f',
-            ['n'] = '\n',
-            ['r'] = '\r',
-            ['t'] = '\t'};
     str_reserve(out, 1024);
     char *to = out->p + out->n, *limit = out->p + out->cap - 16;
     while (end - text >= 8 && to < limit) {
@@ -106,13 +108,11 @@ static void put_utf8(uint32_t u, str *out) {
 
 // Reads what follows a backslash. out NULL: it is only checked.
 static bool escape(json_cursor *cursor, str *out) {
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (cursor->p == cursor->end) return fail(cursor, "a string without an end");
-    const char what = *cursor->p++;
+    const unsigned char what = (unsigned char)*cursor->p++;
     if (what != 'u') {
-        const char *found = memchr(from, what, sizeof from - 1);
-        if (!found) return fail(cursor, "an unknown escape in a string");
-        if (out) str_add(out, &to[found - from], 1);
+        if (what >= 128 || !one_letter[what]) return fail(cursor, "an unknown escape in a string");
+        if (out) str_add(out, &one_letter[what], 1);
         return true;
     }
     int u = hex4(cursor->p, cursor->end);

@@ -374,8 +374,10 @@ int par_threads_for(int asked) {
     if (n <= 0) n = threads_by("OMP_NUM_THREADS");
     cpu_set_t set;
     if (n <= 0) {
+        // A machine with more processors than a cpu_set_t has (1,024) refuses to fill one.
         const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
-        n = par_threads_by_machine(known ? CPU_COUNT(&set) : 1, cpu_quota_read(""));
+        n = par_threads_by_machine(known ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN),
+                cpu_quota_read(""));
     }
     return n < MAX_THREADS ? n : MAX_THREADS;
 }

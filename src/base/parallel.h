@@ -35,7 +35,8 @@ int par_thread(void);
 team *team_use(team *group);
 
 // Returns the number of threads for `asked`: that number or, if it is 0, DROVER_THREADS or
-// OMP_NUM_THREADS, or else the cores in the process's affinity mask, limited by a container's quota.
+// OMP_NUM_THREADS, or else the cores in the process's affinity mask, or all cores if there are more
+// than 1,024, limited by a container's quota.
 int par_threads_for(int asked);
 // Returns the smaller of n_cores and the quota, which is in cores and rounded up; 0: no quota.
 int par_threads_by_machine(int n_cores, double quota);

@@ -9,35 +9,35 @@
     X(g, int, axis)     /* collectives: mesh axis */                                               \
     X(g, int, ranks)    /* collectives: size of that axis */                                       \
     X(g, int, groups)   /* it has so many groups of `ranks` (docs/adr/0048); 0: one */             \
-    X(g, int, across)   /* among the ranks of all groups that hold one shard of the weights */     \
+    X(g, int, across)   /* among the ranks, one of each group, with the same shard */              \
     X(g, int, dim)      /* collectives: dim that is cut in parts */                                \
     X(g, int, axes)     /* sum_squares: over them as well, bits 1 << axis */                       \
-    X(g, int, ends)     /* all_reduce: of the first and the last rank of the axis alone */         \
-    X(g, int, n_alike)  /* sum_squares: so many first inputs are the same on all tensor ranks */   \
+    X(g, int, ends)     /* all_reduce: only of the first and the last rank of the axis */          \
+    X(g, int, n_alike)  /* sum_squares: first inputs that all tensor ranks have */                 \
     X(g, int, replicas) /* tensor ranks that work with one key-value head */                       \
     X(g, int, in_place) /* all_reduce: of state */                                                 \
-    X(g, int, async)    /* collectives: goes on during the nodes that follow (docs/adr/0027) */    \
-    X(g, int, whole)    /* sum_shard: of all shards, on all ranks */                               \
-    X(g, int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */                  \
-    X(g, int, owner)    /* to_owner, from_owner: the place that has the whole; */                  \
-    X(g, int, owns)     /* and that is this rank */
+    X(g, int, async)    /* collectives: runs while later nodes compute (docs/adr/0027) */          \
+    X(g, int, whole)    /* sum_shard: every rank gets the sums of all shards */                    \
+    X(g, int, summed)   /* reduce_shard: sum_shard has summed it; nothing is sent */               \
+    X(g, int, owner)    /* to_owner, from_owner: place of the rank with the whole */               \
+    X(g, int, owns)     /* this rank is the owner */
 
 // The tree in which a node adds, so that the bits do not depend on the number of ranks or threads
 // or on the size of a micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026). All zero for ops
 // that sum neither over tokens nor over dimensions that ranks split.
 #define SUM_TREE(X, g)                                                                             \
     X(g, int, row_blocks)   /* reduction blocks of each row on this rank (zigzag.h); 0: one */     \
-    X(g, int, partial_sums) /* sums over tokens: so many for each row block; 0: one */             \
+    X(g, int, partial_sums) /* of tokens, for each row block; 0: one */                            \
     X(g, int, blocks)       /* sums over what tensor ranks split: reduction blocks on this rank */ \
     X(g, int, dx_blocks)    /* matmul, lora_up: those of the gradient of x, or of t */             \
     X(g, int, dw_blocks) /* matmul, lora_up: runs of tokens in the gradient of the weight, of B */ \
     X(g, int, dw_ranks)  /* and ranks along the axis that have other tokens */                     \
-    X(g, int, data_ranks)     /* sums over row blocks: so many neighbours have the same one */     \
+    X(g, int, data_ranks)     /* sums over row blocks: neighbours with the same block */           \
     X(g, int, in_accum_group) /* add_shard: micro-batches in a group; sum_shard: in a step */      \
-    X(g, int, open)           /* join_shards: sums that are left at the end of a step */           \
+    X(g, int, open)           /* join_shards: open sums at the end of a step */                    \
     X(g, int, wide)           /* the result is a partial sum, in the accumulation type */          \
-    X(g, int, dx_wide)        /* so is dx */                                                       \
-    X(g, int, apart) /* linear_cross_entropy: what chunks give w is summed before it is added */   \
+    X(g, int, dx_wide)        /* dx is one */                                                      \
+    X(g, int, apart)    /* linear_cross_entropy: the gradients of w by chunk are summed apart */   \
     X(g, int, segment2) /* matmul: K index at which the second segment starts; */                  \
     X(g, int, segment3) /* and the third */
 
@@ -70,8 +70,8 @@
 #define ATTENTION_ATTRS(X, g)                                                                      \
     X(g, int, seq)             /* tokens per row, on this rank */                                  \
     X(g, int, causal)          /* every row is one document, position[t] is t */                   \
-    X(g, int, documents)       /* of a row, at most; 0: not known */                               \
-    X(g, int, window)          /* a token sees so many at most, itself too; 0: any number */       \
+    X(g, int, documents)       /* the most documents of a row; 0: unknown */                       \
+    X(g, int, window)          /* most tokens that one sees, with itself; 0: any number */         \
     X(g, int, all_heads)       /* query heads of all tensor ranks; 0: n_heads */
 #define VOCABULARY_ATTRS(X, g) /* embedding, linear_cross_entropy */                               \
     X(g, int, part)    /* split vocabulary: rows of a rank, of the last one perhaps fewer */       \
@@ -93,7 +93,7 @@
     X(g, int, ta) /* transpose a */                                                                \
     X(g, int, tb)                                                                                  \
     X(g, int, fp8)        /* fp8_use: how both operands are rounded before they are multiplied */  \
-    X(g, int, fp8_axes)   /* of ranks that may have other parts of them, bits 1 << axis */
+    X(g, int, fp8_axes)   /* axes whose ranks have other parts of them: 1 << axis */
 #define WHOLE_ATTRS(X, g) /* zeros, gather_weight: of the result */                                \
     X(g, int, rows)                                                                                \
     X(g, int, columns) /* 0: it is a vector */                                                     \

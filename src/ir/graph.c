@@ -84,6 +84,18 @@ void graph_append(graph *g, node *n) {
     g->nodes[g->n_nodes++] = n;
 }
 
+node_list graph_take_nodes(graph *g) {
+    const node_list taken = {g->nodes, g->n_nodes};
+    g->nodes = NULL;
+    g->n_nodes = g->cap_nodes = 0;
+    return taken;
+}
+
+void graph_leave_layers(graph *g) {
+    g->layer = -1;
+    g->phase = PHASE_FORWARD;
+}
+
 node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs) {
     node *n = graph_make(g, op, n_in, in, attrs);
     graph_append(g, n);

@@ -185,6 +185,15 @@ node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attr
 // Makes a node without appending it (passes insert it themselves).
 node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 void graph_append(graph *g, node *n);
+// Empties the list of a graph's nodes and returns it. A pass then appends them again, with its own
+// nodes between them.
+typedef struct node_list {
+    node **nodes;
+    int n;
+} node_list;
+node_list graph_take_nodes(graph *g);
+// Nodes that are appended after this are outside the layers, and in the forward phase.
+void graph_leave_layers(graph *g);
 
 // Names a value and makes it an output that the host can read. The name must live as long as the
 // graph.

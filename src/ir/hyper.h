@@ -7,7 +7,7 @@ enum {
     HYPER_C1, // 1 - beta1^t, 1 - beta2^t
     HYPER_C2,
     HYPER_CLIP,   // norm to clip at; 0: never
-    HYPER_UPDATE, // t: updates so far with this one, the step of random bits
+    HYPER_UPDATE, // t: number of updates, this one included; the step of random bits
     N_HYPER
 };
 

@@ -1,6 +1,6 @@
 // The polynomial of Muon's Newton-Schulz iteration, NS_A x + NS_B x^3 + NS_C x^5, in singular
 // values x: Keller Jordan's coefficients (https://kellerjordan.github.io/posts/muon), which
-// torch.optim.Muon has too. They make the slope at 0 as large as can be, so that five steps bring
+// torch.optim.Muon has too. They make the slope at 0 as large as possible, so that five steps bring
 // small values near 1; they do not converge to it.
 #pragma once
 #define NS_A        3.4445

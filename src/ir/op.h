@@ -115,8 +115,8 @@ bool op_reads(op_kind op, const op_attr *attr);
 // All attributes of all groups; the last one has no name.
 extern const op_attr op_attr_table[];
 
-// NULL, or what is wrong: an attribute that the op does not read is not zero. Of other families
-// than the op's, which lie in the same place, nothing can be told.
+// Returns what is wrong if an attribute that the op does not read is not zero, else NULL.
+// Attributes of other families share the memory of the op's family and cannot be checked.
 const char *op_attrs_unlisted(const node *n);
 
 // --- shorthands for rows

@@ -11,10 +11,10 @@ double pair_pull(double margin, double smoothing);
 
 // Sums over the pairs of an evaluation.
 typedef struct pair_sums {
-    int64_t n, right; // pairs; of them, those whose chosen response has the greater reward
+    int64_t n, right;              // pairs, and pairs whose chosen response has the greater reward
     double loss, chosen, rejected; // sums of the losses, and of the rewards of both responses
 } pair_sums;
-// Sums over n pairs in their order, whoever has found the log-probabilities: of the model and of the
-// reference, [2 n] each, the chosen response's and the rejected one's. NaN: the pair was not seen.
+// Sums over n pairs in order. log_probs are of the model, references of the reference, [2 n] each:
+// of the chosen and of the rejected response of each pair. NaN: the pair was not seen.
 pair_sums pair_sums_of(int64_t n, const double *log_probs, const double *references, double beta,
         double smoothing);

@@ -8,9 +8,9 @@ typedef enum program_input {
     INPUT_TOKENS,    // its id
     INPUT_POSITION,  // in its document
     INPUT_LABELS,    // the id that follows; negative: it predicts nothing
-    INPUT_PAIR,      // what it is to a preference pair (ir/pair_word.h)
+    INPUT_PAIR,      // its role in a preference pair (ir/pair_word.h)
     INPUT_REFERENCE, // of a response's head: the reference's log-probability, a double in two words
-    INPUT_HIDDEN,    // the two ends of what it does not see (attention_args)
+    INPUT_HIDDEN,    // the two ends of the tokens that it does not see (attention_args)
     INPUT_ORIGIN,    // number of its row in the run, in two words, and its place there: for dropout
     // Filled for each micro-batch by the loop of a run.
     INPUT_NUMBER,      // of its first row in the run, in two words: for gradients rounded by chance
@@ -19,7 +19,7 @@ typedef enum program_input {
     INPUT_DLOSS,       // of each loss that the program has: its share of the step's loss
     // Between stages of a pipeline; by the message of the neighbour.
     INPUT_STREAM,      // [N, H] the residual stream that a stage begins with
-    INPUT_STREAM_GRAD, // [N, H] the gradient of what it has handed on
+    INPUT_STREAM_GRAD, // [N, H] the gradient of its output
     // Read by the update: f64[N_HYPER] (ir/hyper.h).
     INPUT_HYPER,
     N_PROGRAM_INPUTS
@@ -40,7 +40,7 @@ enum {
 // The names by which a whole step calls the slices of an input.
 #define INPUT_STEP_NAME   "step.%s"
 
-// The value that a stage of a pipeline hands on, and the gradient of the stream it began with.
+// The output of a pipeline stage, and the gradient of the stream that it begins with.
 #define STAGE_OUTPUT      "out.%d"
 #define STAGE_STREAM_GRAD "dh.%d"
 

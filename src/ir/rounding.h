@@ -1,14 +1,14 @@
 // The extent of a weight: which elements of the model a rank's part of it is, for ops that round
 // stochastically (base/stochastic.h): state i32[N_EXTENT_WORDS] beside the weight, "extent.W",
-// which the host writes once. A value of the program and no attribute, so that ranks with different
-// parts run one program.
+// which the host writes once. It is a value of the program, not an attribute, so that ranks with
+// different parts run one program.
 #pragma once
 #include <stdbool.h>
 
 #include "base/stochastic.h"
 
-// Words without sign. Rows are those of the weight on this rank; parts are as in
-// model/parameters.h, those that are not there begin at row EXTENT_NO_ROW.
+// Unsigned words. Rows are those of the weight on this rank. Parts are as in model/parameters.h;
+// one that does not exist begins at row EXTENT_NO_ROW.
 enum {
     EXTENT_COLUMNS,      // of a row here
     EXTENT_ALL_COLUMNS,  // of a row of the model's parameters
@@ -25,7 +25,7 @@ enum {
 };
 #define EXTENT_NO_ROW 0xFFFFFFFFu
 
-// Elements of a weight that follow each other in one parameter of the model, too.
+// Consecutive elements of a weight that are consecutive in one parameter of the model, too.
 typedef struct extent_run {
     const uint32_t *part;
     uint32_t first; // number of the first one in the parameter

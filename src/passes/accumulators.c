@@ -79,19 +79,15 @@ static insertions insertions_new(arena *a, int n_nodes) {
 }
 
 static void insert(graph *g, const insertions *list) {
-    node **nodes = g->nodes;
-    const int n_nodes = g->n_nodes;
-    g->nodes = NULL;
-    g->n_nodes = g->cap_nodes = 0;
-    for (int i = 0; i < n_nodes; i++) {
+    const node_list old = graph_take_nodes(g);
+    for (int i = 0; i < old.n; i++) {
         for (int k = 0; k < list->n_before[i]; k++)
             graph_append(g, list->before[i * MAX_OUT + k]);
-        graph_append(g, nodes[i]);
+        graph_append(g, old.nodes[i]);
         for (int k = 0; k < list->n_after[i]; k++)
             graph_append(g, list->after[i * MAX_OUT + k]);
     }
-    g->layer = -1;
-    g->phase = PHASE_FORWARD;
+    graph_leave_layers(g);
 }
 
 // Inserts take_in's node after each accumulator; `replace`: and zeros before it.

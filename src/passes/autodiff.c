@@ -39,8 +39,7 @@ void pass_autodiff(graph *g, const char *name) {
             output->n_dims, output->dim);
     for (int i = n_forward - 1; i >= 0; i--)
         if (has_gradient(&ctx, g->nodes[i])) differentiate(&ctx, g->nodes[i]);
-    g->phase = PHASE_FORWARD;
-    g->layer = -1;
+    graph_leave_layers(g);
     output_gradients(&ctx);
     grad_close(&ctx);
     graph_prune(g);

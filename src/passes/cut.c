@@ -122,8 +122,7 @@ static graph *copy_part(cutter *c, arena *a, int part) {
     c->value = ARENA_ARRAY(a, tensor *, whole->n_tensors);
     for (int i = 0; i < whole->n_nodes; i++)
         if (c->part[i] == part) copy_node(c, whole->nodes[i], part);
-    c->g->layer = -1;
-    c->g->phase = PHASE_FORWARD;
+    graph_leave_layers(c->g);
     c->g->stage = STAGE_DIFFERENTIATED;
     return c->g;
 }

@@ -7,9 +7,8 @@
 
 typedef struct offloading {
     graph *g;
-    node **out; // the new order
-    int n_out, cap_out;
-    int n_tensors, n_nodes; // before the pass
+    node_list old; // the nodes before the pass
+    int n_tensors; // before the pass
     // By tensor id: the first backward node that reads it, -1: none; its copies on the host and
     // back on the device; the next tensor that is fetched before the same node, -1: none.
     int *reader;
@@ -41,12 +40,11 @@ static bool is_kept(const tensor *t) {
 }
 
 static void find_readers(offloading *p) {
-    const graph *g = p->g;
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->layer >= p->n_layers) p->n_layers = g->nodes[i]->layer + 1;
-    p->begin = filled(g->a, p->n_layers);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const node *n = g->nodes[i];
+    for (int i = 0; i < p->old.n; i++)
+        if (p->old.nodes[i]->layer >= p->n_layers) p->n_layers = p->old.nodes[i]->layer + 1;
+    p->begin = filled(p->g->a, p->n_layers);
+    for (int i = 0; i < p->old.n; i++) {
+        const node *n = p->old.nodes[i];
         if (n->phase != PHASE_BACKWARD) continue;
         if (n->layer >= 0 && p->begin[n->layer] < 0) p->begin[n->layer] = i;
         for (int k = 0; k < n->n_in; k++)
@@ -56,37 +54,31 @@ static void find_readers(offloading *p) {
 
 static bool is_moved(const offloading *p, const tensor *t) {
     if (t->id >= p->n_tensors || p->reader[t->id] < 0) return false;
-    const int layer = p->g->nodes[p->reader[t->id]]->layer;
+    const int layer = p->old.nodes[p->reader[t->id]]->layer;
     return layer >= 0 && layer < p->n_layers - 1;
 }
 
 static void choose_fetches(offloading *p) {
     for (int id = p->n_tensors - 1; id >= 0; id--) {
         if (!is_moved(p, p->g->tensors[id])) continue;
-        const int reader = p->reader[id], before = p->begin[p->g->nodes[reader]->layer + 1];
+        const int reader = p->reader[id], before = p->begin[p->old.nodes[reader]->layer + 1];
         const int at = before >= 0 && before < reader ? before : reader;
         p->next[id] = p->fetch[at];
         p->fetch[at] = id;
     }
 }
 
-static void emit(offloading *p, node *n) {
-    ARENA_GROW(p->g->a, p->out, p->n_out, p->cap_out);
-    p->out[p->n_out++] = n;
-}
-
 static tensor *move(offloading *p, op_kind op, int n_in, tensor **in, const node *beside) {
     p->g->layer = beside->layer;
     p->g->phase = beside->phase;
-    node *n = graph_make(p->g, op, n_in, in, NULL);
-    emit(p, n);
-    return n->out[0];
+    return graph_add(p->g, op, n_in, in, NULL)->out[0];
 }
 
 // At the end of a layer, stores the values of the layer before.
 static void end_layer(offloading *p) {
     for (int i = 0; i < p->n_stored; i++)
-        p->host[p->stored[i]->id] = move(p, OP_to_host, 1, &p->stored[i], p->out[p->n_out - 1]);
+        p->host[p->stored[i]->id] =
+                move(p, OP_to_host, 1, &p->stored[i], p->g->nodes[p->g->n_nodes - 1]);
     tensor **emptied = p->stored;
     p->stored = p->made;
     p->n_stored = p->n_made;
@@ -112,31 +104,27 @@ static void read_fetched(offloading *p, node *n) {
 void pass_offload(graph *whole) {
     DRV_ASSERT(whole->stage == STAGE_DIFFERENTIATED, "offload in graph %s", whole->name);
     offloading all = {.g = whole,
+            .old = graph_take_nodes(whole),
             .n_tensors = whole->n_tensors,
-            .n_nodes = whole->n_nodes,
             .reader = filled(whole->a, whole->n_tensors),
             .next = filled(whole->a, whole->n_tensors),
-            .fetch = filled(whole->a, whole->n_nodes),
             .host = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors),
             .back = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors),
             .made = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors),
             .stored = ARENA_ARRAY(whole->a, tensor *, whole->n_tensors)};
+    all.fetch = filled(whole->a, all.old.n);
     find_readers(&all);
     choose_fetches(&all);
-    for (int i = 0; i < all.n_nodes; i++) {
-        node *n = whole->nodes[i], *last = i > 0 ? whole->nodes[i - 1] : n;
+    for (int i = 0; i < all.old.n; i++) {
+        node *n = all.old.nodes[i], *last = i > 0 ? all.old.nodes[i - 1] : n;
         if (n->layer != last->layer || n->phase != last->phase) end_layer(&all);
         for (int id = all.fetch[i]; id >= 0; id = all.next[id])
             all.back[id] =
                     move(&all, OP_from_host, 2, (tensor *[]){all.host[id], gradient_of(n)}, n);
         if (n->phase == PHASE_BACKWARD) read_fetched(&all, n);
-        emit(&all, n);
+        graph_append(whole, n);
         for (int o = 0; o < n->n_out; o++)
             if (is_moved(&all, n->out[o])) all.made[all.n_made++] = n->out[o];
     }
-    whole->nodes = all.out;
-    whole->n_nodes = all.n_out;
-    whole->cap_nodes = all.cap_out;
-    whole->phase = PHASE_FORWARD;
-    whole->layer = -1;
+    graph_leave_layers(whole);
 }

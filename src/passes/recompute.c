@@ -9,17 +9,10 @@
 typedef struct recompute_pass {
     graph *g;
     recompute_policy policy;
-    node **out; // the new order
-    int n_out, cap_out;
     tensor **again; // by tensor id: its recomputed copy, or its value after a barrier
     int n_tensors;  // before the pass: the length of `again`
     tensor *dep;    // gradient that the current region serves
 } recompute_pass;
-
-static void emit(recompute_pass *p, node *n) {
-    ARENA_GROW(p->g->a, p->out, p->n_out, p->cap_out);
-    p->out[p->n_out++] = n;
-}
 
 static bool is_dropped(const recompute_pass *p, const tensor *t) {
     const node *n = t->def;
@@ -38,8 +31,7 @@ static tensor *recomputed(recompute_pass *p, tensor *t);
 static tensor *guarded(recompute_pass *p, tensor *t) {
     if (t->id >= p->n_tensors) return t;
     if (p->again[t->id]) return p->again[t->id];
-    node *barrier = graph_make(p->g, OP_barrier, 2, (tensor *[]){t, p->dep}, NULL);
-    emit(p, barrier);
+    const node *barrier = graph_add(p->g, OP_barrier, 2, (tensor *[]){t, p->dep}, NULL);
     return p->again[t->id] = barrier->out[0];
 }
 
@@ -74,7 +66,7 @@ static void clone(recompute_pass *p, const node *n) {
     node *copy = copy_of(p, n);
     const int first = op_rows[n->op]->remake ? op_rows[n->op]->n_kept : 0;
     copy->recomputed = true;
-    emit(p, copy);
+    graph_append(p->g, copy);
     for (int o = first; o < n->n_out; o++)
         p->again[n->out[o]->id] = copy->out[o - first];
 }
@@ -96,14 +88,11 @@ void pass_recompute(graph *g, recompute_policy policy) {
     if (policy == KEEP_ALL) return;
     recompute_pass p = {.g = g, .policy = policy, .n_tensors = g->n_tensors};
     p.again = ARENA_ARRAY(g->a, tensor *, g->n_tensors);
-    for (int i = 0; i < g->n_nodes; i++) {
-        if (g->nodes[i]->phase == PHASE_BACKWARD) read_copies(&p, g->nodes[i]);
-        emit(&p, g->nodes[i]);
+    const node_list old = graph_take_nodes(g);
+    for (int i = 0; i < old.n; i++) {
+        if (old.nodes[i]->phase == PHASE_BACKWARD) read_copies(&p, old.nodes[i]);
+        graph_append(g, old.nodes[i]);
     }
-    g->nodes = p.out;
-    g->n_nodes = p.n_out;
-    g->cap_nodes = p.cap_out;
-    g->phase = PHASE_FORWARD;
-    g->layer = -1;
+    graph_leave_layers(g);
     graph_prune(g);
 }

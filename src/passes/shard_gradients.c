@@ -64,13 +64,10 @@ static void await_all(graph *g, pending_adds *adds) {
 // at most the gradients of two layers exist at a time, and a late rank delays others by less than
 // the time of a layer.
 static void await_shards(graph *g) {
-    node **nodes = g->nodes;
-    const int n_nodes = g->n_nodes;
-    pending_adds adds = {ARENA_ARRAY(g->a, node *, n_nodes), 0};
-    g->nodes = NULL;
-    g->n_nodes = g->cap_nodes = 0;
-    for (int i = 0; i < n_nodes; i++) {
-        node *n = nodes[i];
+    const node_list old = graph_take_nodes(g);
+    pending_adds adds = {ARENA_ARRAY(g->a, node *, old.n), 0};
+    for (int i = 0; i < old.n; i++) {
+        node *n = old.nodes[i];
         const bool adds_shard = n->op == OP_add_shard;
         g->layer = n->layer;
         g->phase = n->phase;
@@ -79,8 +76,7 @@ static void await_shards(graph *g) {
         if (adds_shard) adds.list[adds.n++] = n;
     }
     await_all(g, &adds);
-    g->layer = -1;
-    g->phase = PHASE_FORWARD;
+    graph_leave_layers(g);
 }
 
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots) {

@@ -104,14 +104,11 @@ static void read_whole(sharding *s, const tensor *whole, int reader, int k) {
 
 static void insert_all(sharding *s) {
     graph *g = s->g;
-    node **nodes = g->nodes;
-    const int n_nodes = g->n_nodes;
-    g->nodes = NULL;
-    g->n_nodes = g->cap_nodes = 0;
-    for (int i = 0, next = 0; i < n_nodes; i++) {
+    const node_list old = graph_take_nodes(g);
+    for (int i = 0, next = 0; i < old.n; i++) {
         for (; next < s->n_made && s->made[next].before == i; next++)
             graph_append(g, s->made[next].n);
-        graph_append(g, nodes[i]);
+        graph_append(g, old.nodes[i]);
     }
 }
 
@@ -133,6 +130,5 @@ void pass_shard_weights(graph *g, const weight_shards *by) {
             if (t->cls == TENSOR_WEIGHT && !t->def) read_whole(&s, whole, i, k);
         }
     insert_all(&s);
-    g->layer = -1;
-    g->phase = PHASE_FORWARD;
+    graph_leave_layers(g);
 }

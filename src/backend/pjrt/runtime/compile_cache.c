@@ -59,12 +59,12 @@ static void key_of(const compile_cache *cache, const device_client *c, const cha
 
 // A program with the right name but another key, for instance a renamed one, would compute
 // something else or read beyond its arguments.
-static drv_status load_bytes(const device_client *c, const file_map *map, const uint64_t key[2],
-        device_program *program) {
+static drv_status load_bytes(const device_client *c, const char *bytes, size_t n_bytes,
+        const uint64_t key[2], device_program *program) {
     program_about about;
     const unsigned char *payload;
     size_t n;
-    DRV_TRY(program_file_check(map->p, map->n, &about, &payload, &n));
+    DRV_TRY(program_file_check((const unsigned char *)bytes, n_bytes, &about, &payload, &n));
     if (memcmp(about.key, key, sizeof about.key) != 0)
         return drv_fail(DRV_E_DATA, "it holds a different program, \"%s\"", about.program);
     program->facts = about.facts;
@@ -72,19 +72,20 @@ static drv_status load_bytes(const device_client *c, const file_map *map, const 
     return client_load(c, payload, n, program);
 }
 
-// Loads a program from the cache. False: it must be compiled.
+// Loads a program from the cache. False: it must be compiled. The file is read, not mapped, since
+// another machine that shares the folder may remove it.
 static bool load(const device_client *c, const char *path, const uint64_t key[2],
         device_program *program) {
-    file_map map;
     if (!file_exists(path)) return false;
-    if (file_map_open(path, &map) != DRV_OK) {
-        log_warn("compile cache: %s; the program is compiled again", drv_message());
-        return false;
-    }
-    const drv_status status = load_bytes(c, &map, key, program);
-    file_map_close(&map);
+    arena *a = arena_new("a compiled program");
+    char *bytes;
+    size_t n;
+    drv_status status = file_read(a, path, &bytes, &n);
+    if (status == DRV_OK && (status = load_bytes(c, bytes, n, key, program)) != DRV_OK)
+        drv_context(status, "\"%s\"", path);
+    arena_free(a);
     if (status != DRV_OK)
-        log_warn("compile cache: \"%s\": %s; the program is compiled again", path, drv_message());
+        log_warn("compile cache: %s; the program is compiled again", drv_message());
     // Records the last use. If the time cannot be set, the folder belongs to another user, who
     // keeps it.
     else if (utimensat(AT_FDCWD, path, NULL, 0) != 0)

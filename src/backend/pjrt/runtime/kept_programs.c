@@ -40,15 +40,15 @@ static const char *printable(arena *a, const char *text) {
 }
 
 static void look_into(arena *a, kept_program *kept) {
-    file_map map;
+    arena *bytes = arena_new("a compiled program");
     program_about about;
     const unsigned char *payload;
-    size_t n;
-    drv_status status = file_map_open(kept->path, &map);
-    if (status == DRV_OK) {
-        status = program_file_check(map.p, map.n, &about, &payload, &n);
-        file_map_close(&map);
-    }
+    char *p;
+    size_t n, n_payload;
+    drv_status status = file_read(bytes, kept->path, &p, &n);
+    if (status == DRV_OK)
+        status = program_file_check((const unsigned char *)p, n, &about, &payload, &n_payload);
+    arena_free(bytes);
     if (status != DRV_OK) {
         kept->damage = arena_strdup(a, drv_message());
         return;

@@ -201,11 +201,10 @@ static _Atomic int64_t most_moved; // bytes that a rank sends or receives in an 
 
 // However ranks share the values, in an exchange a rank sends and receives a block at most, beside
 // the heads of runs, of which the shortest have twelve elements.
-static void files_are_those_of_one_rank(void **state) {
+TEST(files_are_those_of_one_rank) {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
             "manifest.json"};
     static const st_type types[] = {ST_F32, ST_BF16};
-    arena *a = arena_new("test");
     for (int t = 0; t < 2; t++) {
         const char *one = NULL;
         for (int i = 0; i < N_MESHES; i++) {
@@ -224,7 +223,6 @@ static void files_are_those_of_one_rank(void **state) {
             assert_true(file_exists(path_join(a, j.dir, "step-000002")));
         }
     }
-    arena_free(a);
 }
 
 // --- loading
@@ -265,8 +263,7 @@ static drv_status load_rank(comm *c, void *ctx) {
     return DRV_OK;
 }
 
-static void any_layout_reads_what_any_wrote(void **state) {
-    arena *a = arena_new("test");
+TEST(any_layout_reads_what_any_wrote) {
     for (int i = 0; i < N_MESHES; i++) {
         job j = {.mesh = meshes[i], .dir = temporary_dir(a), .fails = -1};
         run_job(&j, save_rank);
@@ -275,12 +272,10 @@ static void any_layout_reads_what_any_wrote(void **state) {
             run_job(&j, load_rank);
         }
     }
-    arena_free(a);
 }
 
 // --- what goes wrong
-static void one_rank_fails_for_all(void **state) {
-    arena *a = arena_new("test");
+TEST(one_rank_fails_for_all) {
     for (int who = 0; who < 4; who++) {
         job j = {.mesh = mesh_of(1, 2, 2),
                 .dir = temporary_dir(a),
@@ -293,7 +288,6 @@ static void one_rank_fails_for_all(void **state) {
         OK(dir_list(a, j.dir, &names, &n));
         assert_int_equal(n, 0); // nothing is left, not even step-000001.drover-tmp
     }
-    arena_free(a);
 }
 
 static drv_status refuse_rank(comm *c, void *ctx) {
@@ -308,8 +302,7 @@ static drv_status refuse_rank(comm *c, void *ctx) {
 }
 
 // Whoever has the block with the flipped bit, all see it.
-static void all_see_a_flipped_bit(void **state) {
-    arena *a = arena_new("test");
+TEST(all_see_a_flipped_bit) {
     job j = {.mesh = mesh_of(1, 1, 4), .dir = temporary_dir(a), .fails = -1};
     run_job(&j, save_rank);
     const char *path = path_join(a, path_join(a, j.dir, "step-000003"), "model.safetensors");
@@ -322,7 +315,6 @@ static void all_see_a_flipped_bit(void **state) {
         run_job(&j, refuse_rank);
         good[at] ^= 1;
     }
-    arena_free(a);
 }
 
 // What a rank receives of the n-th exchange is rubbish, as it is from a rank that is killed:
@@ -353,7 +345,7 @@ drv_status __wrap_comm_all_to_all(comm_group *g, const void *in, const int64_t *
     return status;
 }
 
-static void rubbish_from_a_rank_is_refused(void **state) {
+TEST(rubbish_from_a_rank_is_refused) {
     static const struct {
         bool sizes;
         uint32_t number[2];
@@ -364,7 +356,6 @@ static void rubbish_from_a_rank_is_refused(void **state) {
             {false, {1021, 4}, "other ranks sent bytes that do not belong to the block"},
             {true, {0, 1 << 8}, " bytes for a block of 1024"},    // 2^40
             {true, {0, 1u << 31}, " bytes for a block of 1024"}}; // the least number
-    arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int when = 1; when <= 3; when++) {
@@ -386,7 +377,6 @@ static void rubbish_from_a_rank_is_refused(void **state) {
             assert_false(file_exists(path_join(a, j.dir, "step-000001")));
         }
     }
-    arena_free(a);
 }
 
 // The syncs that fail: none, those of folders in place, or those of folders that are not.
@@ -460,8 +450,7 @@ static drv_status save_thrice(comm *self, void *ctx) {
 
 // A checkpoint whose last sync failed is the run's own: another save of the step repeats the sync.
 // If a sync fails before it is in place, nothing is left of it, and it is written again.
-static void syncs_that_fail(void **state) {
-    arena *a = arena_new("test");
+TEST(syncs_that_fail) {
     for (int i = 0; i < 6; i++) {
         job j = {.mesh = mesh_of(1, 1, 1 + i / 3), .dir = temporary_dir(a), .fails = -1};
         unsynced = &unsynced_cases[i % 3];
@@ -472,12 +461,10 @@ static void syncs_that_fail(void **state) {
         assert_int_equal(n, 1 + unsynced->damaged); // the damaged one is kept
         assert_string_equal(names[0], "step-000001");
     }
-    arena_free(a);
 }
 
 // Manifests of version 1 hashed each file as a whole.
-static void manifests_of_version_1_are_read(void **state) {
-    arena *a = arena_new("test");
+TEST(manifests_of_version_1_are_read) {
     const char *dir = path_join(a, temporary_dir(a), "step-000007");
     static const char *const texts[][2] = {{"model.safetensors", "abc"}, {"config.json", ""},
             {"trainer.json", "abc"}, {"optimizer.safetensors", ""}};
@@ -498,15 +485,9 @@ static void manifests_of_version_1_are_read(void **state) {
     OK(file_write_atomic(path_join(a, dir, "trainer.json"), "abd", 3));
     FAILS(ckpt_verify(dir), DRV_E_DATA, "trainer.json: content has hash");
     str_free(&manifest);
-    arena_free(a);
 }
 
 int main(void) {
     setenv("DROVER_CKPT_BLOCK_BYTES", "1024", 1); // tensors of several blocks
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_those_of_one_rank),
-            cmocka_unit_test(any_layout_reads_what_any_wrote),
-            cmocka_unit_test(one_rank_fails_for_all), cmocka_unit_test(all_see_a_flipped_bit),
-            cmocka_unit_test(rubbish_from_a_rank_is_refused), cmocka_unit_test(syncs_that_fail),
-            cmocka_unit_test(manifests_of_version_1_are_read)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -37,7 +37,7 @@ DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
 // launcher.
 int comm_launched(void);
 const char *comm_launcher(void); // ", started by mpirun" or the like; "": no known launcher
-// Ends the part of this rank: waits for all others, unless the job has failed.
+// Closes this rank after waiting for all others, unless the job has failed.
 void comm_close(comm *c);
 // Duplicates a communicator (as MPI_Comm_dup) for another thread of the same rank, for instance the
 // one that writes a checkpoint during the steps. All ranks open and close the same number, in the
@@ -46,8 +46,8 @@ void comm_close(comm *c);
 comm *comm_duplicate(comm *c);
 void comm_duplicate_close(comm *duplicate);
 
-// Runs fn on n_ranks ranks, each a thread with a team of n_threads of its own, and closes them.
-// When one fails, the others fail with DRV_E_PEER; the first failure is returned.
+// Runs fn on n_ranks ranks, each a thread with a separate team of n_threads, and closes them. If
+// one fails, the others fail with DRV_E_PEER; the first failure is returned.
 DRV_CHECKED drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,
         drv_status (*fn)(comm *self, void *ctx), void *ctx);
 
@@ -61,21 +61,21 @@ const char *comm_backend(const comm *c);
 // --- groups
 comm_group *comm_all_ranks(const comm *c);
 // Returns the ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the
-// order of their ranks; `of` may not have more ranks than there are. A second call returns the same
+// order of their ranks; `of` may not have more ranks than the job. A second call returns the same
 // group.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
 // Returns the ranks along the data axis of mesh_of_update(of), in the order of their places there.
 // Sums join the data ranks of each context rank in a tree, then those of the context ranks.
 comm_group *comm_update_ranks(comm *c, const mesh *of);
-// Orders and parts of these ranks. comm_owners: all of them in the order of the shards of the
-// optimizer that they own (mesh_shard_of). comm_weight_group: the ranks of this rank's group, which
-// together hold all weights, in the order of their shards. comm_same_shards: the ranks that hold
-// the same shard of the weights as this one, in the order of their groups.
+// Return groups of the ranks of comm_update_ranks. comm_owners: all of them, in the order of the
+// optimizer shards that they own (mesh_shard_of). comm_weight_group: the ranks of this rank's
+// group, which together hold all weights, in the order of their shards. comm_same_shards: the ranks
+// that hold the same shard of the weights as this one, in the order of their groups.
 comm_group *comm_owners(comm *c, const mesh *of);
 comm_group *comm_weight_group(comm *c, const mesh *of);
 comm_group *comm_same_shards(comm *c, const mesh *of);
-// Makes a group of ranks of the job in one order for all of them, this one among them. Groups that
-// share two ranks have different names.
+// Makes a group of ranks of the job, this one included, in the same order on all of them. Two
+// groups with two ranks in common must have different names.
 comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
@@ -127,7 +127,7 @@ typedef struct comm_transfer {
     int64_t bytes, moved;
     struct comm_transfer *next;
     struct comm *owner;
-    int *left; // of those that a thread waits for; NULL: none does
+    int *left; // number of pending messages for which a thread waits; NULL: none waits
     uint64_t handle;
 } comm_transfer;
 
@@ -141,8 +141,8 @@ void comm_cancel(comm_group *g, comm_transfer *list, int n);
 DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool *done);
 
 // --- errors
-// All ranks exchange their status. Returns DRV_OK if it is DRV_OK on all ranks; otherwise every
-// rank gets the status and message of the lowest rank that failed, with its name unless it is 0.
+// Exchanges the status of all ranks. Returns DRV_OK if all have it; otherwise every rank gets the
+// status and the message of the lowest failed rank, which names rank and host unless it is rank 0.
 DRV_CHECKED drv_status comm_agree_on_first(comm *c, drv_status status);
 // Tells all other ranks that this one failed, with drv_message() as the reason. They return
 // DRV_E_PEER with an empty message, so that only this rank prints it. If several ranks fail at the

@@ -62,11 +62,11 @@ typedef struct piece { // of memory, for one place
 struct comm_group {
     comm *c;
     char name[40];
-    int tag; // by its name
+    int tag; // derived from its name
     int n, place;
     int run; // this many neighbouring places are reduced first
     int *ranks;
-    // The memory of the collective under way, by place.
+    // The memory of the current collective, by place.
     piece *to, *from;
     const void **parts;
     int64_t *sizes;
@@ -124,9 +124,9 @@ void flight_begin(struct flight *f, uint64_t sequence, const rank_status *now, i
 void flight_end(struct flight *f, uint64_t sequence);
 void flight_close(struct flight *f);
 
-// --- ring.c: sockets to both neighbours, beside the transport
+// --- ring.c: sockets to both neighbours, separate from the transport
 DRV_CHECKED drv_status ring_open(comm *c, struct ring **out);
-void ring_send_failure(struct ring *r);  // and waits until it has left
+void ring_send_failure(struct ring *r);  // and waits until it has been sent
 void ring_send_reported(struct ring *r); // that this rank has printed why it gave up
 // failed: closes without telling the neighbours, since they know of the failure.
 void ring_close(struct ring *r, bool failed);

@@ -1,8 +1,8 @@
 // The handshake by which two processes of a job prove to each other, over a socket, that they know
-// its secret, before either reads anything else. Messages, in bytes; || joins:
+// its secret, before either reads anything else. Messages, where || concatenates:
 //
-//   listener -> caller:  16 of chance, L
-//   caller -> listener:  16 of chance, C, and HMAC-SHA256(secret, "caller" || purpose || L || C)
+//   listener -> caller:  16 random bytes, L
+//   caller -> listener:  16 random bytes, C, HMAC-SHA256(secret, "caller" || purpose || L || C)
 //   listener -> caller:  HMAC-SHA256(secret, "listener" || purpose || L || C)
 //
 // Both sides know the purpose, a text: a proof for one purpose is not valid for another, and none
@@ -30,13 +30,13 @@ typedef enum handshake_state {
 } handshake_state;
 
 typedef struct handshake {
-    int fd; // -1: none; belongs to whoever holds the handshake
-    bool calls;
+    int fd;     // -1: none; belongs to the owner of the handshake
+    bool calls; // this side has connected
     handshake_state state;
     const job_secret *secret;
     char purpose[PURPOSE_BYTES];
     unsigned char mine[NONCE_BYTES], theirs[NONCE_BYTES];
-    unsigned char in[NONCE_BYTES + HMAC_BYTES]; // what has been read of the message that is awaited
+    unsigned char in[NONCE_BYTES + HMAC_BYTES]; // the awaited message, as far as it has been read
     int n_in, step;
     double until_s; // clock: refused afterwards
 } handshake;
@@ -52,13 +52,13 @@ handshake_state handshake_go_on(handshake *h);
 // Derives a key for this connection, the same on both sides of a proven handshake.
 DRV_CHECKED drv_status handshake_session(const handshake *h, job_secret *out);
 
-// --- Callers of a listening socket, served side by side.
+// --- callers of a listening socket, served concurrently
 typedef struct reception reception;
 enum { MAX_CALLERS = 64 };
 
-// The caller keeps the listener; the secret must outlive the reception.
+// The listener stays the caller's; the secret must outlive the reception.
 reception *reception_open(int listener, const job_secret *secret, const char *purpose);
-// Fills fds for poll(), at most MAX_CALLERS + 1; the number of them.
+// Fills fds for poll(), at most MAX_CALLERS + 1, and returns their number.
 int reception_fds(const reception *r, struct pollfd *fds);
 // Accepts new connections and reads what they have sent. Returns the socket of one that has proven
 // the secret, which then belongs to the caller, and copies its handshake to *proven (may be NULL);

@@ -1,6 +1,6 @@
-// The calls of MPI that drover makes. They are in a module of its own (mpi_module.c), opened at run
-// time by mpi.c, so that the program runs where no MPI is installed and starts as fast as without
-// one.
+// The calls of MPI that drover makes. They are in a separate shared library (mpi_module.c), which
+// mpi.c opens at run time, so that the program runs where no MPI is installed and starts as fast as
+// without it.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 enum { MPI_MODULE_VERSION = 1 };
 #define MPI_MODULE_SYMBOL "drover_mpi"
 
-// Functions return NULL, or what MPI says went wrong. All are called by one thread.
+// Functions return NULL, or MPI's text of the error. All are called by one thread.
 typedef struct mpi_module {
     int version; // MPI_MODULE_VERSION of the one that was built
     const char *(*open)(int *rank, int *size, int *max_tag);

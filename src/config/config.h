@@ -8,10 +8,11 @@
 #include "base/str.h"
 #include "config/model_config.h"
 
-enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
+enum { EVAL_TOKENS = 100000 }; // of an evaluation by default, at least (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32, PRECISION_F8 } precision;
-// The bits of this kind of processor, or of any (docs/adr/0036).
+// FASTEST: results depend on the kind of processor; PORTABLE: any processor gives the same bits
+// (docs/adr/0036).
 typedef enum arithmetic_kind { ARITHMETIC_FASTEST, ARITHMETIC_PORTABLE } arithmetic_kind;
 typedef enum stage_schedule {
     SCHEDULE_AUTO,
@@ -72,7 +73,7 @@ typedef struct lora_config {
     bool use_rslora;             // scaled by alpha / sqrt(rank): arXiv:2312.03732
     const char **target_modules; // names, regular expressions, or "all-linear" (model/lora.h)
     int n_target_modules;
-    const char *adapter; // PEFT folder to continue from, which defines all of the above; ""
+    const char *adapter; // PEFT folder to continue from, which defines all of the above; "": none
 } lora_config;
 
 typedef struct dpo_config {
@@ -87,9 +88,9 @@ typedef struct pjrt_config {
     double memory_fraction;
     const char *cache;
     double cache_gib;     // limit for all programs in the cache; 0: none
-    int64_t compile_jobs; // at a time; 0: auto
-    double compile_gib;   // of the host's memory for them; 0: three quarters of the free memory
-    double logit_mib;     // that logits take at a time; 0: auto
+    int64_t compile_jobs; // programs that are compiled at a time; 0: auto
+    double compile_gib;   // host memory for compiling; 0: three quarters of the free memory
+    double logit_mib;     // memory for logits at a time; 0: auto
     double give_up_s;     // a device that does not answer for this long has failed
 } pjrt_config;
 
@@ -112,9 +113,9 @@ typedef struct run_config {
     // training
     objective_type objective;
     dpo_config dpo;
-    int64_t steps;       // optimizer steps; 0 until config_count_steps where training.epochs says
+    int64_t steps;       // optimizer steps; with training.epochs 0 until config_count_steps
     int64_t given_steps; // training.steps; -1: auto
-    double epochs;       // passes over data.train; not above 0: not given
+    double epochs;       // passes over data.train; 0 or less: not given
     int64_t global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
     arithmetic_kind arithmetic;
@@ -134,8 +135,8 @@ typedef struct run_config {
     double straggler_ratio;
     int64_t max_bad_steps;
     int64_t hash_every;   // steps; 0: never
-    double max_minutes;   // of this start; 0: any
-    int64_t stop_at_step; // of this start; 0: none
+    double max_minutes;   // of this attempt; 0: no limit
+    int64_t stop_at_step; // of this attempt; 0: none
     // optimizer
     optimizer_type optimizer;
     double muon_momentum, normuon_beta2;
@@ -166,14 +167,14 @@ typedef struct run_config {
     int64_t zero_groups; // of data ranks, each with whole weights (parallel.zero_group)
     int64_t rank;        // of this process
     bool sequence_parallel, overlap;
-    // zero: the level that is used; given_zero: what the key says, -1: auto (fit_choose_zero), of
-    // which `zero` is the lowest possible one until it is chosen.
+    // zero: the level in use; given_zero: the value of the key, -1: auto. With auto, `zero` is the
+    // lowest possible level until fit_choose_zero has chosen one.
     int64_t zero, given_zero;
     int64_t zero_group; // data ranks that share weights; 0: all
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
-    double checkpoint_give_up_minutes;         // saves may fail for so long
-    double checkpoint_minutes;                 // 0: steps alone
+    double checkpoint_give_up_minutes;         // how long saves may fail before the run ends
+    double checkpoint_minutes;                 // between checkpoints; 0: only steps count
     const char *backend;
     const char *device; // profile for plans (search/device_profile.h); "" = not given
     pjrt_config pjrt;   // of backend pjrt
@@ -181,10 +182,9 @@ typedef struct run_config {
     const struct given_keys *given; // the keys that were given, for config_where; NULL: none
 } run_config;
 
-// `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none;
-// "-": standard input).
-// Loads and checks a config. Its values live in `a` or are arguments. DRV_E_USAGE: a key or value
-// is invalid; DRV_E_IO, DRV_E_DATA: the file or model.from cannot be read or used.
+// Loads and checks a config: the file `path` (NULL: none; "-": standard input), then `sets`,
+// overrides "a.b=value" of the command line. Its values live in `a` or are arguments. DRV_E_USAGE:
+// a key or value is invalid; DRV_E_IO, DRV_E_DATA: the file or model.from cannot be read or used.
 DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
         run_config *out);
 
@@ -214,12 +214,12 @@ stage_schedule config_pipeline_schedule(const run_config *cfg);
 // Returns the rows of a partial sum of the gradients (docs/adr/0026): parallel.partial_sum_rows
 // with auto resolved.
 int64_t config_partial_sum_rows(const run_config *cfg);
-// Turns a config into one for a single rank, for work that needs one whatever the training layout,
-// such as evaluation and measurement.
+// Turns a config into one for a single rank, for work that one rank does in any training layout:
+// evaluation and measurement.
 void config_one_rank(run_config *cfg);
 // Returns the capabilities of the config's back end.
 const backend_caps *config_backend(const run_config *cfg);
-// Returns whether a bf16 run keeps fp32 master weights: optimizer.master_dtype, where auto means as
+// Returns whether a bf16 run keeps fp32 master weights: optimizer.master_dtype, where auto follows
 // optimizer.state_dtype. Without masters the bf16 weights are the only copy.
 bool config_has_masters(const run_config *cfg);
 // Returns training.save_dtype with auto resolved: bf16 in a bf16 run, else f32.
@@ -230,18 +230,18 @@ bool config_loads_weights(const run_config *cfg);
 // was not given, the file or "configuration". For messages: DRV_TRY_CTX(..., "%s: tokenizer",
 // config_where(cfg, "tokenizer")).
 const char *config_where(const run_config *cfg, const char *path);
-// Refuses the value of a key with DRV_E_USAGE: where it was given, its name, then the text, as in
+// Fails with DRV_E_USAGE. The message has the origin of the key and its name, then the text:
 // "run.yaml:12: key "data.pack" is stream, expected documents".
 DRV_CHECKED drv_status config_refuse(const run_config *cfg, const char *path, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
-// Returns whether a key was given a value.
+// Returns whether the file or an override gives the key.
 bool config_gives(const run_config *cfg, const char *path);
 
 // Prints the effective options as YAML that config_load reads back; with_help adds the meaning and
 // default of each.
 void config_print(const run_config *cfg, bool with_help, str *out);
-// Returns the value of key `i` of all keys in order, in one line as config_print has it, and its
-// path, both in `a`; NULL: there are no more keys.
+// Returns the value of key number `i` on one line, as config_print prints it, and sets *path. Both
+// live in `a`. NULL: there are no more keys.
 const char *config_key_text(arena *a, const run_config *cfg, int i, const char **path);
 // Prints a line "path: value (default: ...)" for each key that differs from its default, except for
 // the model's shape, whose defaults are those of the preset.

@@ -8,7 +8,7 @@
 DRV_CHECKED drv_status config_base_model(arena *a, run_config *cfg);
 // Drops the token ids of model.from's config.json when another tokenizer makes the data.
 void config_choose_ids(arena *a, run_config *cfg);
-// Rules over several keys; fills in the shape of heads.
+// Checks rules over several keys, and fills in the shape of heads. DRV_E_USAGE.
 DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
 // Refuses conflicting keys for the length of the run or its warm-up; sets cfg->steps if that does
 // not depend on the data.
@@ -32,5 +32,5 @@ typedef struct unknown_keys {
 } unknown_keys;
 // Adds a value, or the values in it if it is a section.
 void unknown_keys_add(unknown_keys *all, const value *v);
-// Refuses all of them, each with the key that was probably meant. DRV_OK: there are none.
+// Refuses all of them (DRV_E_USAGE), each with the key that was probably meant. DRV_OK: none.
 DRV_CHECKED drv_status unknown_keys_refuse(arena *a, const unknown_keys *all);

@@ -26,15 +26,15 @@ typedef enum foreign_kind {
 // The rules that convert a value; each is a function in src/translate/rules.c. `argument` is the
 // row's.
 #define FOREIGN_RULES(X)                                                                           \
-    X(hint)    /* it is answered, and not translated */                                            \
+    X(hint)    /* only messages use the row */                                                     \
     X(same)    /* the same value */                                                                \
     X(count)   /* the same number; "all", which is -1, is 0 here */                                \
-    X(map)     /* argument "theirs=ours ...": one of those values */                               \
-    X(none)    /* it has no effect here, since: remark */                                          \
-    X(only)    /* argument "value ...": those have no effect; others would change the result */    \
-    X(changes) /* it would change the result, unless it is off */                                  \
-    X(never)   /* it is not supported, whatever is accepted */                                     \
-    X(fact)    /* argument: what it is called where several keys become ours by a function */
+    X(map)     /* argument "theirs=ours ...": the value is looked up */                            \
+    X(none)    /* it has no effect in drover, for the reason in `remark` */                        \
+    X(only)    /* argument "value ...": those have no effect; others change the result */          \
+    X(changes) /* it changes the result unless it is off */                                        \
+    X(never)   /* it is not supported and cannot be accepted */                                    \
+    X(fact)    /* argument: its name in the function that derives our keys from several of theirs */
 
 typedef enum foreign_rule {
 #define RULE(name) FOREIGN_##name,

@@ -5,7 +5,7 @@
 extern const foreign_key foreign_peers[], foreign_nxdt[], foreign_args[], foreign_axolotl[],
         foreign_scripts[], foreign_launchers[];
 
-// Rows that other trainers' files are translated by, for the tables.
+// Make rows of the tables, each for one rule (foreign_key.h).
 #define SAME(kinds, names, ours)                                                                   \
     { names, ours, NULL, kinds, FOREIGN_same, NULL }
 #define MAP(kinds, names, ours, values)                                                            \

@@ -46,8 +46,8 @@ struct key {
     double min, max;
     const choice *choices; // for numbers: names of some values; for texts: all allowed values
     int max_items;
-    bool optional;        // `none` stands for no value, printed as null
-    double none;          //
+    bool optional;        // the key may be null
+    double none;          // the number that stands for "no value"
     const char *expected; // replaces the range in messages; NULL: the range
     const char *help;
 };
@@ -74,6 +74,6 @@ key key_of_index(arena *a, int i);
 int key_find(const char *path); // its index; -1: no key has this path
 // Returns the default of a key in YAML, or a description of it; NULL: it has none.
 const char *key_default(const key *k);
-// Prints as YAML the sections of `path` that `last`, the path before it, is not in, and returns the
-// name of the key itself; *depth is the number of its sections.
+// Prints as YAML the headings of those sections of `path` that do not contain `last`, the path that
+// was printed before it. Returns the name of the key without its sections; *depth is their number.
 const char *key_open_sections(const char *last, const char *path, str *out, int *depth);

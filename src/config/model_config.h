@@ -21,8 +21,9 @@ typedef struct model_config {
     bool tie_word_embeddings;
     bool qkv_bias; // biases of the projections to queries, keys and values
     bool qk_norm;  // an RMS norm of each head of queries and keys
-    // In layers from max_window_layers on a token sees so many of the last ones, itself among them.
-    int64_t sliding_window, max_window_layers; // tokens, 0: any number; layers
+    // In layer max_window_layers and later ones a token attends to at most the last sliding_window
+    // tokens, itself included.
+    int64_t sliding_window, max_window_layers; // tokens, 0: no limit; layers, counted from 0
     int64_t no_rope_layer_interval;            // layers, see model_layer_rotates; 0: all rotate
     // rope_scaling of type llama3 (arXiv:2407.21783 and the 3.1 release); all 0 with ROPE_DEFAULT
     rope_type rope_type;
@@ -41,17 +42,16 @@ const char *model_preset_name(int i);
 // Shapes alone: token ids come from the run's tokenizer.
 bool model_preset(const char *name, model_config *out);
 
-// Reads config.json (or the folder that holds it) of a model of any family. Refuses other models,
-// by the name of the field that differs. DRV_E_IO: it cannot be read; DRV_E_DATA: a field is
-// invalid or not supported.
+// Reads config.json of a model of any family; `path` is the file or its folder. DRV_E_IO: it cannot
+// be read; DRV_E_DATA names a field that is invalid or not supported.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
-// The same for config.json that was read already; `path` is for messages.
+// The same for a parsed config.json; `path` is for messages.
 DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json,
         model_config *out);
 
 // Fills in what follows from other fields (heads, widths), then checks ranges, divisibility and
 // token ids. `where` begins the message (file and line, or a path), `prefix` comes before the names
-// of fields: "model." in YAML, "" in config.json. DRV_E_USAGE: one of them does not hold.
+// of fields: "model." in YAML, "" in config.json. DRV_E_USAGE: a check fails.
 DRV_CHECKED drv_status model_config_check(const char *where, const char *prefix, model_config *m);
 
 // Returns the family whose additions the model has, the first of several; NULL: none has all of

@@ -1,6 +1,6 @@
-// A value as it was written, before a key says what it means: a scalar, a list or a map, each with
-// the place that named it. YAML files, --set and config.json all become this, so that one table of
-// keys (key.h) reads them all. Everything lives in the arena it was read into.
+// A value as it was written, before a key gives it a meaning: a scalar, a list or a map, each with
+// its origin. YAML files, --set and config.json are all converted to values, so that one table of
+// keys (key.h) serves them all. Everything lives in the arena it was read into.
 #pragma once
 #include <stdbool.h>
 
@@ -22,8 +22,8 @@ typedef struct value {
     int n;
 } value;
 
-// Shows the value in a message: its text, cut, or "a list of 3", "a section", "empty". Lives in
-// `a`.
+// Returns a description of the value for messages: its text, truncated, or "a list of 3", "a
+// section", "empty". Lives in `a`.
 const char *value_shown(arena *a, const value *v);
 
 // Reads a YAML file of one document; an empty one gives a map without items. Strings are valid
@@ -31,9 +31,9 @@ const char *value_shown(arena *a, const value *v);
 // word.
 DRV_CHECKED drv_status yaml_read(arena *a, const char *file, const char *text, size_t n,
         value *out);
-// "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.
+// Reads "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.
 DRV_CHECKED drv_status yaml_read_set(arena *a, const char *set, value *out);
-// Reads one value in YAML's flow style, as the tables hold defaults.
+// Reads one value in YAML's flow style, such as a default in a table of keys.
 DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *where_given,
         const char *text, value *out);
 

@@ -17,7 +17,7 @@ typedef struct choice_set {
     const char *path;
     choice_record *record;
     int64_t n, n_bad;               // n_bad: lines that are not records
-    const char *bad[MAX_BAD_LINES]; // the errors of the first of them
+    const char *bad[MAX_BAD_LINES]; // the errors of the first such lines
 } choice_set;
 
 // Reads JSON lines and skips blank ones. The fields of a record determine its kind:

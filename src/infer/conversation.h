@@ -13,8 +13,8 @@ typedef struct conversation_opts {
 
 typedef struct conversation conversation; // single owner
 
-// Opens a conversation, which lives in `a`; all that `opts` points to must outlive it. The generator
-// ends from now on where the template ends an answer. DRV_E_DATA: the template is malformed.
+// Opens a conversation, which lives in `a`; the objects in `opts` must outlive it. The generator
+// then stops at the token that ends an answer in the template. DRV_E_DATA: that is malformed.
 DRV_CHECKED drv_status conversation_open(arena *a, const conversation_opts *opts,
         conversation **out);
 void conversation_close(conversation *c); // NULL is allowed
@@ -29,10 +29,10 @@ typedef struct conversation_turn {
     int64_t n_dropped; // oldest questions, each with its answer, for which there was no room
 } conversation_turn;
 
-// Answers a message: both join the turns, an interrupted answer as far as it came. Where the
-// context cannot hold all turns and the answer (max_tokens, at most a quarter of the context), the
-// oldest are dropped for good. After a failure the turns are as before: DRV_STOPPED, interrupted
-// before the answer began; DRV_E_DATA, the template refuses the conversation, or the message alone
-// is longer than the context.
+// Answers a message, and adds both to the turns; an interrupted answer is kept as far as it goes.
+// If the context cannot hold all turns and the answer (max_tokens, at most a quarter of the
+// context), the oldest turns are dropped for good. A failure leaves the turns unchanged.
+// DRV_STOPPED: interrupted before the answer began. DRV_E_DATA: the template refuses the
+// conversation, or the message alone is longer than the context.
 DRV_CHECKED drv_status conversation_say(conversation *c, const char *text, size_t n,
         conversation_turn *out);

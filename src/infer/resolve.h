@@ -13,7 +13,7 @@ typedef struct model_ref {
     const char *folder, *adapter; // adapter "": none
 } model_ref;
 // Finds a model by `name`, as above or in another format (model_view.h), or an adapter by its
-// folder, such as a checkpoint of a LoRA run. `beside` (NULL: none) names an adapter separately;
+// folder (a checkpoint of a LoRA run is one). `beside` (NULL: none) names an adapter separately;
 // then `name` may be NULL. An adapter without a model is used with the base that it names.
 // DRV_E_USAGE: two adapters, or none where one was expected; DRV_E_DATA: the base does not exist.
 DRV_CHECKED drv_status model_resolve(arena *a, const char *name, const char *beside,

@@ -6,8 +6,8 @@
 
 typedef struct token_text { // the text of one id
     int32_t bytes;          // of its text; 0 for a special token
-    int32_t begins;         // words that begin in it after white space in it
-    bool after_space;       // a letter that follows it begins a word
+    int32_t begins;         // words in it that begin after white space which is also in it
+    bool after_space;       // text that follows it begins a word
     bool is_space;          // it begins with white space
 } token_text;
 

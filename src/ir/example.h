@@ -9,8 +9,8 @@ typedef enum example_role {
     EXAMPLE_WEIGHT      // differentiated: its gradient is added to an accumulator
 } example_role;
 
-// Tests make an example for activations of several types. OWN: that type; SUMS: its accumulation
-// type; KEPT: bf16 where sums of that type can be kept in it.
+// The type of an input. Tests make an example for several types of activations. OWN: the type of
+// the activations; SUMS: its accumulation type; KEPT: bf16 where its sums can be stored in bf16.
 typedef enum example_type {
     EXAMPLE_OWN,
     EXAMPLE_SUMS,
@@ -26,8 +26,8 @@ typedef struct example_input {
     tensor_class cls;
     example_type type;
     int64_t dim[MAX_DIMS]; // 0 after the last one
-    double low, high;      // of real numbers: uniform between them
-    const int32_t *values; // of integers
+    double low, high;      // real inputs are uniform between these
+    const int32_t *values; // of an integer input
     tensor *t;             // NULL until the example is made
 } example_input;
 
@@ -42,17 +42,17 @@ typedef struct example {
 
 // An example in the row of an op.
 typedef struct example_case {
-    // Appends nodes to e->g, the last one of the op, from the inputs in their order. NULL: one node
-    // of the op has these inputs and attributes.
+    // Appends nodes to e->g that read the inputs in their order; the last node is of the op. NULL:
+    // the example is a single node with these inputs and attributes.
     void (*make)(example *e, int n_in, tensor *const *in, op_attrs attrs);
     example_input in[MAX_EXAMPLE_INPUTS]; // ends before one without a name
     op_attrs attrs;
     int row_blocks, partial_sums; // of the graph; 0: one
 } example_case;
 
-// Inputs of examples: IN_GIVEN("dy", 5, 3) has the type of activations and is in [-1, 1), as all
-// are that name no range. A VECTOR is a weight in the accumulation type. IN_LOSSES are those of
-// tokens: differentiated, f64.
+// Inputs of examples. IN_GIVEN("dy", 5, 3) has the type of activations; values are in [-1, 1)
+// unless the macro takes a range. IN_VECTOR: a weight in the accumulation type. IN_LOSSES: losses
+// of tokens, differentiated, f64.
 #define IN_STATE(class, kind, from, to, text, ...)                                                 \
     {                                                                                              \
         .name = (text), .cls = (class), .type = (kind), .low = (from), .high = (to), .dim = {      \

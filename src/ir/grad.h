@@ -34,12 +34,12 @@ void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // accumulator, as a rank that has only this block would.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
 int grad_row_blocks(const grad_ctx *ctx);   // the attribute; 0: one block
-int grad_partial_sums(const grad_ctx *ctx); // likewise: the partial sums that are added in order
+int grad_partial_sums(const grad_ctx *ctx); // the number of partial sums (graph.h); 0: one
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
 // Returns `attrs` with the attributes that describe how the weight gradient of a forward node is
 // summed over tokens: dw_blocks, dw_ranks, grad_row_blocks, grad_partial_sums.
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs);
-// Returns the bytes that a rank sends for it (ir/token_sums.h).
+// Returns the bytes that a rank sends while it sums this accumulator over tokens (ir/token_sums.h).
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator);
 // Makes all readers of `old` read `with` instead (used if forward and backward are one op).
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with);

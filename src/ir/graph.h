@@ -123,11 +123,11 @@ typedef struct tensor {
     tensor_class cls;
     // Autodiff computes its gradient. Initially true for weights, false for real inputs.
     bool trainable;
-    // The values that a state tensor in a pool has at a time, one for each micro-batch in flight.
+    // The number of values that a state tensor in a pool holds: one per micro-batch in flight.
     int n_slots;
-    const state_pool *pool; // NULL: it has storage of its own, or is a temporary
-    int span;               // the span of the pool in which it lies
-    int64_t in_span;        // the byte of the span at which it begins
+    const state_pool *pool; // NULL: separate storage, or a temporary
+    int span;               // the span of the pool that holds it
+    int64_t in_span;        // its offset in the span, in bytes
     bool dies;              // no program reads the value after this one
     node *def;              // NULL: exists before the program runs
     struct tensor *alias;   // shares this older value's storage; NULL otherwise

@@ -6,7 +6,7 @@ typedef enum mesh_axis { AXIS_PIPELINE, AXIS_DATA, AXIS_CONTEXT, AXIS_TENSOR, N_
 
 typedef struct mesh {
     int size[N_AXES]; // ranks along each axis, at least 1
-    // The data ranks form so many groups of neighbours, of which each has all weights
+    // The number of groups of neighbouring data ranks, each of which holds all weights
     // (parallel.zero_group, docs/adr/0048); 0: one.
     int groups;
 } mesh;
@@ -36,8 +36,8 @@ static inline int mesh_stride(const mesh *m, mesh_axis axis) {
 }
 
 // Data and context ranks have the same weights and share the sums of gradients and the optimizer,
-// so they form one axis of the update. Its places count through the data ranks first: sums over
-// data ranks are complete before they are summed over the context axis.
+// so they form one axis of the update. Data ranks are the faster axis in its order: sums over data
+// ranks are complete before they are summed over the context axis.
 static inline mesh mesh_of_update(const mesh *m) {
     mesh merged = *m;
     merged.size[AXIS_DATA] *= m->size[AXIS_CONTEXT];
@@ -64,9 +64,9 @@ static inline int mesh_group_of(const mesh *m, int rank) {
     return mesh_place(m, rank, AXIS_DATA) / (m->size[AXIS_DATA] / mesh_groups(m));
 }
 
-// Returns which shard of the optimizer a rank of the update owns: its place in its group says which
-// shard of the weights it holds, and the groups share that one among them. Without groups it is
-// mesh_place_in_update.
+// Returns the index of the optimizer shard that a rank of the update owns. The rank's place in its
+// group determines its shard of the weights, which the groups divide among them. Without groups
+// the result equals mesh_place_in_update.
 static inline int mesh_shard_of(const mesh *m, int rank) {
     const int in_group = m->size[AXIS_DATA] / mesh_groups(m);
     const int place = mesh_place(m, rank, AXIS_CONTEXT) * in_group +

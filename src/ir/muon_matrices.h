@@ -1,5 +1,5 @@
-// The matrices of a weight that Muon orthogonalises, each on its own: the parts of a fused weight
-// (model/parameters.h), which lie one below the other.
+// The matrices of a weight that Muon orthogonalises separately: the parts of a fused weight
+// (model/parameters.h), one below the other.
 //
 // Legend: R rows and C columns of a whole matrix, of all tensor ranks; M the smaller of both.
 #pragma once
@@ -8,11 +8,11 @@
 enum { MAX_MATRICES = 3 };
 
 typedef struct muon_matrix {
-    int64_t row, rows; // the rows of this rank's part of the weight that are its part of the matrix
+    int64_t row, rows; // its rows in this rank's part of the weight: first, number
     int64_t R, C, M;
 } muon_matrix;
 
-// Lists the matrices of an orthogonalise node (ir/ops/muon.c) in order; returns how many.
+// Lists the matrices of an orthogonalise node (ir/ops/muon.c) in order and returns their number.
 static inline int muon_matrices(const node *n, muon_matrix list[MAX_MATRICES]) {
     const op_attrs *attrs = &n->attrs;
     const int64_t ends[MAX_MATRICES] = {attrs->update.second_row, attrs->update.third_row,

@@ -7,9 +7,9 @@
 #define NS_B        (-4.775)
 #define NS_C        2.0315
 
-// An orthogonalised matrix is multiplied with this and the root of its longer side: steps are then
-// as large as AdamW's mostly are (arXiv:2502.16982, equation 4).
+// An orthogonalised matrix is multiplied by this and by the square root of its longer side, so that
+// the size of an update matches that of AdamW (arXiv:2502.16982, equation 4).
 #define MUON_RMS    0.2
 
-// NorMuon adds this to the root of a row's mean square.
+// NorMuon adds this to the root mean square of a row.
 #define NORMUON_EPS 1e-10

@@ -51,7 +51,7 @@ typedef struct op_attr {
 #define ATTRS(...) ((const op_attr[]){__VA_ARGS__, {0}})
 
 typedef struct op_row {
-    // The number of inputs; `max_in`, if it is set, the largest number of them, -1: any.
+    // The number of inputs, or, if `max_in` is not 0, the smallest and the largest number; -1: any.
     int n_in, max_in;
     // Fills out[], MAX_OUT zeros, for each output. Returns NULL, or the error in the inputs or
     // attributes.
@@ -88,7 +88,7 @@ typedef struct op_row {
     bool cheap;      // compared with the products of a layer: recomputed under KEEP_GEMMS
     bool renames;    // outputs are inputs under other names: nothing is computed or overwritten
     bool collective; // only moves or reduces data of ranks
-    bool on_host;    // outputs lie in the memory of the host beside the device
+    bool on_host;    // outputs are in host memory, not in device memory
 
     // Sums of gradients. `clears`: the output is the zero with which a sum begins. `goes_with`:
     // 1 + the input that the op adds to a sum or passes on; passes/cut.c keeps the op in the

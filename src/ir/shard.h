@@ -7,8 +7,8 @@
 #include "base/round.h"
 
 enum { SHARD_UNIT = 1024 }; // elements
-// Sums that are added at a time, in elements, and the most open sums (below): for 2^20 accumulation
-// groups and more.
+// Elements of a sum that are added at a time; the most open sums (see below), which suffices for
+// more than 2^20 accumulation groups.
 enum { SHARD_SUM_ELEMENTS = 256, SHARD_MAX_OPEN = 24 };
 
 // Returns the length of a shard of n elements; the last shards are padded with zeros.

@@ -1,7 +1,7 @@
 // The order in which a node sums gradients over its tokens. Tokens are ordered by block of the row
 // (row_blocks), then by partial sum (docs/adr/0026). Each of these sums is a tree over `blocks`
-// runs of consecutive tokens on each rank (docs/adr/0012). If `ranks` share the tokens, each has an
-// equal number of consecutive runs, so the runs of one sum may be on several ranks.
+// runs of consecutive tokens on each rank (docs/adr/0012). If several `ranks` divide the tokens,
+// each holds an equal number of consecutive runs, so the runs of one sum may be on several ranks.
 #pragma once
 #include "ir/op.h"
 
@@ -24,13 +24,13 @@ static inline int64_t runs_of_rank(const op_attrs *attrs) {
     return sums_of_tokens(attrs) * runs_of_block(attrs);
 }
 
-// Returns whether ranks exchange their results for several sums; for a single one they reduce.
+// Returns whether ranks gather the results of runs, as for several sums; a single one is reduced.
 static inline bool tells_runs(const op_attrs *attrs) {
     return attrs->mesh.ranks > 1 && sums_of_tokens(attrs) > 1;
 }
 
-// Returns how many neighbouring runs a rank adds itself: its runs of the sum or, where ranks
-// exchange results, the largest subtree (comm/join.h) that is on one rank whatever its place.
+// Returns the number of neighbouring runs that a rank adds before it sends the result: its runs of
+// the sum or, if ranks gather, the largest subtree (comm/join.h) that is on one rank at any place.
 static inline int runs_joined_here(const op_attrs *attrs) {
     int n = 1;
     if (!tells_runs(attrs)) return runs_of_block(attrs);

@@ -24,7 +24,7 @@ static inline double wire_gather(double part_bytes, int ranks) {
     return part_bytes * (ranks - 1);
 }
 
-// All parts but the rank's own.
+// Counts all parts but the rank's own.
 static inline double wire_scatter(double all_bytes, int ranks) {
     return all_bytes * (ranks - 1) / ranks;
 }

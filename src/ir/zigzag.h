@@ -17,7 +17,7 @@ static inline int zigzag_blocks(const zigzag *z) {
 static inline int64_t zigzag_chunk_tokens(const zigzag *z) {
     return z->tokens / ZIGZAG_HALVES / zigzag_blocks(z);
 }
-// Chunks of a rank.
+// Returns the number of chunks of a rank.
 static inline int zigzag_chunks(const zigzag *z) {
     return ZIGZAG_HALVES * z->blocks_here;
 }

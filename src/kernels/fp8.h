@@ -13,8 +13,8 @@ typedef struct fp8_format {
 } fp8_format;
 static const fp8_format fp8_e4m3 = {3, -6, 8}, fp8_e5m2 = {2, -14, 15};
 
-// Scales above it would not be normal numbers of fp32 together with their inverse. Tensors whose
-// largest number is below 2^-85 lose precision.
+// Above it a scale or its inverse would not be a normal number in fp32. Tensors whose largest
+// number is below 2^-85 lose precision.
 enum { FP8_MAX_SCALE_EXPONENT = 100 };
 
 // Returns the exponent of the largest power of 2 that leaves `largest`, which is not negative,

@@ -42,8 +42,8 @@ typedef struct momentum_args {
 enum { DROPOUT_GROUP = 64 };
 typedef struct dropout_args {
     rng_key key;   // seed, RNG_DROPOUT, number of the row
-    uint64_t site; // where in the model, below 2^24
-    double rate;   // share that is dropped, in [0, 1)
+    uint64_t site; // number of the input in the model, below 2^24
+    double rate;   // dropout probability, in [0, 1)
 } dropout_args;
 static inline uint64_t dropout_block(const dropout_args *args, int64_t group) {
     return args->site << 40 | (uint64_t)group * (DROPOUT_GROUP / 4);
@@ -62,8 +62,8 @@ typedef struct attention_args {
     int n_heads, n_kv_heads, head_dim;
     int all_heads;           // query heads of the model, where ranks share them; 0: n_heads
     const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim], or queries alone
-    const int32_t *position; // [seq] number of tokens before t that it sees: the last ones before t
-    int64_t window;          // it sees fewer than this many of them; 0: no limit
+    const int32_t *position; // [seq] number of tokens directly before t that t attends to
+    int64_t window;          // t attends to fewer than this many of them; 0: no limit
     // [seq][2]: half-open range of tokens that t does not see and position does not count; NULL:
     // none. Indices count from the beginning of the row, `hidden_from` tokens before the keys.
     const int32_t *hidden;
@@ -95,7 +95,7 @@ typedef struct gemm_shape {
     int64_t lda, ldb, ldc; // elements between rows as stored
     dtype in, out;
     bool accumulate; // c += scale a b: bf16 rounded once; fp32 as if a b had been stored first
-    double scale;    // 0 says 1
+    double scale;    // 0 means 1
     // b is stored in quantised blocks: it is the part of this matrix that begins at `b`, which
     // points to the matrix; ldb is not read. Blocks of k are widened one after the other and
     // rounded to `in`, so that c has the bits of a product with a b that was widened beforehand.
@@ -107,7 +107,7 @@ static inline double gemm_scale(const gemm_shape *shape) {
     return shape->scale != 0 ? shape->scale : 1;
 }
 
-// Squares of floats span 554 bits: the first sum covers 40 of them, each further one 41.
+// Squares of floats span 554 bits: the first sum covers 40 of these bits, each further one 41.
 enum { SQUARES_MOST = 4096, SQUARES_SUMS = 14 };
 
 typedef struct kernels {
@@ -143,7 +143,7 @@ typedef struct kernels {
     void (*rope)(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
             const void *table, bool inverse, void *y);
     void (*swiglu)(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y);
-    // Writes d_gate_up, which may lie in the place of gate_up.
+    // Writes d_gate_up, which may be gate_up.
     void (*swiglu_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
             void *d_gate_up);
     // Overwrites a row of logits (acc, [n]) and returns -log softmax(logits)[label]. d (dt, [n],

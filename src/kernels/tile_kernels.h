@@ -19,5 +19,5 @@ typedef struct tile_kernels {
 enum { TILE_FLOPS = 2 * 16 * 16 * 32 };
 extern const tile_kernels tiles_amx, tiles_amx_emulated;
 
-// Returns the kernels with AMX instructions; builds for other processors only have the emulation.
+// Returns the kernels with AMX instructions, or the emulation in builds for other processors.
 const tile_kernels *tiles_by_instructions(void);

@@ -19,17 +19,17 @@ typedef struct layer_chunk {
 // width and vocabulary into equal parts, the pipeline axis the layers into stages. `sequence`:
 // between products each tensor rank has a part of the tokens (sequence parallelism).
 typedef struct model_layout {
-    const model_config *model; // must outlive the layout; for what ranks do not share (eps, theta)
+    const model_config *model; // must outlive the layout; for fields that ranks do not divide
     int n_layers;              // of this rank, in all its chunks
     int n_chunks;
     layer_chunk chunk[MAX_CHUNKS];
-    bool embeds, has_head; // the first stage is here; the last one is, with final norm and head
+    bool embeds, has_head; // has the first stage; has the last stage, with final norm and head
     int n_heads, n_kv_heads, head_dim;
     int64_t hidden, vocab, ffn; // H, V, F
-    int64_t q_width, kv_width;  // columns of q, and of k or v, that this rank has the weights of
+    int64_t q_width, kv_width;  // columns of q, and of k or v, whose weights this rank has
     int64_t qkv_width;          // C = q_width + 2 kv_width
-    // Tensor ranks that work with one key-value head, where there are more of them than heads: each
-    // has an equal share of its columns (docs/adr/0018). Else 1.
+    // The number of tensor ranks that share one key-value head if there are more ranks than such
+    // heads: each has an equal part of its columns (docs/adr/0018). Otherwise 1.
     int replicas;
     mesh mesh;
     int place; // of this rank along the tensor axis
@@ -38,17 +38,17 @@ typedef struct model_layout {
     // split are trees over all of them, and this rank has a complete subtree (docs/adr/0012). 1:
     // plain sums.
     int blocks, all_blocks;
-    int head_blocks;    // of the query heads of a group, those of this rank; 1: a chain
-    int64_t vocab_part; // rows of the vocabulary of each rank, of the last one perhaps fewer
+    int head_blocks;    // reduction blocks of this rank's query heads in a group; 1: a chain
+    int64_t vocab_part; // rows of the vocabulary on each rank; the last one may have fewer
 } model_layout;
 
 model_layout layout_of(const model_config *model); // of one rank alone
 // Returns the FLOPs of the head as a multiple of those of a layer (Llama-3.1-8B: 2.4).
 double layout_head_in_layers(const model_config *model);
-// Distributes the layers over the stages. The last stage also has the head, which takes as long as
-// some layers, so it gets fewer. If the number does not divide, the first stage gets none of the
-// rest if possible: it has the embedding and the most micro-batches in flight. `out`: n_stages
-// numbers, each at least 1.
+// Distributes the layers over the stages and writes the number of layers of each, at least 1, to
+// out[n_stages]. The last stage gets fewer, since it also has the head, which takes as long as some
+// layers. Of the other stages the later ones get the layers that remain after an even division: the
+// first one has the embedding and the most micro-batches in flight.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
 // Options of tensor parallelism: whether ranks also share the tokens between products, and the
 // number of reduction blocks (0: up to 8 if heads and widths can be cut so, at least one per rank).

@@ -26,24 +26,24 @@ typedef struct preference_loss {
 } preference_loss;
 
 typedef struct llama_opts {
-    int64_t rows, seq; // seq: tokens of a row, on this rank where ranks share rows
+    int64_t rows, seq; // seq: tokens of a row on this rank
     int row_blocks;   // LLAMA_LOSS: reduction blocks of each row on this rank (ir/zigzag.h); 0: one
     dtype dt;         // of GEMM inputs and stored activations
     bool fp8;         // products of layers with their weights are in fp8 (docs/adr/0047)
     int64_t capacity; // of the caches, tokens
-    double dropout;   // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
+    double dropout;   // of the inputs of low-rank branches; above 0: origin i32[3 N] is an input
     int64_t seed;     // of dropout
     // LLAMA_LOSS: the rows of each partial sum over tokens (docs/adr/0026); 0: all of them
     int64_t partial_sum_rows;
     bool adds_up; // gradients accumulate over several micro-batches (docs/adr/0021)
     // The model chunk to build, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
-    bool frozen_before; // no earlier stage has a trainable weight
-    bool causal;        // rows are one document each: position counts from their first token
-    int documents;      // else of a row, at most; 0: not known
-    bool continuations; // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
+    bool frozen_before;         // no earlier stage has a trainable weight
+    bool causal;                // each row is one document: position counts from its first token
+    int documents;              // otherwise: the most documents in a row; 0: not known
+    bool continuations;         // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
     preference_loss preference; // LLAMA_LOSS
-    int64_t logit_bytes;        // that logits in fp32 take at a time; 0: as on a CPU
+    int64_t logit_bytes;        // memory for logits in fp32 at a time; 0: the default of a CPU
 } llama_opts;
 
 // With several pipeline stages each has its own graph, and the names of its inputs end in the

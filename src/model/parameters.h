@@ -40,7 +40,7 @@ typedef struct param {
     param_init init;
     bool trainable;             // false: frozen, no gradient, no master, no optimizer state
     const block_matrix *blocks; // quantised blocks of a frozen matrix; NULL: elements of param_dtype
-    bool is_copy; // the first stage of the pipeline has it as well (a tied head): it counts there
+    bool is_copy; // a tied head, which the first pipeline stage also has and which is counted there
     bool is_adapter;                       // stored in an adapter's folder, not in the model's
     const struct param_branches *branches; // of a projection; NULL: none
     const struct param *bias;              // of a projection: [dim[0]]; NULL: none
@@ -54,7 +54,7 @@ typedef struct param_branches {
     int column[MAX_PARTS];     // first column of the part in y
     double scale[MAX_PARTS];
     int n;
-    int site; // number of the input in the model: inputs differ in what dropout drops
+    int site; // number of the input in the model, which selects its dropout mask
 } param_branches;
 
 typedef struct layer_params {

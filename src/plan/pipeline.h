@@ -56,9 +56,9 @@ DRV_CHECKED drv_status pipeline_build_rank(arena *a, const pipeline_shape *shape
 // Returns a bound on the distance between two micro-batches that a rank has in flight at the same
 // time.
 int pipeline_depth(const pipeline_shape *shape);
-// Returns the shape of a shorter table with the same beginning and end: it leaves out micro-batches
-// of the middle, where the table repeats itself, and keeps `depths` times pipeline_depth of them
-// and less than a group more.
+// Returns the shape of a shorter table with the same beginning and end. It omits micro-batches from
+// the middle, where the table repeats itself, and keeps at least `depths` times pipeline_depth of
+// them, and less than one group more.
 pipeline_shape pipeline_shortened(const pipeline_shape *shape, int depths);
 enum { PIPELINE_SHORT = 2 }; // depths of a table that ends if the whole one does
 
@@ -84,12 +84,12 @@ static inline int pipeline_span(int first_part, int last_part) {
 typedef struct pipeline_pool {
     int64_t bytes;
     int n_spans;               // of a micro-batch in a chunk
-    const int64_t *span_bytes; // by chunk and span, as pipeline_place was told
+    const int64_t *span_bytes; // by chunk and span: the argument `bytes` of pipeline_place
     int64_t *offset;           // see pipeline_offsets
 } pipeline_pool;
-// Places what a micro-batch in a chunk holds by its lifetime over the whole table of a rank.
+// Places the values of each micro-batch in each chunk by their lifetimes in the table of a rank.
 // Element (chunk * n_pieces + piece) * PIPELINE_SPANS + span of `bytes` is the size of one span of
-// a piece. Pieces of equal sizes, as layers are, leave no gaps. The offsets live in `a`, `bytes`
+// a piece. Pieces of equal size, such as layers, leave no gaps. The offsets live in `a`; `bytes`
 // must live as long.
 pipeline_pool pipeline_place(arena *a, const pipeline_schedule *schedule, int rank, int n_pieces,
         const int64_t *bytes);
@@ -101,7 +101,8 @@ static inline const int64_t *pipeline_offsets(const pipeline_schedule *schedule,
 }
 
 // Counts the micro-batches that hold each span of each chunk, by chunk * PIPELINE_SPANS + span,
-// when a rank holds most of `weight`, which has the same order. They are 0 before.
+// at the time when the sum of count * weight is largest on a rank. `weight` has the same order;
+// `count` must be 0 before the call.
 void pipeline_count_alive(const pipeline_schedule *schedule, int rank, const int *weight,
         int *count);
 
@@ -122,7 +123,7 @@ typedef struct pipeline_cost {
 
 typedef struct pipeline_result {
     double seconds; // from the first forward to the end of the last task
-    double bubble;  // share of them in which a rank, on average, has nothing to do
+    double bubble;  // share of the time in which a rank is idle, on average
     int *peak;      // by rank: micro-batches whose activations one of its chunks holds, at most
 } pipeline_result;
 
@@ -132,7 +133,7 @@ typedef struct pipeline_result {
 DRV_CHECKED drv_status pipeline_check(const pipeline_schedule *schedule);
 
 // Sets shape->group to the smallest number of micro-batches with which the table ends. DRV_E_USAGE:
-// there is none; the message, that of pipeline_check_shape, is about groups of as many as ranks.
+// there is none; the message is that of pipeline_check_shape for groups of P micro-batches.
 DRV_CHECKED drv_status pipeline_find_group(pipeline_shape *shape);
 
 // Computes the time of the table of a shape, and what its ranks hold; `peak` lives in `a`. A long
@@ -140,10 +141,9 @@ DRV_CHECKED drv_status pipeline_find_group(pipeline_shape *shape);
 DRV_CHECKED drv_status pipeline_time(arena *a, const pipeline_shape *shape,
         const pipeline_cost *cost, pipeline_result *out);
 
-// Deals a table that can end out in rounds: in each, a rank does at most one task, and only tasks
-// whose inputs were computed in earlier rounds. So all ranks may pause, or end, after the same
-// round: nobody waits for what comes after it. Returns the round of each task of the rank, from 1
-// on, which lives in `a`.
+// Divides a table that can end into rounds: in each round, a rank does at most one task, and only
+// tasks whose inputs were computed in earlier rounds. All ranks may therefore pause, or end, after
+// the same round: no rank waits for a later one. Returns the round of each task in `a`, from 1 on.
 int *pipeline_rounds(arena *a, const pipeline_schedule *schedule, int rank, int *n_rounds);
 
 const char *pipeline_kind_name(pipeline_kind kind);

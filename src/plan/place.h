@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-typedef struct place_item { // needs `bytes` at the times first .. last, both included
+typedef struct place_item { // a buffer of `bytes` that lives from first to last, both included
     int64_t bytes;
     int first, last;
     int id;         // the caller's

@@ -17,8 +17,8 @@ typedef struct plan {
     int64_t *workspace;     // by node: offset of its scratch
     int64_t *scratch_bytes; // by node: size of its scratch
     int64_t arena_bytes;    // host_bytes at its end included
-    int64_t host_bytes;     // of what lies in the host's memory where the device has its own
-    int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, as plan_state_bytes says
+    int64_t host_bytes;     // tensors in host memory, for a device with separate memory
+    int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, by plan_state_bytes
     double flops;
     double wire_bytes[N_AXES]; // sent by a rank, by axis of the mesh
     int64_t place_probes;      // steps of placing, see place_items
@@ -34,6 +34,6 @@ typedef int64_t (*workspace_fn)(void *ctx, const node *n);
 // Adds the bytes that a rank sends when it runs a node of g, by axis of the mesh.
 void plan_add_wire(const graph *g, const node *n, double bytes[N_AXES]);
 
-// Needs STAGE_DIFFERENTIATED or later (or a forward graph); gives STAGE_PLANNED. workspace NULL: no
-// node needs any.
+// Plans a graph, which is STAGE_DIFFERENTIATED or later (or a forward graph) and becomes
+// STAGE_PLANNED. The plan lives in `a`. workspace NULL: no node needs scratch.
 plan *plan_make(arena *a, graph *g, workspace_fn workspace, void *ctx);

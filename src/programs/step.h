@@ -1,6 +1,6 @@
-// A training step on one rank of several: its micro-batches in accumulation groups, the losses of
-// all, the update. The same bits on any number of data ranks, as parallel.accumulation_groups says
-// (docs/adr/0009).
+// A training step on one rank: its micro-batches in accumulation groups, the sum of the losses of
+// all ranks, and the update. With equal accumulation groups the result has the same bits on any
+// number of data ranks (docs/adr/0009).
 #pragma once
 #include "comm/comm.h"
 #include "ir/hyper.h"
@@ -28,24 +28,24 @@ typedef struct stepper {
     int64_t first_loss, n_losses; // of this rank; of a reduction block
     int64_t step;                 // number, for the messages of other ranks
     stop_poll poll;               // by micro-batches, or by rounds of a pipeline
-    double gradients_s;           // the last gradients took this rank so long
-    pair_figures figures;         // of the last step; of rows of pairs
+    double gradients_s;           // seconds that the last gradients took on this rank
+    pair_figures figures;         // of the last step, if rows hold preference pairs
 } stepper;
 
 stepper stepper_new(arena *a, programs *p, comm *self, const mesh *ranks);
 
-// Forward and backward of this rank's share; *loss is that of the global batch, on every rank, as
-// are s->figures. DRV_STOPPED, on all ranks: a stop was asked for, and the step is given up between
-// two micro-batches; it has changed no weight.
+// Runs the forward and backward passes of this rank's micro-batches. *loss and s->figures are those
+// of the global batch on every rank. DRV_STOPPED, on all ranks: a stop was requested, and the step
+// ended between two micro-batches without changing a weight.
 DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b, double *loss);
-// Sets the time that the last gradients took on the slowest rank, the same number on all ranks: the
-// ranks then check for a stop within a long step often enough, and within a short one never.
+// Sets how often ranks check for a stop within a step, from the seconds that the last gradients took
+// on the slowest rank, the same number on all ranks: about twice a second, in short steps never.
 void stepper_pace(stepper *s, double seconds);
-// Returns, after these, the rank that computed the first loss of the step that is not finite,
-// of tensor ranks the first one; where all are finite, rank 0.
+// Returns, after stepper_gradients, the rank that computed the first loss of the step that is not
+// finite (the first of its tensor ranks); rank 0 if all are finite.
 int stepper_bad_rank(const stepper *s);
-// A whole step as one program (programs.h: whole_step): starts it and returns; stepper_finish waits
-// for the oldest one that was started and fills in its values. hyper: two sets, as step_parts says.
+// A whole step as one program (programs.h: whole_step). stepper_start starts it and returns;
+// stepper_finish waits for the oldest one and fills in its values. hyper: as in step_parts.
 typedef struct step_values {
     double loss;                  // sum over the batch; then its mean
     double grad_norm, param_norm; // squares; then norms
@@ -55,6 +55,6 @@ DRV_CHECKED drv_status stepper_start(stepper *s, const batch *b, const double hy
         step_values *out);
 DRV_CHECKED drv_status stepper_finish(stepper *s, step_values *v);
 
-// hyper: as ir/hyper.h says. Both norms are global.
+// Runs the update. hyper: see ir/hyper.h. Both norms are global.
 DRV_CHECKED drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm);

@@ -20,11 +20,11 @@ typedef struct step_metrics {
     double mfu; // 0: unknown
     double eta_s;
     int64_t n_pairs;         // of the batch; 0: no preference training
-    pair_figures pairs;      // of them
+    pair_figures pairs;      // of the batch
     bool skipped;            // there was no update, since the gradient was not finite
-    const rank_times *times; // if there are several ranks; n is 0 on one
-    bool shared;             // at this step
-    bool hashed;             // at this step
+    const rank_times *times; // of all ranks; n is 0 if there is only one
+    bool shared;             // the ranks shared their times at this step
+    bool hashed;             // `hashes` are those of this step
     int n_terms;             // parts of this rank's step, in seconds; 0: not timed
     double terms[METRICS_TERMS];
     const char *(*term_name)(int term);
@@ -45,7 +45,7 @@ lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step);
 // Opens the files in the run directory; `hashes`: also hashes.jsonl, by tensor. Drops lines of
 // steps after `resumed_step` and lines that a later one repeats, and makes TensorBoard drop them,
 // so that a run that was killed shows each step once. A new run (`resumed_step` 0) drops all. Lines
-// that are kept go to new files, so that nobody who has the old ones open can add to them.
+// that are kept go to new files, so that a process that has the old ones open cannot add to them.
 DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step,
         bool hashes, metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *self, const step_metrics *step);

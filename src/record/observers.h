@@ -1,5 +1,5 @@
-// The observers that show a run to others while it goes on (watch/server/run_observer.h): their
-// list, and when they begin and end.
+// Starts and ends the observers, which show a run to others while it runs
+// (watch/server/run_observer.h).
 #pragma once
 #include "base/arena.h"
 #include "config/config.h"

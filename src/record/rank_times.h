@@ -7,7 +7,7 @@
 typedef struct rank_time {
     double compute, data, save, wait;
     double sent; // bytes that it sent to others
-    // Energy of its host over so many steps, if this rank reads it; 0 steps: not read since.
+    // Energy of its host in the last energy_steps steps, if this rank reads it; 0: not read since.
     double joules, energy_steps;
 } rank_time;
 
@@ -35,7 +35,7 @@ void rank_times_set_energy(rank_times *t, double joules, int64_t steps);
 // Sends all ranks the means since the last call, 56 bytes from each; every rank calls it.
 DRV_CHECKED drv_status rank_times_share(rank_times *t);
 // Sends all ranks the times of each of the last RECENT_STEPS steps, 80 bytes from each rank, for
-// rank_times_recent; *there is false in the steps between. Every rank calls it after
+// rank_times_recent. *there is false in steps in which nothing is sent. Every rank calls it after
 // rank_times_add.
 DRV_CHECKED drv_status rank_times_share_recent(rank_times *t, bool *there);
 // Returns the times of all ranks in step i of these, 0 <= i < RECENT_STEPS, without `sent`.

@@ -26,8 +26,8 @@ void record_close(run_record *self);
 
 // --- what happens
 void record_resume(run_record *self, int64_t step, const char *from, const lost_metrics *lost);
-// `energy` says how energy is read on the hosts, or why it is not. planned: what a step is planned
-// to take (docs/formats.md), NULL if that is not known; belongs to the record from now on.
+// energy: how energy is read on the hosts, or why it is not. planned: the planned time of a step by
+// terms (docs/formats.md), NULL if it is not known; belongs to the record from now on.
 void record_running(run_record *self, int64_t step, const char *energy, json_t *planned);
 void record_step(run_record *self, const step_metrics *m);
 void record_saving(run_record *self);
@@ -35,7 +35,7 @@ void record_saved(run_record *self, int64_t step, double seconds, double blocked
 void record_evaluation(run_record *self, int64_t step, double seconds, double val_loss);
 // `host` is the host of the rank.
 void record_straggler(run_record *self, const straggler *told, const char *host);
-// `signal` or `reason` is NULL.
+// One of `signal` and `reason` is NULL.
 void record_stop(run_record *self, int64_t step, const char *signal, const char *reason);
 // Records how the run ends on this rank. `cause`: NULL if it follows from the status. `alone`: no
 // other rank knows of the end yet. Only the first call has an effect.

@@ -1,4 +1,4 @@
-// The time of a run on a device that need not be present, and what would shorten it.
+// Predicts the time of a run on a device that need not be present, and changes that reduce it.
 #pragma once
 #include "search/run_plan.h"
 #include "search/step_advice.h"
@@ -11,8 +11,8 @@ typedef struct device_plan {
     int n_advice;
 } device_plan;
 
-// Computes the time of a planned run on the device of that name or file, without advice.
+// Computes the time of a planned run on a device (device_profile_read), without advice.
 DRV_CHECKED drv_status device_plan_make(arena *a, const char *device, const run_plan *planned,
         device_plan *out);
-// Finds the changes of one setting that would help most.
+// Finds the changes of a single setting that would save most time.
 void device_plan_advise(arena *a, const run_plan *planned, device_plan *out);

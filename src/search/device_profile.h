@@ -1,5 +1,5 @@
 // The performance of a device for one rank: its peaks, and the share of them that training reaches.
-// A profile is a YAML file; those that ship with the program are in search/devices.
+// A profile is a YAML file; the profiles that ship with the program are in search/devices.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -11,8 +11,8 @@
 typedef struct device_profile {
     const char *name;   // "h100", or the path of the file
     const char *source; // the origin of the figures
-    const char *target; // target of drover compile --target; NULL: it can be compiled for only
-                        // where the device is
+    const char *target; // for drover compile --target; NULL: programs can only be compiled on a
+                        // machine with the device
     int64_t memory;     // bytes
     double bf16_flops;  // peak of dense products, FLOP/s
     double fp8_flops;   // 0: there are none

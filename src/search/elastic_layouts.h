@@ -15,7 +15,7 @@ typedef struct elastic_layout {
     int n_nodes;
     layout_candidate layout;
     double tokens_per_s,
-            perfect; // perfect: if no rank ever waited for another; 0 for the job's own layout
+            perfect; // perfect: without waiting for other ranks; 0 for the job's own layout
     bool same_bits;
     const char *const *sets; // [n_sets], "KEY=VALUE", the keys of this layout; none: the job's own
     int n_sets;
@@ -30,7 +30,7 @@ DRV_CHECKED drv_status elastic_device(const run_config *cfg, int ranks, device_p
 DRV_CHECKED drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes,
         elastic_layout *out);
 // Finds the best layout on min_nodes to n_nodes: one with the same bits if the config gives
-// parallel.accumulation_groups and there is one, else the fastest. It stops ten seconds after it
-// has found one. DRV_E_USAGE: there is none.
+// parallel.accumulation_groups and such a layout exists, else the fastest. The search stops ten
+// seconds after it has found one. DRV_E_USAGE: there is none.
 DRV_CHECKED drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
         elastic_layout *out);

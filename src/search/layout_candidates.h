@@ -1,5 +1,5 @@
-// Enumerates the layouts of a config on a number of ranks, and estimates each. drover plan --search
-// plans the best of them.
+// Enumerates the layouts of a config on a number of ranks, and estimates time and memory of each.
+// drover plan --search plans the best of them.
 #pragma once
 #include "config/config.h"
 #include "plan/pipeline.h"
@@ -40,7 +40,7 @@ typedef struct layout_candidates {
     int n_refused;
 } layout_candidates;
 
-// pinned: restricts meshes to these sizes along axes where it is not 0; NULL: all meshes.
+// Fills the list. pinned: required sizes of axes, 0: any; NULL: all meshes.
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_profile *device,
         const mesh *pinned, layout_candidates *out);
 void layout_candidates_free(layout_candidates *c);

@@ -8,11 +8,10 @@ typedef struct stage_plans {
     pipeline_result result; // bubble; micro-batches in flight by rank; with `ends`: none
     int *layers;            // by stage
     int64_t *bytes;         // by rank of the pipeline: all bytes that it holds
-    int n, worst;           // number of ranks; the rank that holds most
+    int n, worst;           // number of ranks; the rank that holds the most bytes
     double *sent;           // by rank: bytes sent in a step, over all axes
     double wire[N_AXES];    // sent in a step by the rank that sends most over that axis
-    step_work work; // of all stages; with `ends`, that of a planned stage is used for those that
-                    // were not planned
+    step_work work; // of all stages; with `ends`, unplanned stages have the work of a planned one
 } stage_plans;
 
 // Plans every rank of the pipeline, one after the other. *cfg becomes that of the rank that holds

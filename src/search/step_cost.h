@@ -6,15 +6,15 @@
 
 // The parts of a step's time, on the rank that works longest.
 typedef enum step_term {
-    TERM_PRODUCTS,  // with the weights of layers
+    TERM_PRODUCTS,  // products with the weights of layers
     TERM_HEAD,      // output layer and loss
-    TERM_ATTENTION, //
+    TERM_ATTENTION, // scores, weighted values and their gradients
     TERM_MEMORY,    // ops that memory limits: norms, rotations, activations, sums
     TERM_LAUNCHES,  // starting each op
     TERM_TENSOR,    // waiting for tensor ranks
-    TERM_CONTEXT,   // and for context ranks
-    TERM_BUBBLE,    // and for other stages of the pipeline
-    TERM_DATA,      // and for data ranks: sums of gradients, gathered weights
+    TERM_CONTEXT,   // waiting for context ranks
+    TERM_BUBBLE,    // waiting for other stages of the pipeline
+    TERM_DATA,      // waiting for data ranks: sums of gradients, gathered weights
     TERM_UPDATE,    // the optimizer
     N_STEP_TERMS
 } step_term;

@@ -3,11 +3,11 @@
 #pragma once
 #include "programs/programs.h"
 
-// The program that a node belongs to. Nodes of the step that recompute values are a program of
-// their own, and so are communication nodes of all programs, whose time includes waiting.
+// The program to which a node belongs. Nodes that recompute values count as a separate program, and
+// so do the communication nodes of all programs, whose time includes waiting.
 typedef enum profile_program {
     PROFILE_FORWARD,
-    PROFILE_AGAIN,
+    PROFILE_AGAIN, // recomputation
     PROFILE_BACKWARD,
     PROFILE_UPDATE,
     PROFILE_BETWEEN_RANKS,

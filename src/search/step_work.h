@@ -11,7 +11,7 @@ typedef struct step_work {
     double boundary_bytes;    // that a stage sends to the next one; 0 without a pipeline
 } step_work;
 
-// The place of a stage in the model, on which depends what it has beside its layers.
+// The place of a stage in the model, which determines whether it has embedding or head.
 typedef enum stage_place {
     STAGE_FIRST,
     STAGE_MIDDLE,
@@ -19,7 +19,7 @@ typedef enum stage_place {
     STAGE_ALONE, // the only one
     N_STAGE_PLACES
 } stage_place;
-enum { N_PIPELINE_PLACES = STAGE_ALONE }; // the places before it, which a pipeline has
+enum { N_PIPELINE_PLACES = STAGE_ALONE }; // the places that occur in a pipeline
 
 static inline stage_place stage_place_of(int stage, int n_stages) {
     if (n_stages == 1) return STAGE_ALONE;

@@ -12,6 +12,6 @@ DRV_CHECKED drv_status base_blocks_choose(arena *mem, const run_config *cfg, dty
 // file in `folder`, and records that in `cfg`. DRV_E_USAGE: there is no such file.
 DRV_CHECKED drv_status base_blocks_hold(arena *mem, run_config *cfg, const char *folder,
         dtype compute, param_list *params);
-// Reads the blocks of the GGUF file in `folder` as they are, if the run holds those; other bases
-// are quantised as their values come in (held_write_weight).
+// Reads the blocks of the GGUF file in `folder` unchanged if the run keeps them; other bases are
+// quantised when their values are written (held_write_weight).
 DRV_CHECKED drv_status base_blocks_load(held_model *model, const char *folder);

@@ -13,7 +13,7 @@ typedef enum quant_id { // the format's numbers of the types that drover names
     QUANT_F16 = 1,
     QUANT_Q8_0 = 8,
     QUANT_Q4_K = 12,
-    QUANT_Q6_K = 14, // read alone
+    QUANT_Q6_K = 14, // read, not written
     QUANT_BF16 = 30,
 } quant_id;
 
@@ -29,7 +29,7 @@ typedef struct quant_type {
     float limit;
 } quant_type;
 
-// NULL: no such type, or one that ggml no longer has.
+// Returns a type by its number; NULL: there is none, or ggml has removed it.
 const quant_type *quant_type_of(uint32_t id);
 // Returns the names of all types that are read, separated by ", ".
 const char *quant_types_read(void);
@@ -57,6 +57,6 @@ static inline void quant_scale_and_min(const unsigned char *packed, int s, int *
     }
 }
 
-// `n` blocks of 32 or 256 from fp32 (quantise.c): the same bits on any processor.
+// Quantise fp32 values to `n` blocks of 32 or 256 (quantise.c): the same bits on any processor.
 void q8_0_from_f32(const float *values, int64_t n, unsigned char *blocks);
 void q4_k_from_f32(const float *values, int64_t n, unsigned char *blocks);

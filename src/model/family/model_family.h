@@ -9,8 +9,8 @@
 // The ways in which config.json specifies that a token sees only the last `sliding_window` tokens.
 typedef enum family_window {
     WINDOW_NEVER,   // it does not: the field is not read
-    WINDOW_OF_ALL,  // sliding_window is a number, in all layers; null: without
-    WINDOW_SWITCHED // where use_sliding_window is true; layers before max_window_layers see all
+    WINDOW_OF_ALL,  // sliding_window applies to all layers; null: there is no window
+    WINDOW_SWITCHED // only if use_sliding_window is true, from layer max_window_layers on
 } family_window;
 
 typedef struct model_family {
@@ -21,7 +21,7 @@ typedef struct model_family {
     family_window window;
 
     // Layers whose number, counted from 1, is a multiple of no_rope_layer_interval have no rotary
-    // embedding; here the family's own interval, which GGUF does not tell. 0: all layers have it.
+    // embedding. The family's interval, which GGUF does not record; 0: all layers have one.
     int64_t no_rope_layer_interval;
 
     // GGUF has the two halves of each rotary pair of q and k side by side (llama.cpp's NORM rope);
@@ -39,7 +39,7 @@ typedef struct model_family {
 extern const model_family model_families[];
 extern const int n_model_families;
 
-// Returns the row of a model_type, or of a general.architecture (without or with a window); NULL:
-// there is none.
+// Return the family of a model_type, or the first one of a general.architecture, which several
+// families share. `window`: only one that supports a sliding window. NULL: there is none.
 const model_family *model_family_of_type(const char *model_type);
 const model_family *model_family_of_gguf(const char *architecture, bool window);

@@ -1,6 +1,7 @@
 // A stop while there is nothing to save ends the process at once; who watches is told before.
 #include "harness.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,8 +62,41 @@ TEST(nobody_is_told_afterwards) {
     OK(stop_tell_end(tell, &unused));
     stop_ends_process(true);
     stop_is_saved_again();
-    stop_untell_end();
-    stop_untell_end();
+    stop_untell();
+    stop_untell();
+}
+
+// A loop that computes for minutes comes to look for a stop only then.
+static void ask(bool by_signal) {
+    if (by_signal)
+        raise(SIGTERM);
+    else
+        stop_take_over(SIGTERM); // another rank was asked
+}
+
+static void tell_twice(bool by_signal) {
+    int ends[2];
+    char text[32] = "";
+    assert_int_equal(pipe(ends), 0);
+    stop_listen();
+    OK(stop_tell_request(tell, &ends[1]));
+    ask(by_signal);
+    assert_int_equal(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 60000), 1);
+    ask(by_signal);
+    stop_untell();
+    close(ends[1]);
+    assert_int_equal(read(ends[0], text, sizeof text - 1), strlen("SIGTERM"));
+    assert_string_equal(text, "SIGTERM");
+    close(ends[0]);
+}
+
+TEST(a_request_is_told_once) {
+    int none = -1;
+    tell_twice(true);
+    tell_twice(false);
+    stop_listen();
+    OK(stop_tell_request(tell, &none)); // which would fail to write
+    stop_untell();
 }
 
 // Code that a library has made keeps values below the stack pointer.

@@ -28,7 +28,7 @@ sums straight 000006 >want
 for name in INT TERM HUP USR1; do
     stop "stop$name" "$name"
     check "SIG$name exits $code instead of 3" [ $code = 3 ]
-    says "SIG$name: saving after step" "the same command resumes it"
+    says "SIG$name: the run ends after this micro-batch" "SIG$name: saving after step" "the same command resumes it"
     last=$(newest "stop$name")
     expect 0 ": ok" "$drover" ckpt verify "$last"
     expect 0 "resumed from $last" "$drover" train run.yaml --set run_dir="stop$name" $slow

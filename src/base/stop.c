@@ -29,11 +29,12 @@ static _Atomic int64_t interrupted_ms; // of the first SIGINT; 0: none
 static atomic_int n_at_once;           // calls of stop_ends_process that have not ended
 static atomic_bool ends_silently;
 
-static struct { // called before the process ends
+static struct { // calls fn before the process ends or, unless at_end, when a stop is requested
     pthread_t thread;
-    sem_t wanted; // posted at an end, or when no call is wanted any more
+    sem_t wanted; // posted for a call, or when none is wanted any more
     void (*fn)(void *ctx);
     void *ctx;
+    bool at_end;
     atomic_bool is_there, asked, over;
 } teller;
 
@@ -57,6 +58,12 @@ static _Noreturn void end_process(int number) {
     _exit(EXIT_STOPPED);
 }
 
+static void tell_request(void) { // may be called in handlers
+    if (!teller.is_there || teller.at_end) return;
+    teller.asked = true;
+    sem_post(&teller.wanted);
+}
+
 static void on_signal(int number) {
     if (number == SIGUSR2) {
         save_wanted = 1;
@@ -74,29 +81,43 @@ static void on_signal(int number) {
     if (!stop_signal) stop_signal = number;
     if (n_at_once > 0 && (!teller.is_there || atomic_exchange(&teller.asked, true)))
         end_process(number);
-    if (n_at_once > 0) sem_post(&teller.wanted);
+    if (n_at_once > 0)
+        sem_post(&teller.wanted);
+    else
+        tell_request();
 }
 
 static void *tell_main(void *arg DRV_UNUSED) {
-    while (sem_wait(&teller.wanted) != 0 || (!teller.over && n_at_once == 0)) {
+    while (sem_wait(&teller.wanted) != 0 || (teller.at_end && !teller.over && n_at_once == 0)) {
     }
-    if (teller.over) return NULL;
+    if (teller.over && (teller.at_end || !teller.asked)) return NULL;
     teller.fn(teller.ctx);
-    end_process(stop_signal);
+    if (teller.at_end) end_process(stop_signal);
+    return NULL;
 }
 
-drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx) {
+static drv_status start_teller(void (*fn)(void *ctx), void *ctx, bool at_end) {
     teller.fn = fn;
     teller.ctx = ctx;
+    teller.at_end = at_end;
     teller.asked = teller.over = false;
     if (sem_init(&teller.wanted, 0, 0) != 0)
         return drv_fail(DRV_E_DEVICE, "could not make a semaphore: %s", strerror(errno));
-    DRV_TRY(thread_start(&teller.thread, tell_main, NULL));
-    teller.is_there = true;
-    return DRV_OK;
+    teller.is_there = true; // a signal may come before the thread runs
+    const drv_status status = thread_start(&teller.thread, tell_main, NULL);
+    if (status != DRV_OK) teller.is_there = false;
+    return status;
 }
 
-void stop_untell_end(void) {
+drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx) {
+    return start_teller(fn, ctx, true);
+}
+
+drv_status stop_tell_request(void (*fn)(void *ctx), void *ctx) {
+    return start_teller(fn, ctx, false);
+}
+
+void stop_untell(void) {
     if (!atomic_exchange(&teller.is_there, false)) return;
     teller.over = true;
     sem_post(&teller.wanted);
@@ -135,7 +156,9 @@ int stop_number(void) {
 }
 
 void stop_take_over(int number) {
-    if (!stop_signal) stop_signal = number;
+    if (stop_signal || !number) return;
+    stop_signal = number;
+    tell_request();
 }
 
 drv_status stop_check(const char *doing) {

@@ -28,8 +28,11 @@ bool stop_take_save_request(void);
 // interrupted. Any thread; calls may overlap. `silent`: another process prints the message.
 void stop_ends_process(bool silent);
 void stop_is_saved_again(void);
-// From stop_tell_end until stop_untell_end, fn(ctx) is called before such an end, on a thread of
+// From stop_tell_end until stop_untell, fn(ctx) is called before such an end, on a thread of
 // its own, since a signal handler may call few functions. A second signal does not wait for it.
 // DRV_E_DEVICE: no thread could be started.
 DRV_CHECKED drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx);
-void stop_untell_end(void); // allowed without a preceding stop_tell_end
+// From stop_tell_request until stop_untell, fn(ctx) is called in the same way, once, as soon as a
+// stop is requested. Such a call has ended when stop_untell returns. Only one of the two at a time.
+DRV_CHECKED drv_status stop_tell_request(void (*fn)(void *ctx), void *ctx);
+void stop_untell(void); // allowed without a preceding call of either

@@ -152,6 +152,9 @@ const char *run_stop_key(const run *r);
 // Makes all ranks agree after a step: on a failure of one (`mine`), on a stop or a save that was
 // requested on any or is due by rank 0's clock, and on whether a save has ended on all ranks.
 DRV_CHECKED drv_status run_agree(run *r, drv_status mine, bool *save);
+// Until run_end, rank 0 says at once what a stop that is requested leads to: the loop looks for it
+// only between micro-batches, which may take minutes.
+void run_tell_stop(run *r);
 // Ends a run whose loop ended with `status`: saves the last finished step, unless saving is what
 // failed, and returns the status of the run, with its message.
 DRV_CHECKED drv_status run_end(run *r, drv_status status);

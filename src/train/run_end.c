@@ -1,5 +1,6 @@
 // Ends a run: saves the last finished step, however the loop ended, and one rank prints the reason.
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -51,6 +52,19 @@ drv_status run_end_early(run *r) {
             stop_requested(), r->opened.fresh ? " without --fresh" : "");
 }
 
+static void say_stop(void *ctx) {
+    const run *r = ctx;
+    const char *name = stop_requested();
+    log_info("%s: the run ends after this %s and saves the last finished step%s", name,
+            r->opened.programs.whole_step ? "step" : "micro-batch",
+            stop_number() == SIGINT ? "; a second SIGINT ends it at once" : "");
+}
+
+void run_tell_stop(run *r) {
+    if (!r->rank.leads || r->audit) return; // an audit saves nothing
+    if (stop_tell_request(say_stop, r) != DRV_OK) log_warn("%s", drv_message());
+}
+
 // Fails if all steps were skipped, also before a resume: the weights are still the initial ones.
 static drv_status check_learned(run *r) {
     const run_state *state = &r->progress.state;
@@ -98,6 +112,7 @@ static drv_status report_stopped(const run *r) {
 drv_status run_end(run *r, drv_status status) {
     char why[1024];
     snprintf(why, sizeof why, "%s", drv_message());
+    if (r->rank.leads) stop_untell();
     progress_end();
     if (status != DRV_OK && run_finish_steps(r) != DRV_OK) log_file_only("%s", drv_message());
     const long long step = r->progress.state.step;

@@ -386,7 +386,7 @@ static drv_status load_programs(run *r) {
     stop_ends_process(!r->rank.leads && !r->rank.pool);
     const drv_status status = programs_load(r->rank.a, r->rank.b, &r->opened.programs);
     stop_is_saved_again();
-    if (r->rank.leads) stop_untell_end();
+    if (r->rank.leads) stop_untell();
     if (status == DRV_OK && r->rank.leads) programs_warn(&r->opened.programs);
     return status;
 }

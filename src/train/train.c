@@ -512,7 +512,9 @@ static drv_status open_and_run(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(&r->rank, set_up(r, cfg)));
     const drv_status opened = run_open(r, fresh);
     if (opened == DRV_STOPPED) return run_end_early(r);
-    return opened == DRV_OK ? run_end(r, loop(r)) : opened;
+    DRV_TRY(opened);
+    run_tell_stop(r);
+    return run_end(r, loop(r));
 }
 
 drv_status run_all(run *r, run_config *cfg, bool fresh) {

@@ -58,6 +58,8 @@ check "others differ" test "$(json '"-".join(map(str, o["ids"]))' <lines | tr ' 
 check "one object per sample" same "$(wc -l <lines)" 8
 check "with these keys" same "$(json 'sorted(o) == ["finish_reason", "ids", "prompt", "prompt_tokens", "prompt_tokens_per_s", "text", "tokens", "tokens_per_s"]' <lines)" "True True True True True True True True"
 check "tokens are counted" same "$(json 'o["tokens"] == len(o["ids"])' <lines | tr ' ' '\n' | sort -u)" True
+check "a prompt of one token has no time of its own" grep -qE '^1 prompt token, 2 new tokens in ' <(gen $model --prompt D --max-tokens 2 >/dev/null; cat err)
+check "and no rate" same "$(gen $model --prompt D --max-tokens 2 --json | json 'o["prompt_tokens_per_s"]')" None
 check "--top-k 1 is greedy" same "$(gen $model --prompt "Document 7" --max-tokens 12 --top-k 1)" "$want"
 
 # --- ends

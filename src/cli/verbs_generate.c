@@ -1,4 +1,5 @@
 // generate: text from a model.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,12 +45,13 @@ static void print_json(const generate_call *call, const prompt_cost *cost,
     json_t *ids = json_array();
     for (int64_t i = 0; i < r->ids.n; i++)
         json_array_append_new(ids, json_integer(r->ids.p[i]));
-    json_t *o = json_pack("{so so sI so ss sf sI sf}", "prompt",
+    json_t *o = json_pack("{so so sI so ss sf sI so}", "prompt",
             generated_json(prompt->p ? prompt->p : "", prompt->n), "text",
             generated_json(r->text.p ? r->text.p : "", r->text.n), "tokens", (json_int_t)r->ids.n,
             "ids", ids, "finish_reason", r->end == GENERATE_STOP ? "stop" : "length",
             "tokens_per_s", rate(r->ids.n, r->seconds), "prompt_tokens", (json_int_t)call->ids.n,
-            "prompt_tokens_per_s", rate(cost->n_tokens, cost->seconds));
+            "prompt_tokens_per_s",
+            json_of_f64(cost->n_tokens ? rate(cost->n_tokens, cost->seconds) : (double)NAN));
     cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
     fflush(stdout);
 }
@@ -66,7 +68,7 @@ static drv_status print_sample(generate_call *call, prompt_cost *cost, generate_
 }
 
 static drv_status print_samples(generate_call *call) {
-    int64_t tokens = 0;
+    int64_t tokens = 0, n_computed = 0; // the last token of a prompt counts with the new ones
     double seconds = 0, prompt_s = 0;
     for (int64_t i = 0; i < call->n; i++) {
         generate_result r;
@@ -76,11 +78,14 @@ static drv_status print_samples(generate_call *call) {
         DRV_TRY(print_sample(call, &cost, &r));
         tokens += r.ids.n;
         seconds += r.seconds;
+        n_computed += cost.n_tokens;
         prompt_s += cost.seconds;
         generate_result_free(&r);
     }
-    log_info("%lld prompt token%s in %.3g s, %lld new token%s in %.3g s: %.1f tokens/s, %s weights",
-            (long long)call->ids.n, str_plural(call->ids.n), prompt_s, (long long)tokens,
+    char prompt_time[32] = "";
+    if (n_computed) snprintf(prompt_time, sizeof prompt_time, " in %.3g s", prompt_s);
+    log_info("%lld prompt token%s%s, %lld new token%s in %.3g s: %.1f tokens/s, %s weights",
+            (long long)call->ids.n, str_plural(call->ids.n), prompt_time, (long long)tokens,
             str_plural(tokens), seconds, rate(tokens, seconds), generator_weights(call->generator));
     return DRV_OK;
 }
@@ -171,7 +176,7 @@ const verb verb_generate = {
                 "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
                 "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"
                 "tokens_per_s, prompt_tokens and prompt_tokens_per_s (of those that had to be computed:\n"
-                "of a second sample none or few); the text ends before a stop text.",
+                "of a second sample few, or none: null); the text ends before a stop text.",
         CLI_OPTIONS(generate_options),
         CLI_RULES(generate_rules),
         .max_positional = 1,

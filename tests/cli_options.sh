@@ -168,6 +168,8 @@ expect 0 "try it: drover chat chat/checkpoints/step-000001" "$drover" train run.
 # --- a run knows its data; a folder without checkpoints says so
 expect 0 "loss " "$drover" eval run
 expect 0 "\"loss\"" "$drover" eval run --json
+expect 2 "has no validation pairs; give the config and pairs (drover eval run/config.yaml --data PREFIX)" \
+    "$drover" eval run --set training.objective=dpo --set data.valid=[] --set data.split=[1,0,0]
 cp -r run bare
 rm bare/config.yaml
 expect 2 "eval: nothing to evaluate; give --data PREFIX" "$drover" eval bare

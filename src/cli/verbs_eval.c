@@ -141,7 +141,12 @@ static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, mode
         *cfg->valid = (data_source){data, 1, "--data"};
         cfg->n_valid = 1;
     }
-    if (cfg->n_valid == 0 && cfg->split[1] <= 0)
+    const bool empty = cfg->n_valid == 0 && cfg->split[1] <= 0;
+    if (empty && cfg->objective == OBJECTIVE_DPO) // whose pairs are scored by the run's config
+        return drv_fail(DRV_E_USAGE,
+                "eval: nothing to evaluate: the run has no validation pairs; give the config and pairs (drover eval %s --data PREFIX), --text PATH or --choices FILE",
+                path_for_shell(a, config));
+    if (empty)
         return drv_fail(DRV_E_USAGE,
                 "eval: nothing to evaluate; give --data PREFIX, --text PATH or --choices FILE");
     return config ? open_run_model(a, cfg, model) : DRV_OK;

@@ -383,6 +383,13 @@ TEST(overrides_replace_what_the_file_says) {
     assert_string_equal(cfg.run_dir, "a#b");
     OK(config_load(a, path, (const char *[]){"run_dir=\"a #b\""}, 1, &cfg));
     assert_string_equal(cfg.run_dir, "a #b");
+    static const char *const breaks[] = {"run_dir=a\nb", "run_dir=\na", "run_dir=a\n",
+            "data.train=[a\n b]"};
+    for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++)
+        FAILS(config_load(a, path, &breaks[i], 1, &cfg), DRV_E_USAGE, "a line break in a text");
+    OK(config_load(a, path, (const char *[]){"data.train=[a,\n b]"}, 1, &cfg));
+    OK(config_load(a, path, (const char *[]){"run_dir=\"a\\nb\""}, 1, &cfg));
+    assert_string_equal(cfg.run_dir, "a\nb");
     FAILS(config_load(a, path, (const char *[]){"run_dir=!a"}, 1, &cfg), DRV_E_USAGE,
             "--set run_dir: a tag (!)");
     FAILS(config_load_text(a, "llama3_8b.toml", "[job]\n", 6, &cfg), DRV_E_USAGE,

@@ -21,6 +21,7 @@ typedef struct strict_walk {
     int n_blocks;    // sections and lists by indentation that are open
     size_t *columns; // of their first tokens
     int cap;
+    bool bare;        // the single value is a text without quotes
     yaml_mark_t last; // end of the last token
 } strict_walk;
 
@@ -37,13 +38,23 @@ static char byte_at(strict_walk *w, const yaml_mark_t *mark) {
     return w->p < w->end ? *w->p : 0;
 }
 
+// YAML would make a space of it or drop it; in a file the reader sees the lines.
+static const char line_break[] =
+        "a line break in a text, expected one line; double quotes and \\n serve";
+
 static drv_status check_scalar(strict_walk *w, const yaml_token_t *t) {
     const yaml_scalar_style_t style = t->data.scalar.style;
     if (style == YAML_LITERAL_SCALAR_STYLE ||
             style == YAML_FOLDED_SCALAR_STYLE) // L24T/01, S98Z, X4QW
         return refuse(w, &t->start_mark,
                 "a block of text (| or >), expected the value in one line; quotes and \\n serve");
-    if (style == YAML_PLAIN_SCALAR_STYLE) return DRV_OK;
+    if (style == YAML_PLAIN_SCALAR_STYLE) {
+        w->bare = !w->file && w->flow == 0 && w->n_blocks == 0;
+        if (!w->file && t->start_mark.line != t->end_mark.line)
+            return refuse(w, &t->start_mark, line_break);
+        if (w->bare && t->start_mark.line > 0) return refuse(w, &t->start_mark, line_break);
+        return DRV_OK;
+    }
     if (t->start_mark.line != t->end_mark.line) // DK95/01, QB6E
         return refuse(w, &t->start_mark,
                 "a text in quotes goes on in the next line, expected one line");
@@ -101,11 +112,14 @@ static drv_status check_depth(const strict_walk *w, const yaml_token_t *t) {
     return refuse(w, &t->start_mark, what);
 }
 
-// Refuses a comment behind a single value, of which it would silently cut off a part.
+// Refuses a comment or a line break behind a single value, of which it would silently be cut off.
 static drv_status check_end(strict_walk *w, const yaml_token_t *t) {
     if (w->file || t->type != YAML_STREAM_END_TOKEN) return DRV_OK;
     byte_at(w, &w->last);
-    if (!memchr(w->p, '#', (size_t)(w->end - w->p))) return DRV_OK;
+    const size_t n = (size_t)(w->end - w->p);
+    if (w->bare && (memchr(w->p, '\n', n) || memchr(w->p, '\r', n)))
+        return refuse(w, &t->start_mark, line_break);
+    if (!memchr(w->p, '#', n)) return DRV_OK;
     return refuse(w, &t->start_mark, "a comment (#), expected a value; a text with # needs quotes");
 }
 

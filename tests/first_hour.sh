@@ -31,8 +31,9 @@ expect 0 "prompt tokens" "$drover" generate run --prompt "The fox" --max-tokens 
 check "the figures begin a line" grep -qE '^[0-9]+ prompt tokens? in .* tokens/s' out
 check "no empty line is left over" [ -n "$(tail -n 1 out)" ]
 
-# --- a run where one of its checkpoints is meant
-expect 2 "expected one of its checkpoints: drover ckpt list run" "$drover" ckpt show run
+# --- a run stands for its newest checkpoint
+expect 0 "model: run/checkpoints/step-000040" "$drover" ckpt show run
+says "model.norm.weight"
 expect 0 "a.svg: 1 run" "$drover" plot run --out a.svg
 lacks "1 runs"
 

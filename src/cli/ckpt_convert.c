@@ -9,17 +9,21 @@
 #include "cli/generate_args.h"
 #include "convert/convert_gguf.h"
 #include "infer/resolve.h"
+#include "source/checkpoint_names.h"
 
-// A run directory or config stands for its newest checkpoint. Anything else is passed on as it is,
-// so that the reader of models can say what is wrong with it. A checkpoint is checked byte by byte.
-static drv_status find_model(arena *a, const char *name, const char **path) {
+drv_status ckpt_find(arena *a, const char *name, const char **path) {
     const bool config = str_ends(name, ".yaml") || str_ends(name, ".yml");
     const bool folder = file_is_dir(name) && !file_exists(path_join(a, name, "config.json"));
-    const bool run = folder && (file_is_dir(path_join(a, name, "checkpoints")) ||
-                                       str_ends(name, "checkpoints"));
+    const bool run = folder && (ckpt_run_hint(a, name) || str_ends(name, "checkpoints"));
     *path = name;
-    if (config || run) return ckpt_resolve(a, name, path);
-    return file_exists(path_join(a, name, "manifest.json")) ? ckpt_verify_weights(name) : DRV_OK;
+    return config || run ? ckpt_resolve(a, name, path) : DRV_OK;
+}
+
+// Does the same, and checks a checkpoint byte by byte; ckpt_find has checked that of a run.
+static drv_status find_model(arena *a, const char *name, const char **path) {
+    DRV_TRY(ckpt_find(a, name, path));
+    const bool named = *path == name && file_exists(path_join(a, name, "manifest.json"));
+    return named ? ckpt_verify_weights(name) : DRV_OK;
 }
 
 drv_status ckpt_read_options(const cli_args *args, const char *what, model_write_opts *opts) {

@@ -3,6 +3,9 @@
 #include "cli/cli.h"
 #include "convert/convert.h"
 
+// Finds the newest checkpoint of a run directory or config. Any other name is passed on as it is,
+// so that the reader of models can say what is wrong with it.
+DRV_CHECKED drv_status ckpt_find(arena *a, const char *name, const char **path);
 // Reads --dtype, --max-shard-size and --force. `what`: the verb of ckpt.
 DRV_CHECKED drv_status ckpt_read_options(const cli_args *args, const char *what,
         model_write_opts *opts);

@@ -1,5 +1,5 @@
 // drover ckpt show: the tensors of a Hugging Face folder, or of a file of torch.save.
-#include "cli/cli.h"
+#include "cli/ckpt_convert.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,8 @@ static drv_status show(arena *a, const char *path, const char *key, json_t *list
 }
 
 drv_status ckpt_show(arena *a, const cli_args *args) {
-    const char *path = args->positional[0], *key = cli_get(args, "--key", NULL);
+    const char *path, *key = cli_get(args, "--key", NULL);
+    DRV_TRY(ckpt_find(a, args->positional[0], &path));
     json_t *list = cli_has(args, "--json") ? json_array() : NULL;
     int n_files = 0;
     drv_status status = show(a, path, key, list, &n_files);

@@ -85,12 +85,6 @@ static drv_status run_list(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-static drv_status run_show(arena *a, const cli_args *args) {
-    const char *path = args->positional[0], *run = ckpt_run_hint(a, path);
-    if (run) return drv_fail(DRV_E_USAGE, "\"%s\" is %s", path, run); // which of its checkpoints?
-    return ckpt_show(a, args);
-}
-
 // --- verify
 static drv_status check_whole(arena *a, const char *path) {
     if (file_is_dir(path) && !file_exists(path_join(a, path, "manifest.json")))
@@ -271,13 +265,13 @@ static const verb subverbs[] = {
         {
                 .name = "show",
                 .summary = "list the tensors of a checkpoint",
-                .usage = "CHECKPOINT|FILE.safetensors|FILE.pt [--key KEY] [--json]",
-                .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, of a file of\n"
-                        "safetensors, or of torch.save (.bin, .pt, .pth, .ckpt): there the names are the keys that lead\n"
-                        "to the tensor, joined by dots.",
+                .usage = "CHECKPOINT|RUN_DIR|FILE.safetensors|FILE.pt [--key KEY] [--json]",
+                .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, of the newest\n"
+                        "checkpoint of a run directory or config, of a file of safetensors, or of torch.save (.bin, .pt,\n"
+                        ".pth, .ckpt): there the names are the keys that lead to the tensor, joined by dots.",
                 CLI_OPTIONS(show_options),
                 CLI_WORDS(1, 1),
-                .run = run_show,
+                .run = ckpt_show,
         },
         {
                 .name = "verify",

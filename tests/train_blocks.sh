@@ -27,6 +27,10 @@ for type in q8_0 q4_k; do
 done
 check "four bits are not eight" eval '! same run-q8_0 run-q4_k'
 expect 0 "loss" "$drover" eval gguf-q4_k --data data/set
+lacks "not rounded"
+for data in "--data data/set" "--text text.txt"; do
+    expect 0 "the base is that of model.from, not rounded to q4_k as in the run" "$drover" eval run-q4_k $data
+done
 
 echo "-- merged: bf16, or quantised again"
 expect 0 "step-000002" "$drover" train run.yaml --set run_dir=strong --set model.base_dtype=q4_k --set optimizer.lr=0.1

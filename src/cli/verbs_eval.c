@@ -49,16 +49,32 @@ static const cli_rule eval_rules[] = {
 };
 
 // --- the model
-// Returns the config that is named, or that of a run directory if no other data are given. NULL: a
-// model is named.
-static const char *config_of(arena *a, const cli_args *args) {
+// Returns the config that is named, or that of a run directory. NULL: a model is named.
+static const char *any_config_of(arena *a, const cli_args *args) {
     const char *target = args->n_positional ? args->positional[0] : NULL;
     if (!target || model_view_is_for(a, target)) return NULL;
     if (file_exists(target) && !file_is_dir(target)) return target;
     const char *beside = path_join(a, target, "config.yaml");
-    const bool own_data = !cli_has(args, "--adapter") && !cli_has(args, "--data");
     const bool is_run = file_is_dir(path_join(a, target, "checkpoints"));
-    return own_data && is_run && file_exists(beside) && !file_odd_kind(beside) ? beside : NULL;
+    return is_run && file_exists(beside) && !file_odd_kind(beside) ? beside : NULL;
+}
+
+// Returns the same, but not the config of a run directory if other data or an adapter are given.
+static const char *config_of(arena *a, const cli_args *args) {
+    const char *target = args->n_positional ? args->positional[0] : NULL,
+               *file = any_config_of(a, args);
+    const bool own_data = !cli_has(args, "--adapter") && !cli_has(args, "--data");
+    return own_data || file == target ? file : NULL;
+}
+
+// Says where an evaluation cannot have the figures of the run's own: the run rounded its base.
+static void say_base(arena *a, const cli_args *args) {
+    run_config cfg;
+    const char *file = cli_has(args, "--adapter") ? NULL : any_config_of(a, args);
+    if (!file || config_load(a, file, NULL, 0, &cfg) != DRV_OK) return;
+    if (cfg.base_dtype == BASE_Q8_0 || cfg.base_dtype == BASE_Q4_K)
+        log_info("the base is that of model.from, not rounded to %s as in the run (model.base_dtype), whose own validation therefore has other figures",
+                base_dtype_name(cfg.base_dtype));
 }
 
 // Returns the config of a run, on whose device the evaluation runs. NULL: not known.
@@ -337,6 +353,7 @@ static void print_result(arena *a, const cli_args *args, const score_opts *opts,
 static drv_status run_eval(arena *a, const cli_args *args) {
     score_opts opts = {0};
     score_result result = {0};
+    say_base(a, args);
     if (cli_has(args, "--choices")) {
         DRV_TRY(open_model(a, args, &opts.model));
         par_set_threads(0);

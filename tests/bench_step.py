@@ -1,19 +1,11 @@
 """drover bench step --profile, read back. usage: bench_step.py DROVER"""
-import json, os, re, shutil, subprocess, sys, tempfile, xml.etree.ElementTree as ET
+import json, os, re, shutil, subprocess, tempfile, xml.etree.ElementTree as ET
+from story import check, drover, finish
 
-drover = os.path.realpath(sys.argv[1])
-passed = failed = 0
 SVG = "{http://www.w3.org/2000/svg}"
 TINY = ["--repeats", "1"] + [word for key in (
     "model.preset=tiny", "data.sequence_length=64", "training.global_batch_size=4", "training.micro_batch_size=2",
     "training.threads=1") for word in ("--set", key)]
-
-
-def check(text, good, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAILED: {text}", *([f"    {detail}"] if detail != "" else []), sep="\n")
 
 
 def bench(*args, code=0, before=(), verb="step"):
@@ -129,5 +121,4 @@ with tempfile.TemporaryDirectory() as folder:
     by_precision()
     refused()
     on_ranks()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

@@ -2,11 +2,8 @@
 # drover data build as its inputs come: recognised by content, counted when skipped, locked; which token ends a
 # document; what info and verify know of it afterwards. usage: build_inputs.sh DROVER
 set -u
-. "$(dirname "$0")"/program.bash
 tests=$(realpath "$(dirname "$0")")
-dir=$(mktemp -d) && cd "$dir" || exit 1
-trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0
+. "$(dirname "$0")"/story.bash
 
 ok() { # TEXT CONDITION...
     local text=$1
@@ -269,6 +266,4 @@ sanitized || ok "an element of $size MiB takes $array MiB, a text $plain" [ $((a
 ok "a long line that is broken" build --input broken.jsonl
 ok "its name" says "broken.jsonl:1: not a JSON value"
 ok "what is left" documents 1
-
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+finish

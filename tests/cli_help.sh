@@ -1,16 +1,7 @@
 #!/bin/bash
 # The help of every verb and subverb, read as a user would, and the options held against it: each is
 # either taken or refused by name. usage: cli_help.sh DROVER
-. "$(dirname "$0")"/program.bash
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-passed=0 failed=0
-check() { # TEXT COMMAND...: the command succeeds
-    local text=$1
-    shift
-    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $text"; fi
-}
+. "$(dirname "$0")"/story.bash
 same() { [ "$1" = "$2" ]; }
 has() { [[ $1 == *"$2"* ]]; } # TEXT PART
 says() { # CODE TEXT ARGUMENTS...: exit status and a text in the output (without a process to look for it: there are hundreds)
@@ -90,6 +81,4 @@ for way in --version version -V; do
     "$drover" $way >out
     check "$way" grep -qE '^drover [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+\)$' out
 done
-
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

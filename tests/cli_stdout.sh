@@ -1,11 +1,7 @@
 #!/bin/bash
 # Results that could not be written are an error of every verb that prints: on a full disk, on a
 # descriptor that is closed. usage: cli_stdout.sh DROVER
-. "$(dirname "$0")"/program.bash
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-passed=0 failed=0
+. "$(dirname "$0")"/story.bash
 expect() { # TEXT CODE: of the last command, whose messages are in err
     local got=$?
     if [ $got = "$2" ] && { [ -z "$1" ] || grep -qF "$1" err; }; then passed=$((passed + 1)); return; fi
@@ -128,6 +124,4 @@ for odd in $'odd\344' 'od"d'; do
         expect "" 0
     done
 done
-
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

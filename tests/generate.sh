@@ -1,10 +1,6 @@
 #!/bin/bash
 # drover generate as a user sees it. usage: generate.sh DROVER
-. "$(dirname "$0")"/program.bash
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-passed=0 failed=0
+. "$(dirname "$0")"/story.bash
 check() { # TEXT COMMAND...
     local text=$1
     shift
@@ -94,6 +90,4 @@ cp -r $model huge && rm huge/manifest.json
 sed -i 's/"hidden_size": [0-9]*/"hidden_size": 65536/; s/"intermediate_size": [0-9]*/"intermediate_size": 262144/; s/"num_hidden_layers": [0-9]*/"num_hidden_layers": 100/' huge/config.json
 refused 1 "for keys and values" huge --prompt x
 refused 1 "expected a Hugging Face folder" nowhere --prompt x
-
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # drover data get and model get against a server that misbehaves. usage: get.sh DROVER
 set -u
-. "$(dirname "$0")"/program.bash
 here=$(realpath "$(dirname "$0")")
-dir=$(mktemp -d) && cd "$dir" || exit 1
+. "$(dirname "$0")"/story.bash
 python3 "$here/bad_server.py" >server.log 2>server.err &
 server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$dir"' EXIT
@@ -11,7 +10,6 @@ until [ -s server.log ] || ! kill -0 $server; do sleep 0.02; done
 export HF_ENDPOINT=http://127.0.0.1:$(head -1 server.log)
 unset HF_TOKEN HF_TOKEN_PATH
 export HF_HOME=$dir/home
-passed=0 failed=0
 
 ok() { # TEXT CONDITION...
     local text=$1
@@ -141,5 +139,4 @@ ok "a config of a model" no_get hf:good/llama:part
 ok "is no such thing" says "expected hf:ORG/NAME$"
 ok "an option of another verb" no_get hf:good/llama --json-key text
 ok "is named" says "unknown option"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+finish

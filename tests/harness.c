@@ -4,6 +4,60 @@
 #include <math.h>
 #include <unistd.h>
 
+enum { MAX_TESTS = 64 };
+typedef struct test {
+    const char *name;
+    int line;
+    test_function *run;
+} test;
+static test tests[MAX_TESTS];
+static int n_tests;
+
+void test_add(const char *name, int line, test_function *run) {
+    if (n_tests == MAX_TESTS) {
+        fprintf(stderr, "more than %d tests in one file\n", MAX_TESTS);
+        exit(1);
+    }
+    int i = n_tests++; // constructors run in any order
+    for (; i > 0 && tests[i - 1].line > line; i--)
+        tests[i] = tests[i - 1];
+    tests[i] = (test){name, line, run};
+}
+
+static void run_with_arena(void **state) {
+    const test *t = *state;
+    arena *a = arena_new(t->name);
+    t->run(a);
+    arena_free(a);
+}
+
+// Within a job of a scheduler drover would take the test for a rank of that job. Ranks of the
+// test's own do not come here.
+static void forget_launchers(void) {
+    static const char *const prefixes[] = {"OMPI_COMM_", "PMIX_", "PMI_", "PET_", "SLURM",
+            "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_"};
+    arena *a = arena_new("environment");
+    for (int i = 0; environ[i];) {
+        bool theirs = false;
+        for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
+            theirs |= strncmp(environ[i], prefixes[k], strlen(prefixes[k])) == 0;
+        if (theirs)
+            unsetenv(arena_strndup(a, environ[i], strcspn(environ[i], "=")));
+        else
+            i++;
+    }
+    arena_free(a);
+}
+
+int tests_run(void) {
+    forget_launchers();
+    struct CMUnitTest list[MAX_TESTS];
+    for (int i = 0; i < n_tests; i++)
+        list[i] = (struct CMUnitTest){tests[i].name, run_with_arena, NULL, NULL, &tests[i]};
+    if (n_tests == 0) fprintf(stderr, "there is no test in this file\n");
+    return n_tests == 0 || _cmocka_run_group_tests("tests", list, (size_t)n_tests, NULL, NULL);
+}
+
 // splitmix64 (Steele, Lea and Flood, OOPSLA 2014): the generator of rng.h was a quarter of the time
 // of the tests of attention.
 static uint64_t mix(uint64_t x) {

@@ -33,6 +33,19 @@
             fail_msg("\"%s\" does not say \"%s\"", drv_message(), (text));                         \
     } while (0)
 
+// TEST(short_rows_are_padded) { ... }: a test, which gets an arena `a` that is freed behind it.
+// tests_run runs all tests of a file in its order; a file without a main function has that of
+// run_tests.c, which does nothing else.
+typedef void test_function(arena *a);
+void test_add(const char *name, int line, test_function *run);
+int tests_run(void); // the exit status; a file without a test fails
+#define TEST(name)                                                                                 \
+    static test_function name;                                                                     \
+    __attribute__((constructor)) static void test_add_##name(void) {                               \
+        test_add(#name, __LINE__, name);                                                           \
+    }                                                                                              \
+    static void name(arena *a)
+
 // Before main(): signals that whoever started the test had ignored or blocked (nohup, the
 // background of a shell, a daemon) do what they do by default. Handlers, a sanitizer's, stay.
 __attribute__((constructor)) static void reset_signals(void) {

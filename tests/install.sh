@@ -1,11 +1,7 @@
 #!/bin/bash
 # The man page and the completion that are made from the program's help. usage: install.sh DROVER
-. "$(dirname "$0")"/program.bash
 tools=$(realpath "$(dirname "$0")/../tools")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-passed=0 failed=0
+. "$(dirname "$0")"/story.bash
 same() { # TEXT GOT WANT
     if [ "$2" = "$3" ]; then passed=$((passed + 1)); return; fi
     failed=$((failed + 1))
@@ -92,6 +88,4 @@ if git -C "$tree" rev-parse HEAD >head 2>/dev/null; then
 else
     echo "skipped: git archive (this is no checkout)"
 fi
-
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+finish

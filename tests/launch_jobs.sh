@@ -202,7 +202,7 @@ refused "--queue: \"a b\" is not the name of a queue" slurm run.yaml --instance 
 refused '--mount: "shared" is not a place' trainjob run.yaml --instance cpu $pods --mount shared
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
 refused '--time: "1:2:3:4" is not a time' slurm run.yaml --instance cpu --time 1:2:3:4
-refused '--preflight "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
+refused '--preflight is "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
 refused "--preflight is an option of drover launch node, expected a job that runs it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
 refused "--max-restarts is an option of drover launch node, expected a job that runs it (--tasks node)" slurm run.yaml --instance cpu --max-restarts 1
 refused "--spare-nodes is an option of drover launch node, expected a job that runs it (--policy torch)" trainjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 1
@@ -225,8 +225,8 @@ expect 0 "8 nodes x 1 rank" "$drover" launch pytorchjob run.yaml --instance cpu 
 refused "--job compile has no ranks, expected no --max-restarts" ray run.yaml --instance cpu $pods --job compile --max-restarts 1
 refused "--progress is for ranks that mpirun starts, expected --policy mpi" trainjob run.yaml --instance cpu $pods --policy torch --namespace ns --progress
 refused "--progress needs --namespace" trainjob run.yaml --instance cpu $pods --progress
-refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
-refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
+refused '--tasks is "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
+refused '--job is "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
 refused 'backend "cpu" has nothing to compile' slurm run.yaml --instance cpu --job compile
 neuron="--instance trn1.32xlarge --job compile --set backend=pjrt --set pjrt.plugin=neuron"
 refused "the layout asks for 64 devices, and one trn1.32xlarge of the job has 32" trainjob run.yaml $pods $neuron --set parallel.tensor=32 --set parallel.data=2

@@ -5,7 +5,7 @@
 # drover_mpi.so. usage: launch_preflight.sh DROVER
 . "$(dirname "$0")"/nodes.bash
 sanitized && { echo "skipped: AddressSanitizer's program does not start where memory is bounded"; finish; exit; }
-expect 2 '--preflight "x", expected off, warn or exclude' "$drover" launch node run.yaml --preflight x
+expect 2 '--preflight is "x", expected off, warn or exclude' "$drover" launch node run.yaml --preflight x
 expect 2 "--preflight-seconds needs --preflight" "$drover" launch node run.yaml --preflight-seconds 1
 sed -i 's/checkpoint:.*/checkpoint: {every: 10, keep: 2}/; s/training: {/training: {steps: 100000, /; s/, steps: 6//; s/num_hidden_layers: 2/num_hidden_layers: 3/' run.yaml
 opts="--max-restarts 3 --wait 60 --preflight exclude --preflight-seconds 0.2 --spare-nodes 1 --set parallel.pipeline=3 --set run_dir=run"

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """metrics.jsonl and TensorBoard's event files of a run that is killed and resumed, parsed as
 TensorBoard parses them. usage: metrics.py DROVER"""
-import glob, json, math, os, re, signal, struct, subprocess, sys, tempfile
+import glob, json, math, os, re, signal, struct, subprocess, tempfile
+from story import check, drover, finish, make_data
 
-drover = os.path.realpath(sys.argv[1])
-passed = failed = 0
-
-
-def check(text, good, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAILED: {text}", *([f"    {detail}"] if detail != "" else []), sep="\n")
+CONFIG = """model: {preset: tiny, vocab_size: 300, num_hidden_layers: 1}
+tokenizer: tok
+data: {train: set, split: [90, 10, 0], sequence_length: 32}
+training: {steps: 60, global_batch_size: 4, micro_batch_size: 4, log_every: 50, eval_every: 10, eval_batches: 1}
+schedule: {type: cosine, warmup_steps: 5, decay_steps: 40}
+checkpoint: {every: 7}
+run_dir: run
+"""
 
 
 def crc32c(data):
@@ -78,24 +78,6 @@ def as_tensorboard(folder):
     return tags, starts
 
 
-def prepare():
-    with open("text.txt", "w") as f:
-        f.writelines(f"Document {i} tells of the fox and {i * i % 97} lazy hens.\n" for i in range(2000))
-    quiet = {"stderr": subprocess.DEVNULL, "check": True}
-    subprocess.run([drover, "tokenizer", "train", "--input", "text.txt", "--vocab-size", "300", "--out", "tok"], **quiet)
-    subprocess.run([drover, "data", "build", "--input", "text.txt", "--separator", "\n", "--tokenizer", "tok",
-                    "--out", "set", "--append-eod"], **quiet)
-    with open("run.yaml", "w") as f:
-        f.write("""model: {preset: tiny, vocab_size: 300, num_hidden_layers: 1}
-tokenizer: tok
-data: {train: set, split: [90, 10, 0], sequence_length: 32}
-training: {steps: 60, global_batch_size: 4, micro_batch_size: 4, log_every: 50, eval_every: 10, eval_batches: 1}
-schedule: {type: cosine, warmup_steps: 5, decay_steps: 40}
-checkpoint: {every: 7}
-run_dir: run
-""")
-
-
 def lines():
     with open("run/metrics.jsonl") as f:
         return [json.loads(line, parse_constant=lambda c: check("no nan in JSON", False, c)) for line in f]
@@ -148,11 +130,10 @@ def look():
 with tempfile.TemporaryDirectory() as folder:
     start = os.getcwd()
     os.chdir(folder)
-    prepare()
+    make_data(CONFIG)
     kill_and_resume()
     look()
     if os.environ.get("KEEP"):
         os.system(f"rm -rf {os.environ['KEEP']}; cp -r run {os.environ['KEEP']}")
     os.chdir(start)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

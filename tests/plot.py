@@ -1,18 +1,10 @@
 #!/usr/bin/env python3
 """drover plot on runs made here: every drawing is read back. usage: plot.py DROVER"""
-import json, math, os, pty, re, subprocess, sys, tempfile, xml.etree.ElementTree as ET
+import json, math, os, pty, re, subprocess, tempfile, xml.etree.ElementTree as ET
 from on_terminal import has_terminal
+from story import check, drover, finish
 
-drover = os.path.realpath(sys.argv[1])
-passed = failed = 0
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def check(text, good, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAILED: {text}", *([f"    {detail}"] if detail != "" else []), sep="\n")
 
 
 def plot(*args, env={}, code=0):
@@ -252,5 +244,4 @@ with tempfile.TemporaryDirectory() as folder:
     pictures_tell_the_truth()
     odd_runs()
     os.chdir(start)
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

@@ -13,6 +13,16 @@ if [ -z "${signals_are_reset-}" ] && grep -Eq '^Sig(Blk|Ign):.*[1-9a-f]' /proc/s
 fi
 unset signals_are_reset
 
+# Nor do its variables decide anything: within a job of a scheduler drover would take itself for a rank of that job, and
+# a proxy would stand between it and the servers of the tests.
+for name in $(compgen -e); do
+    case $name in
+    OMPI_COMM_* | PMIX_* | PMI_* | PET_* | SLURM* | RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | MASTER_ADDR | MASTER_PORT | \
+        HF_* | *_proxy | *_PROXY | COLUMNS | LINES | NO_COLOR | OMP_NUM_THREADS | SOURCE_DATE_EPOCH | CDPATH) unset "$name" ;;
+    esac
+done
+umask 022
+
 # The peak that mfu and plans are measured against is said instead of measured at every start: that takes longer than
 # most runs of the tests.
 export DROVER_PEAK_FLOPS=1e11

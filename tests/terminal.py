@@ -4,22 +4,14 @@ doubled or left behind at 60, 80 and 200 columns, nor when the window is resized
 usage: terminal.py DROVER, in a folder with at_event.so"""
 import codecs, fcntl, os, pty, re, select, signal, struct, subprocess, sys, termios, time, unicodedata
 from on_terminal import has_terminal
+from story import check, drover, finish, make_data
 
 CLEAR = "\r\033[J"
-drover = os.path.realpath(sys.argv[1])
-passed = failed = 0
 MARK = "\0"
 # events.bash has made at_event.so, which stops a run once it has drawn: it has not looked at the width for another line then.
 STOPS = {"LD_PRELOAD": os.path.abspath("at_event.so"), "AT_EVENT": "pause after every write /dev/pts/*",
          "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background with it ignored
-
-
-def check(text, good, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAILED: {text}", *([f"    {detail!r}"] if detail != "" else []), sep="\n")
 
 
 def columns(text):
@@ -241,28 +233,16 @@ def interrupted():
     check("an interrupt leaves no status line", "of 1001" not in "".join(run.screen.lines), run.screen.lines)
 
 
-def prepare():
-    with open("text.txt", "w") as f:
-        f.writelines(f"Document {i} tells of the fox, the dog and {i * i % 97} lazy hens.\n" for i in range(2000))
-    quiet = {"stderr": subprocess.DEVNULL, "check": True}
-    subprocess.run([drover, "tokenizer", "train", "--input", "text.txt", "--vocab-size", "300", "--out", "tok"], **quiet)
-    subprocess.run([drover, "data", "build", "--input", "text.txt", "--separator", "\n", "--tokenizer", "tok",
-                    "--out", "set", "--append-eod"], **quiet)
-    with open("run.yaml", "w") as f:
-        f.write("""model: {preset: tiny, vocab_size: 300, num_hidden_layers: 2}
+if not has_terminal():
+    sys.exit(77)
+
+make_data("""model: {preset: tiny, vocab_size: 300, num_hidden_layers: 2}
 tokenizer: tok
 data: {train: set, split: [90, 10, 0], sequence_length: 64}
 training: {steps: 300, log_every: 50, eval_every: 100, eval_batches: 2, threads: 1}
 """)
-
-
-if not has_terminal():
-    sys.exit(77)
-
-prepare()
 fixed_widths()
 resized()
 no_terminal()
 interrupted()
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

@@ -103,8 +103,7 @@ static void check_step(const kernels *k, adamw_case c, int64_t n) {
     state_free(&before), state_free(&after);
 }
 
-static void each_element(void **unused) {
-    (void)unused;
+TEST(each_element) {
     static const int64_t lengths[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 127, 1009};
     const kernels *levels[4] = {&kernels_ref};
     const int n_levels = 1 + vector_levels(levels + 1), n_cases = sizeof cases / sizeof *cases,
@@ -116,8 +115,7 @@ static void each_element(void **unused) {
 
 // The rounding of p hides a decay of 1e-9 in each weight, but not in the mean of a million: rounding
 // moves a weight by up to 2^-24 of it, evenly, so the mean moves by 2^-24 / sqrt(3 n) = 3.4e-11.
-static void small_decay_is_kept(void **unused) {
-    (void)unused;
+TEST(small_decay_is_kept) {
     enum { N = 1 << 20 };
     const adamw_case c = {"lr wd = 1e-9", 1e-8, 0.1, 1, 0.02};
     const adamw_args args = args_of(c);
@@ -142,8 +140,7 @@ static void small_decay_is_kept(void **unused) {
 }
 
 // What is rounded to the bf16 copy, among it what is not a number.
-static void copy_of_special_values(void **unused) {
-    (void)unused;
+TEST(copy_of_special_values) {
     const float values[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 3.3895314e38f, 3.4e38f,
             1.00390625f, 1.01171875f, -1.00390626f, 1e-30f};
     enum { N = sizeof values / sizeof *values };
@@ -160,10 +157,4 @@ static void copy_of_special_values(void **unused) {
                 fail_msg("%s: the copy of %g is %g", levels[i]->name, (double)values[j],
                         (double)bf16_to_f32(copy[j]));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_element),
-            cmocka_unit_test(small_decay_is_kept), cmocka_unit_test(copy_of_special_values)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

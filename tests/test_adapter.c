@@ -20,7 +20,7 @@ static drv_status check_base(arena *a, const adapter *ad, const model_source *ba
 }
 
 // --- what PEFT saved
-static void folders_of_peft(void **state) {
+TEST(folders_of_peft) {
     static const struct {
         const char *name, *base, *weight;
         int n_modules;
@@ -43,7 +43,6 @@ static void folders_of_peft(void **state) {
             {"expressions", "tied", "model.layers.1.mlp.down_proj.weight", 11, 4, 0.75},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("adapter");
         adapter ad;
         model_source base;
         OK(adapter_open(a, folder(a, cases[i].name), &ad));
@@ -57,12 +56,10 @@ static void folders_of_peft(void **state) {
         assert_null(adapter_find(&ad, "model.norm.weight"));
         adapter_close(&ad);
         model_source_close(&base);
-        arena_free(a);
     }
 }
 
-static void another_base(void **state) {
-    arena *a = arena_new("adapter");
+TEST(another_base) {
     adapter plain, patterns;
     model_source tied, untied;
     OK(adapter_open(a, folder(a, "plain"), &plain));
@@ -83,7 +80,6 @@ static void another_base(void **state) {
     adapter_close(&patterns);
     model_source_close(&tied);
     model_source_close(&untied);
-    arena_free(a);
 }
 
 // --- what is refused
@@ -110,7 +106,7 @@ static void check_configs(const config_case *cases, size_t n) {
     }
 }
 
-static void configs(void **state) {
+TEST(configs) {
     static const config_case cases[] = {
             {"{" PLAIN "}", NULL},
             {"{" PLAIN ", \"made_up_later\": null, \"another\": {}}", NULL},
@@ -153,7 +149,7 @@ static void configs(void **state) {
     check_configs(cases, sizeof cases / sizeof *cases);
 }
 
-static void odd_configs(void **state) {
+TEST(odd_configs) {
     static const config_case cases[] = {
             {"{" PLAIN ", \"layers_to_transform\": \"1\"}",
                     "\"layers_to_transform\" is wrong, expected numbers of layers"},
@@ -199,7 +195,7 @@ static void write_adapter(arena *a, const char *dir, const st_entry *list, int n
     str_free(&file);
 }
 
-static void tensors(void **state) {
+TEST(tensors) {
 #define Q "base_model.model.model.layers.0.self_attn.q_proj."
 #define E "base_model.model.model.embed_tokens."
 #define MATRIX(name, rows, cols)                                                                   \
@@ -229,7 +225,6 @@ static void tensors(void **state) {
             {{MATRIX("", 0, 0)}, 0, "has no tensors of an adapter"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("tensors");
         const char *dir = temporary_dir(a), *config = path_join(a, dir, "adapter_config.json");
         adapter ad;
         FAILS(adapter_open(a, dir, &ad), DRV_E_DATA, "has no adapter_config.json");
@@ -242,20 +237,10 @@ static void tensors(void **state) {
         else
             OK(adapter_open(a, dir, &ad));
         adapter_close(&ad);
-        arena_free(a);
     }
 }
 
-static void names(void **state) {
-    arena *a = arena_new("names");
+TEST(names) {
     assert_string_equal(adapter_tensor_name(a, "model.layers.3.mlp.up_proj.weight", 'B'),
             "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(folders_of_peft),
-            cmocka_unit_test(another_base), cmocka_unit_test(configs),
-            cmocka_unit_test(odd_configs), cmocka_unit_test(tensors), cmocka_unit_test(names)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void other_bits_than_fp32(const layout_run *tiles, const char *const *set
     free(wide.weights);
 }
 
-static void same_bits(void **state) {
+TEST(same_bits) {
     static const struct {
         const char *rows;
         int threads;
@@ -50,6 +50,5 @@ static void same_bits(void **state) {
 
 int main(void) {
     by_tiles();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

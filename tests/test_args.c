@@ -66,12 +66,37 @@ static void a_list_ends_at_an_option(void **state) {
     arena_free(a);
 }
 
+static void choices(void **state) {
+    static const char words[] = "train, compile or data", *const refused[] = {"or", "trai",
+                                                                  "trains", ",", "train, compile"};
+    arena *a = arena_new("choices");
+    cli_args args;
+    int index = 7;
+    assert_int_equal(parse(a, "--json", NULL, &args), DRV_OK);
+    assert_int_equal(cli_get_choice(&args, "--text", words, &index), DRV_OK);
+    assert_int_equal(index, 7);
+    for (int i = 0; i < 3; i++) {
+        const char *const values[] = {"train", "compile", "data"};
+        assert_int_equal(parse(a, "--text", values[i], &args), DRV_OK);
+        assert_int_equal(cli_get_choice(&args, "--text", words, &index), DRV_OK);
+        assert_int_equal(index, i);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(parse(a, "--text", refused[i], &args), DRV_OK);
+        assert_int_equal(cli_get_choice(&args, "--text", words, &index), DRV_E_USAGE);
+        assert_string_equal(drv_message(),
+                arena_printf(a, "try: --text is \"%s\", expected %s", refused[i], words));
+    }
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(values_may_begin_with_a_dash),
             cmocka_unit_test(options_are_no_values),
             cmocka_unit_test(any_value_follows_an_equals_sign),
             cmocka_unit_test(a_list_ends_at_an_option),
+            cmocka_unit_test(choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

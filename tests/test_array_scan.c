@@ -38,8 +38,7 @@ static char *elements(arena *a, const char *text, size_t step) {
     return copy;
 }
 
-static void by_hand(void **state) {
-    arena *a = arena_new("array");
+TEST(by_hand) {
     const struct {
         const char *text, *want;
     } cases[] = {{"[]", "end"}, {" [ ] \n", "end"}, {"[{\"a\": 1}]", "{\"a\": 1}\nend"},
@@ -55,7 +54,6 @@ static void by_hand(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t step = 1; step < 40; step++)
             assert_string_equal(elements(a, cases[i].text, step), cases[i].want);
-    arena_free(a);
 }
 
 // Any JSON that jansson writes comes apart into what it was made of.
@@ -76,9 +74,8 @@ static json_t *random_value(uint64_t seed, uint64_t *i, int depth) {
     return v;
 }
 
-static void by_chance(void **state) {
+TEST(by_chance) {
     for (uint64_t seed = 0; seed < 200; seed++) {
-        arena *a = arena_new("array");
         uint64_t drawn = 0;
         json_t *array = json_array();
         for (uint64_t k = 0; k < seed % 6; k++)
@@ -101,11 +98,10 @@ static void by_chance(void **state) {
             fail_msg("seed %llu: \"%s\" of %s", (unsigned long long)seed, line, text);
         json_decref(array);
         free(text);
-        arena_free(a);
     }
 }
 
-static void by_content(void **state) {
+TEST(by_content) {
     const struct {
         const char *text;
         bool is;
@@ -136,8 +132,7 @@ static int64_t count(arena *a, const char *path, const reader_opts *o, drv_statu
     return n;
 }
 
-static void files(void **state) {
-    arena *a = arena_new("files");
+TEST(files) {
     const char *dir = temporary_dir(a);
     str text = {0};
     str_puts(&text, "\xEF\xBB\xBF [");
@@ -165,11 +160,4 @@ static void files(void **state) {
     assert_int_equal(count(a, cut, &(reader_opts){0}, &status), 8999);
     FAILS(status, DRV_E_DATA, "cut.json: a broken JSON array: after element 8999: the file ends");
     str_free(&text);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_hand), cmocka_unit_test(by_chance),
-            cmocka_unit_test(by_content), cmocka_unit_test(files)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,13 +157,13 @@ static void expect_reference(attention_case shape) {
     }
 }
 
-static void every_level_is_the_reference(void **state) {
+TEST(every_level_is_the_reference) {
     for (int i = 0; i < N_CASES; i++)
         expect_reference(cases[i]);
 }
 
 // Also where all of a block of keys is hidden from one of queries, and in a window.
-static void continuations_are_the_reference(void **state) {
+TEST(continuations_are_the_reference) {
     const struct {
         attention_case shape;
         int shared;
@@ -180,7 +180,7 @@ static void continuations_are_the_reference(void **state) {
 // Keys and values that no query of a strip sees are not multiplied: a NaN in those of the last
 // token of a block reaches neither the output of its first 48 queries nor the gradient of these; by
 // tiles, whose strips are longer, of its first 32.
-static void unseen_keys_are_left_alone(void **state) {
+TEST(unseen_keys_are_left_alone) {
     const attention_case shape = {64, 1, 1, 32, 64, 0};
     enum { WIDTH = 3 * 32, LAST = 63 * WIDTH + 32 };
     const kernels *levels[MAX_ATTENTION_LEVELS], *vectors[3];
@@ -228,7 +228,7 @@ static int64_t count_flips(const char *what, const array *got, const array *want
 // within seq 2^-24 sum |term| of the true one, two of them within twice that; a term is at most 8
 // (P <= 1, |dS| <= |dP - delta| / 8 and elements <= 1.5). If one of them left P and dS unrounded,
 // terms would differ by 2^-9 of their size, the sums by ten times the bound.
-static void arithmetics_agree(void **state) {
+TEST(arithmetics_agree) {
     const attention_case exact[] = {{130, 4, 2, 64, 130, 0}, {64, 2, 1, 16, 40, 0},
             {97, 3, 3, 64, 97, 0}};
     const kernels *levels[3];
@@ -330,7 +330,7 @@ static void expect_other_part(dtype dt, attention_case shape, int64_t first) {
     array_free(&lse), other_part_free(&theirs), problem_free(&want);
 }
 
-static void parts_of_a_row_are_the_reference(void **state) {
+TEST(parts_of_a_row_are_the_reference) {
     const attention_case parts[] = {{1, 1, 1, 2, 9, 0}, {64, 4, 2, 16, 1000, 0},
             {65, 4, 2, 16, 100, 0}, {130, 6, 2, 48, 50, 0}, {300, 2, 1, 64, 350, 0},
             {130, 4, 2, 16, 1000, 70},
@@ -387,7 +387,7 @@ static void expect_plain_bits_of_all(const tile_kernels *by) {
     }
 }
 
-static void instructions_give_the_bits_of_plain_c(void **state) {
+TEST(instructions_give_the_bits_of_plain_c) {
     const tile_kernels *amx = gemm_amx(cpu_detect());
 #ifdef EMULATED_AVX512
     extern const tile_kernels tiles_emulated_avx512;
@@ -400,7 +400,7 @@ static void instructions_give_the_bits_of_plain_c(void **state) {
 }
 
 // The largest score of a row grows by more than what tiles leave to the sums of before.
-static void growing_scores_are_the_reference(void **state) {
+TEST(growing_scores_are_the_reference) {
     const attention_case shape = {257, 2, 1, 64, 257, 0};
     const kernels *levels[MAX_ATTENTION_LEVELS];
     problem want = problem_new(DT_BF16, shape, 23, 0);
@@ -415,14 +415,4 @@ static void growing_scores_are_the_reference(void **state) {
         problem_free(&got);
     }
     problem_free(&want);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_is_the_reference),
-            cmocka_unit_test(continuations_are_the_reference),
-            cmocka_unit_test(unseen_keys_are_left_alone), cmocka_unit_test(arithmetics_agree),
-            cmocka_unit_test(parts_of_a_row_are_the_reference),
-            cmocka_unit_test(instructions_give_the_bits_of_plain_c),
-            cmocka_unit_test(growing_scores_are_the_reference)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

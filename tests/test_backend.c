@@ -35,7 +35,7 @@ static drv_status next_look(backend *b, dtype dt, int tries, double *flops_per_s
     return DRV_OK;
 }
 
-static void peak_is_looked_at_until_two_agree(void **state) {
+TEST(peak_is_looked_at_until_two_agree) {
     static const struct {
         double look[10], want;
         int n, ms;
@@ -68,8 +68,7 @@ static void peak_is_looked_at_until_two_agree(void **state) {
     free(kept);
 }
 
-static void null_plans_what_cpu_runs(void **state) {
-    arena *a = arena_new("test");
+TEST(null_plans_what_cpu_runs) {
     backend *cpu, *null;
     plan *on_cpu, *on_null;
     executable *e;
@@ -83,16 +82,14 @@ static void null_plans_what_cpu_runs(void **state) {
     FAILS(backend_read(null, "x", 0, 4, &(float){0}), DRV_E_DEVICE, "\"x\"");
     backend_close(null);
     backend_close(cpu);
-    arena_free(a);
 }
 
-static void peak_is_measured_or_said(void **state) {
+TEST(peak_is_measured_or_said) {
     static const struct {
         const char *said;
         double least, most; // FLOP/s; least 0: refused
     } cases[] = {{"", 1e6, 1e16}, {"1.5e12", 1.5e12, 1.5e12}, {"fast", 0, 0}, {"-1", 0, 0},
             {"0", 0, 0}, {"inf", 0, 0}};
-    arena *a = arena_new("test");
     backend *b;
     double peak;
     OK(backend_open_host(a, &b));
@@ -104,11 +101,9 @@ static void peak_is_measured_or_said(void **state) {
             fail_msg("\"%s\": status %d, %g FLOP/s", cases[i].said, status, peak);
     }
     backend_close(b);
-    arena_free(a);
 }
 
-static void every_call_of_null(void **state) {
-    arena *a = arena_new("test");
+TEST(every_call_of_null) {
     backend *b;
     double bytes = 1, flops = 1;
     b = backend_open_planner(a, false);
@@ -122,10 +117,9 @@ static void every_call_of_null(void **state) {
     OK(backend_prepare(b));
     OK(backend_run(b, NULL));
     backend_close(b);
-    arena_free(a);
 }
 
-static void cpu_says_how_it_multiplies(void **state) {
+TEST(cpu_says_how_it_multiplies) {
     static const struct {
         const char *level, *gemm, *want;
     } cases[] = {{"ref", NULL, "kernels ref, bf16 products by fp32"},
@@ -135,7 +129,6 @@ static void cpu_says_how_it_multiplies(void **state) {
             {"avx512", "amx_emulated", "kernels avx512, bf16 products by AMX in plain C"},
             {"avx512_bf16", "bf16", "kernels avx512_bf16, bf16 products by bf16 dot product"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("test");
         backend *b;
         if (i > (size_t)cpu_detect() + 1) break; // one level has two cases
         setenv("DROVER_CPU", cases[i].level, 1);
@@ -145,7 +138,6 @@ static void cpu_says_how_it_multiplies(void **state) {
         assert_string_equal(backend_describe(b).kernels, cases[i].level);
         assert_true(backend_times_products(b));
         backend_close(b);
-        arena_free(a);
         unsetenv("DROVER_CPU");
         unsetenv("DROVER_GEMM");
     }
@@ -153,7 +145,7 @@ static void cpu_says_how_it_multiplies(void **state) {
 
 // Left to itself the bf16 dot product is used where its maker runs it faster than fp32: by the
 // vendor that the processor states, here read from the kernel's list.
-static void rule_of_the_vendor(void **state) {
+TEST(rule_of_the_vendor) {
     char text[4096] = "";
     FILE *f = fopen("/proc/cpuinfo", "r");
     if (cpu_detect() < CPU_AVX512_BF16 || cpu_has_amx_bf16() || !f) {
@@ -162,7 +154,6 @@ static void rule_of_the_vendor(void **state) {
     }
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
-    arena *a = arena_new("test");
     backend *device;
     OK(backend_open_host(a, &device));
     assert_string_equal(backend_arithmetic(device),
@@ -170,14 +161,12 @@ static void rule_of_the_vendor(void **state) {
                     ? "kernels avx512_bf16, bf16 products by fp32"
                     : "kernels avx512_bf16, bf16 products by bf16 dot product");
     backend_close(device);
-    arena_free(a);
 }
 
-static void memory_that_is_refused(void **state) {
+TEST(memory_that_is_refused) {
 #ifdef __SANITIZE_ADDRESS__
     skip(); // its shadow memory lives beyond any limit
 #endif
-    arena *a = arena_new("test");
     backend *device;
     executable *e;
     OK(backend_open_host(a, &device));
@@ -197,15 +186,9 @@ static void memory_that_is_refused(void **state) {
         if (!strstr(drv_message(), says[i]))
             fail_msg("\"%s\" does not say \"%s\"", drv_message(), says[i]);
     backend_close(device);
-    arena_free(a);
 }
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured_or_said),
-            cmocka_unit_test(peak_is_looked_at_until_two_agree),
-            cmocka_unit_test(null_plans_what_cpu_runs), cmocka_unit_test(every_call_of_null),
-            cmocka_unit_test(cpu_says_how_it_multiplies), cmocka_unit_test(rule_of_the_vendor),
-            cmocka_unit_test(memory_that_is_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -62,7 +62,7 @@ static drv_status widen_before(comm *self, arena *a, const layout_run *run, prog
     return widen_base(self, a, p, run->sets, run->n_sets, base_of_widened);
 }
 
-static void blocks_have_the_bits_of_what_they_say(void **state) {
+TEST(blocks_have_the_bits_of_what_they_say) {
     static const char *const cases[][4] = {{"model.base_dtype=q8_0", "training.precision=bf16",
                                                    "model.tie_word_embeddings=false",
                                                    "training.recompute=none"},
@@ -91,7 +91,7 @@ static void blocks_have_the_bits_of_what_they_say(void **state) {
     }
 }
 
-static void ranks_have_the_bits_of_one(void **state) {
+TEST(ranks_have_the_bits_of_one) {
     static const bits_case meshes[][3] = {{{2, 1, 2, 1, {WHOLE, ZERO0}},
                                                   {1, 1, 1, 2, {"parallel.schedule=zb-h1"}},
                                                   {1, 1, 2, 1, {ZERO3}}},
@@ -125,7 +125,7 @@ static int64_t weight_bytes(const char *const *sets, int n_sets) {
 
 // 34 bytes for 32 numbers; 144 for 256 but for the output weight. (Runs hold what was planned:
 // rank_run_open checks it.)
-static void plans_count_blocks(void **state) {
+TEST(plans_count_blocks) {
     const double layers = 32.0 * (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3.0 * 4096 * 14336),
                  table = 128256.0 * 4096, norms = 4 * 65 * 4096;
     const double rank8 = 2 * 32 * 8 * (4096.0 * 3 + 1024);
@@ -158,7 +158,7 @@ static void refuse(const char *const *sets, int n_sets, const char *text) {
     arena_free(a);
 }
 
-static void rows_that_are_no_blocks_are_refused(void **state) {
+TEST(rows_that_are_no_blocks_are_refused) {
     refuse((const char *[]){"model.base_dtype=q4_k", "model.hidden_size=128"}, 2,
             "key \"model.base_dtype\" is q4_k, but \"model.layers.0.self_attn.q_proj.weight\" has rows "
             "of 128 numbers, expected a multiple of 256, the numbers of a block of Q4_K");
@@ -168,13 +168,11 @@ static void rows_that_are_no_blocks_are_refused(void **state) {
             "\"model.layers.0.mlp.down_proj.weight\" has rows of 48 numbers on each of 2 tensor "
             "ranks (96 in all), expected a multiple of 32");
     expect_refused("model.base_dtype=q8_0", "lora.rank=0", "without a section lora");
-    arena *a = arena_new("cfg");
     run_config cfg;
     const char *pjrt[] = {"model.preset=tiny", LORA, "backend=pjrt", "model.base_dtype=q8_0"},
                *gguf[] = {"model.preset=tiny", LORA, "model.base_dtype=gguf"};
     FAILS(config_load(a, NULL, pjrt, 4, &cfg), DRV_E_USAGE, "which backend pjrt does not widen");
     FAILS(config_load(a, NULL, gguf, 3, &cfg), DRV_E_USAGE, "expected model.from");
-    arena_free(a);
 }
 
 // --- the blocks of a GGUF file
@@ -261,8 +259,7 @@ static drv_status load_before(comm *self, arena *a, const layout_run *run, progr
     return DRV_OK;
 }
 
-static void blocks_of_a_gguf_file_stay_as_they_are(void **state) {
-    arena *a = arena_new("gguf");
+TEST(blocks_of_a_gguf_file_stay_as_they_are) {
     const char *from = arena_printf(a, "model.from=%s", gguf_folder(a));
     const char *sets[] = {"model.preset=", from, "model.num_hidden_layers=1",
             "data.sequence_length=24", LORA, ALL, "model.base_dtype=gguf"};
@@ -275,13 +272,4 @@ static void blocks_of_a_gguf_file_stay_as_they_are(void **state) {
     expect_same_bits(&ranks, &held);
     expect_same_bits(&sharded, &held);
     free(widened.weights), free(held.weights), free(ranks.weights), free(sharded.weights);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks_have_the_bits_of_what_they_say),
-            cmocka_unit_test(ranks_have_the_bits_of_one), cmocka_unit_test(plans_count_blocks),
-            cmocka_unit_test(rows_that_are_no_blocks_are_refused),
-            cmocka_unit_test(blocks_of_a_gguf_file_stay_as_they_are)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,10 +32,9 @@ static bool all_finite(const float *x, int64_t n) {
     return true;
 }
 
-static void levels_widen_as_gguf_py(void **state) {
+TEST(levels_widen_as_gguf_py) {
     static const char *const types[] = {"F32", "F16", "BF16", "Q4_0", "Q5_1", "Q8_0", "Q3_K",
             "Q4_K", "Q5_K", "Q6_K"};
-    arena *a = arena_new("widen");
     gguf_file file;
     OK(gguf_open(a, golden_path(a, "gguf/quants.gguf"), &file));
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -58,7 +57,6 @@ static void levels_widen_as_gguf_py(void **state) {
             }
     }
     gguf_close(&file);
-    arena_free(a);
 }
 
 // --- numbers into blocks
@@ -91,7 +89,7 @@ static float sample(int kind, int64_t i) {
     }
 }
 
-static void numbers_come_back_within_a_step(void **state) {
+TEST(numbers_come_back_within_a_step) {
     // Of the largest of 32: half a step of 127 and the rounding of its scale to fp16; one of 15
     // steps, since ends of a range may be cut off. Half the smallest number of fp16, times what it
     // may stand for.
@@ -123,7 +121,7 @@ static void numbers_come_back_within_a_step(void **state) {
 }
 
 // Uniform numbers of one size have a step of 1/15 of their width: an error of 1/15/sqrt(12) of it.
-static void four_bits_are_used_well(void **state) {
+TEST(four_bits_are_used_well) {
     enum { N = 64 * 256 };
     const quant_type *type = quant_type_of(QUANT_Q4_K);
     float *x = mem_alloc(sizeof *x * N), *y = mem_alloc(sizeof *y * N);
@@ -139,8 +137,7 @@ static void four_bits_are_used_well(void **state) {
 
 // Row by row no worse than ggml's own search, but for what one row in its weights is by chance
 // (tools/golden_quantised.py).
-static void four_bits_are_as_good_as_ggmls(void **state) {
-    arena *a = arena_new("quantised");
+TEST(four_bits_are_as_good_as_ggmls) {
     const quant_type *type = quant_type_of(QUANT_Q4_K);
     gguf_file file;
     OK(gguf_open(a, golden_path(a, "gguf/quantised.gguf"), &file));
@@ -165,7 +162,6 @@ static void four_bits_are_as_good_as_ggmls(void **state) {
     }
     if (!(mine < 1.01 * other)) fail_msg("an error of %.4g, ggml's is %.4g", mine, other);
     gguf_close(&file);
-    arena_free(a);
 }
 
 // --- products
@@ -231,7 +227,7 @@ static void expect_same_product(const kernels *by, const held_product *test, int
 }
 
 // All of a matrix, and parts that begin and end between blocks, over one and several blocks of k.
-static void products_have_the_bits_of_widened_matrices(void **state) {
+TEST(products_have_the_bits_of_widened_matrices) {
     static const quant_id ids[] = {QUANT_Q4_K, QUANT_Q8_0, QUANT_Q6_K};
     static const struct {
         int64_t rows, columns, row, column, n_rows, n_columns;
@@ -294,18 +290,12 @@ static void tiles_and_blocks_by(gemm_choice choice) {
 }
 
 // By vectors, and by the registers of AMX in plain C.
-static void tiles_and_blocks_widen_their_part(void **state) {
+TEST(tiles_and_blocks_widen_their_part) {
     tiles_and_blocks_by(GEMM_FP32);
     tiles_and_blocks_by(GEMM_AMX_EMULATED);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(levels_widen_as_gguf_py),
-            cmocka_unit_test(numbers_come_back_within_a_step),
-            cmocka_unit_test(four_bits_are_used_well),
-            cmocka_unit_test(four_bits_are_as_good_as_ggmls),
-            cmocka_unit_test(products_have_the_bits_of_widened_matrices),
-            cmocka_unit_test(tiles_and_blocks_widen_their_part)};
     par_set_threads(2);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -101,8 +101,7 @@ static drv_status read_by(int way, const char *path, const str *packed, input_pa
     return status;
 }
 
-static void as_they_were_packed(void **state) {
-    arena *a = arena_new("streams");
+TEST(as_they_were_packed) {
     const char *path = path_join(a, temporary_dir(a), "x");
     uint64_t seed = 1;
     for (int i = 0; i < 300; i++) {
@@ -120,11 +119,9 @@ static void as_they_were_packed(void **state) {
         str_free(&packed);
         str_free(&text);
     }
-    arena_free(a);
 }
 
-static void windows_are_read_or_named(void **state) {
-    arena *a = arena_new("windows");
+TEST(windows_are_read_or_named) {
     const char *path = path_join(a, temporary_dir(a), "x");
     for (int log = 27; log <= 41; log += 2) {
         str packed = {0}, got = {0};
@@ -140,11 +137,4 @@ static void windows_are_read_or_named(void **state) {
         str_free(&packed);
         str_free(&got);
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_they_were_packed),
-            cmocka_unit_test(windows_are_read_or_named)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

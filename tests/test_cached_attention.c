@@ -141,7 +141,7 @@ static void every_case(check_function *check) {
     }
 }
 
-static void pieces(void **state) {
+TEST(pieces) {
     const kernels *levels[MAX_ATTENTION_LEVELS];
     every_case(pieces_are_the_whole);
     for (int n = attention_levels(DT_BF16, levels); n-- > vector_levels(levels);)
@@ -149,27 +149,21 @@ static void pieces(void **state) {
             pieces_are_the_whole(levels[n], DT_BF16, cases[i]);
 }
 
-static void rows(void **state) {
+TEST(rows) {
     every_case(a_row_sees_the_same);
 }
 
 // Chunks grow with the keys and cover them all; what is set aside for the longest is enough for all.
-static void chunks(void **state) {
+TEST(chunks) {
     attention_args most = {.dt = DT_F32, .n_heads = 6, .n_kv_heads = 2, .head_dim = 8};
     for (most.first = 0; most.first < 40000; most.first += 1 + most.first / 50) {
         attention_args args = most;
         for (args.first = most.first; args.first >= 0; args.first -= 1 + args.first / 7) {
             const int64_t n_chunks = row_attention_units(&args) / 2;
-            assert_in_range(n_chunks, 1, 64);
+            assert_true(n_chunks >= 1 && n_chunks <= 64);
             assert_true(n_chunks * row_attention_chunk(&args) > args.first);
             assert_true(n_chunks * 6 * (8 + 2) * 4 <= row_attention_part_bytes(&most));
             assert_true(row_attention_scratch_bytes(&args) <= row_attention_scratch_bytes(&most));
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pieces), cmocka_unit_test(rows),
-            cmocka_unit_test(chunks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

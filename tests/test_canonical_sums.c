@@ -80,7 +80,7 @@ static void expect_sums(const join_case *c, const char *what) {
                     c->n_parts, (long long)i, array_at(&c->sum, i), (double)wanted(c, i));
 }
 
-static void parts_are_joined_in_the_tree(void **state) {
+TEST(parts_are_joined_in_the_tree) {
     for (int n_parts = 1; n_parts <= MAX_JOINED; n_parts++)
         for (int i = 0; i < 4; i++) { // without infinities and NaN as well: they hide the rest
             join_case c =
@@ -92,7 +92,7 @@ static void parts_are_joined_in_the_tree(void **state) {
 }
 
 // Ranks that hold 2^k neighbours join them before; the sum may take the place of a part.
-static void complete_parts_may_be_joined_before(void **state) {
+TEST(complete_parts_may_be_joined_before) {
     for (int each = 2; each <= 8; each *= 2)
         for (int n_parts = each; n_parts <= MAX_JOINED; n_parts += 3) {
             join_case c = join_case_new(DT_F32, n_parts, N_FINITE);
@@ -125,7 +125,7 @@ static void expect_maximum(join_case *of, const array *want) {
     }
 }
 
-static void maxima_do_not_know_the_order(void **state) {
+TEST(maxima_do_not_know_the_order) {
     enum { N = 7 };
     for (int zeros = 0; zeros < 2; zeros++) {
         join_case of = join_case_new(DT_F32, N, zeros ? 2 : N_ODD);
@@ -187,7 +187,7 @@ static void expect_tree(const product *x) {
     }
 }
 
-static void blocks_of_a_product_are_joined_in_the_tree(void **state) {
+TEST(blocks_of_a_product_are_joined_in_the_tree) {
     product x = {.mem = arena_new("product"), .blocks = 2};
     OK(gemm_machine_open(x.mem, GEMM_FP32, &x.m));
     for (; x.blocks <= 9; x.blocks++)
@@ -274,7 +274,7 @@ static void expect_exact(const char *text, const double *x, int n) {
         }
 }
 
-static void exact_sums_are_rounded_once(void **state) {
+TEST(exact_sums_are_rounded_once) {
     for (size_t i = 0; i < sizeof sum_cases / sizeof *sum_cases; i++)
         expect_exact(sum_cases[i].text, sum_cases[i].x, sum_cases[i].n);
     for (int seed = 0; seed < 300; seed++) { // near each other, and of all sizes
@@ -289,7 +289,7 @@ static void exact_sums_are_rounded_once(void **state) {
 }
 
 // Wherever they stand, and through a sum of sums.
-static void what_is_not_finite_is_not_lost(void **state) {
+TEST(what_is_not_finite_is_not_lost) {
     static const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     for (int b = 0; b < 3; b++)
         for (int at = 0; at < 5; at++) {
@@ -336,7 +336,7 @@ static void expect_squares(const kernels *k, array *x, int exponent) {
 
 // For every exponent that a largest number may have: as many of these as there may be at once, with
 // all bits set; or one, beside smaller ones whose last bits are just beyond what a fold takes.
-static void squares_of_every_size(void **state) {
+TEST(squares_of_every_size) {
     const kernels *levels[4];
     int n_levels = vector_levels(levels);
     levels[n_levels++] = &kernels_ref;
@@ -359,13 +359,6 @@ static void squares_of_every_size(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts_are_joined_in_the_tree),
-            cmocka_unit_test(complete_parts_may_be_joined_before),
-            cmocka_unit_test(maxima_do_not_know_the_order),
-            cmocka_unit_test(blocks_of_a_product_are_joined_in_the_tree),
-            cmocka_unit_test(exact_sums_are_rounded_once),
-            cmocka_unit_test(what_is_not_finite_is_not_lost),
-            cmocka_unit_test(squares_of_every_size)};
     par_set_threads(2);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -40,12 +40,7 @@ static int prompt_of(const char *text) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void an_interrupt_before_the_wait_is_heard(void **state) {
+TEST(an_interrupt_before_the_wait_is_heard) {
     assert_int_equal(prompt_of(""), 0);
     assert_int_equal(prompt_of("half a li"), 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_interrupt_before_the_wait_is_heard)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

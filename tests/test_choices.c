@@ -58,12 +58,12 @@ static void check_scores(bool specials) {
     arena_free(a);
 }
 
-static void scores_are_those_of_transformers(void **state) {
+TEST(scores_are_those_of_transformers) {
     check_scores(true);
     check_scores(false);
 }
 
-static void bad_records_are_refused_with_their_line(void **state) {
+TEST(bad_records_are_refused_with_their_line) {
     static const struct {
         const char *line, *says;
     } cases[] = {{"{\"context\": \"a\"", "not valid JSON"}, {"[1]", "no JSON object"},
@@ -96,7 +96,6 @@ static void bad_records_are_refused_with_their_line(void **state) {
                     "\"choices.label\" has 3 entries"},
             {"{\"question\": \"a\", \"choices\": {\"text\": [\"a\", \"b\"]}, \"answerKey\": \"C\"}",
                     "\"choices.label\" is not there"}};
-    arena *a = arena_new("test");
     const char *path = path_join(a, temporary_dir(a), "bad.jsonl");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *text = arena_printf(a,
@@ -111,11 +110,4 @@ static void bad_records_are_refused_with_their_line(void **state) {
     choice_set set;
     OK(file_write_atomic(path, "\n \n", 3));
     assert_int_equal(choices_read(a, path, &set), DRV_E_DATA);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(scores_are_those_of_transformers),
-            cmocka_unit_test(bad_records_are_refused_with_their_line)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static void parse_says(const char *header, int64_t length, size_t n_data, const 
     arena_free(a);
 }
 
-static void safetensors_that_lie(void **state) {
+TEST(safetensors_that_lie) {
 #define T(dtype, shape, offsets)                                                                   \
     "{\"t\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
     parse_says(T("F32", "[2]", "[0,8]"), -1, 8, NULL);
@@ -116,8 +116,7 @@ static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
 }
 
 // A LoRA run's checkpoint is a PEFT folder: no copy of the base.
-static void adapters_are_checkpoints(void **state) {
-    arena *a = arena_new("ckpt");
+TEST(adapters_are_checkpoints) {
     const char *dir = temporary_dir(a), *path, *json;
     save_as(dir, 1, 1, 0, true);
     OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
@@ -128,13 +127,11 @@ static void adapters_are_checkpoints(void **state) {
     json = "{\"version\": 2, \"step\": 1, \"files\": {\"config.json\": {}, \"trainer.json\": {}, \"optimizer.safetensors\": {}}}";
     OK(file_write_atomic(path_join(a, path, "manifest.json"), json, strlen(json)));
     FAILS(ckpt_verify(path), DRV_E_DATA, "manifest.json does not list model.safetensors");
-    arena_free(a);
 }
 
 // Broken checkpoints, newer or older, are never removed and do not count, nor do newer ones that
 // are whole; one in the way is renamed.
-static void retention_spares_the_broken(void **state) {
-    arena *a = arena_new("ckpt");
+TEST(retention_spares_the_broken) {
     const char *dir = save_some(a, 4, 10, 0);
     static const char *const broken[] = {"step-000005", "step-000007", "step-000008",
             "step-000009"};
@@ -150,12 +147,10 @@ static void retention_spares_the_broken(void **state) {
     for (int i = 0; i < n; i++)
         assert_string_equal(names[i], left[i]);
     OK(ckpt_verify(path_join(a, dir, "step-000008")));
-    arena_free(a);
 }
 
 // A checkpoint in the way that is whole is not ours to move.
-static void another_attempts_stays(void **state) {
-    arena *a = arena_new("ckpt");
+TEST(another_attempts_stays) {
     const char *dir = save_some(a, 3, 3, 0);
     const ckpt_content c = {.config_json = "{}", .trainer_json = "{\"step\": 3}"};
     ckpt_saver *s = ckpt_saver_new(dir, 0, NULL, zeros, NULL);
@@ -167,11 +162,9 @@ static void another_attempts_stays(void **state) {
     OK(dir_list(a, dir, &names, &n));
     assert_int_equal(n, 1);
     OK(ckpt_verify(path_join(a, dir, "step-000003")));
-    arena_free(a);
 }
 
-static void newest_and_retention(void **state) {
-    arena *a = arena_new("ckpt");
+TEST(newest_and_retention) {
     const char *dir = save_some(a, 8, 12, 3), *path;
     char **names;
     int n;
@@ -180,15 +173,13 @@ static void newest_and_retention(void **state) {
     assert_string_equal(names[0], "step-000010");
     OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
     assert_string_equal(path, path_join(a, dir, "step-000012"));
-    arena_free(a);
 }
 
 // What only resuming needs may be gone for those who read no more than weights; it may not be broken.
-static void weights_alone(void **state) {
+TEST(weights_alone) {
     static const char *const files[] = {"optimizer.safetensors", "trainer.json",
             "model.safetensors"};
     for (int i = 0; i < 3; i++) {
-        arena *a = arena_new("ckpt");
         const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"),
                    *gone = path_join(a, last, files[i]), *path;
         assert_int_equal(unlink(gone), 0);
@@ -201,14 +192,12 @@ static void weights_alone(void **state) {
         OK(file_write_atomic(gone, "{", 1));
         OK(ckpt_newest_weights(a, dir, &path));
         assert_string_equal(path, path_join(a, dir, "step-000001"));
-        arena_free(a);
     }
 }
 
 // A flipped bit in any seventh byte, a cut or a missing file is seen, and the older checkpoint is
 // used.
-static void harmed(void **state) {
-    arena *a = arena_new("ckpt");
+TEST(harmed) {
     const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"), *path;
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
             "trainer.json", "config.json", "manifest.json"};
@@ -233,12 +222,11 @@ static void harmed(void **state) {
         OK(file_write_atomic(file, good, n));
         OK(ckpt_verify(last));
     }
-    arena_free(a);
 }
 
 // One member of the manifest at a time becomes something else: what another version means is not
 // guessed, and what is no number or no hash is no value by accident.
-static void manifests_of_other_versions_and_types(void **state) {
+TEST(manifests_of_other_versions_and_types) {
     static const struct {
         const char *member, *value, *says; // says NULL: it is valid
     } cases[] = {{"version", "2", NULL}, {"version", "3", "\"version\" is 3, expected 1 or 2"},
@@ -258,7 +246,6 @@ static void manifests_of_other_versions_and_types(void **state) {
             {"block_bytes", "1073741888", "\"block_bytes\" is 1073741888"},
             {"files", "[]", "\"files\" is []"}, {"files", "\"all\"", "\"files\" is"},
             {"files", NULL, "\"files\" is missing"}};
-    arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 0), *last = path_join(a, dir, "step-000001"),
                *path = path_join(a, last, "manifest.json");
     json_t *good;
@@ -282,14 +269,12 @@ static void manifests_of_other_versions_and_types(void **state) {
     json_decref(good);
     OK(file_write_atomic(path, "[1]", 3));
     FAILS(ckpt_verify(last), DRV_E_DATA, "manifest.json: expected a JSON object");
-    arena_free(a);
 }
 
 // Blocks so small that a reader would hold more digests than a file is worth are refused unread,
 // and the checkpoint before is used.
-static void too_many_blocks(void **state) {
+TEST(too_many_blocks) {
     enum { BYTES = 64 * ((1 << 22) + 1) };
-    arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"),
                *path = path_join(a, last, "manifest.json"), *found;
     json_t *manifest;
@@ -303,7 +288,6 @@ static void too_many_blocks(void **state) {
     FAILS(ckpt_verify(last), DRV_E_DATA, "optimizer.safetensors: 4194305 blocks of 64 bytes");
     OK(ckpt_newest(a, NULL, dir, INT64_MAX, &found));
     assert_string_equal(found, path_join(a, dir, "step-000001"));
-    arena_free(a);
 }
 
 static drv_status no_space(void *ctx, const char *source, int64_t first, int64_t n, float *values) {
@@ -311,8 +295,7 @@ static drv_status no_space(void *ctx, const char *source, int64_t first, int64_t
     return drv_fail(DRV_E_IO, "no space left");
 }
 
-static void failed_save_leaves_the_old(void **state) {
-    arena *a = arena_new("ckpt");
+TEST(failed_save_leaves_the_old) {
     const char *dir = save_some(a, 1, 1, 1), *path;
     const ckpt_tensor t = whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0);
     const ckpt_content c = {.model = &t,
@@ -328,14 +311,12 @@ static void failed_save_leaves_the_old(void **state) {
     assert_false(file_exists(path_join(a, dir, "step-000002" FILE_ASIDE)));
     OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
     assert_string_equal(path, path_join(a, dir, "step-000001"));
-    arena_free(a);
 }
 
 // A run that was stopped between a save and the removal of older ones: a resume removes them, but
 // no newer one, nor one that is not whole.
-static void a_resume_removes_old_ones(void **state) {
+TEST(a_resume_removes_old_ones) {
     static const char *const left[] = {"step-000002", "step-000004", "step-000005", "step-000006"};
-    arena *a = arena_new("ckpt");
     char **names;
     int n;
     const char *dir = save_some(a, 1, 6, 0);
@@ -348,7 +329,6 @@ static void a_resume_removes_old_ones(void **state) {
     assert_int_equal(n, 4);
     for (int i = 0; i < n; i++)
         assert_string_equal(names[i], left[i]);
-    arena_free(a);
 }
 
 typedef struct odd_value { // of the tensor that it is in
@@ -365,10 +345,9 @@ static drv_status ones_but_one(void *ctx, const char *source, int64_t first, int
 }
 
 // A value that is not finite, wherever it is, in either type of file; the largest is one.
-static void what_is_no_number_is_not_saved(void **state) {
+TEST(what_is_no_number_is_not_saved) {
     enum { ROWS = 7, COLUMNS = 11, N = ROWS * COLUMNS };
     static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
-    arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
     for (int i = 0; i < 2 * N + 2; i++) {
         odd_value one = {i / 2 % N, i < 2 * N ? odd[i % 4] : i % 2 ? -0x1.fep127f : 0x1.fep127f};
@@ -393,7 +372,6 @@ static void what_is_no_number_is_not_saved(void **state) {
         OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
         assert_int_equal(ckpt_step_of(path), fits ? step : 1);
     }
-    arena_free(a);
 }
 
 static drv_status keep_value(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
@@ -429,8 +407,7 @@ static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
     return ckpt_fill(NULL, dir, "model", list, n, &(ckpt_sink){.write = keep_value, .ctx = &sum});
 }
 
-static void filling(void **state) {
-    arena *a = arena_new("fill");
+TEST(filling) {
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
     const ckpt_tensor w = whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
                       turned = whole((st_entry){"w", 2, {4, 3}, ST_F32}, "w", 0),
@@ -450,7 +427,6 @@ static void filling(void **state) {
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
-    arena_free(a);
 }
 
 enum { N_VALUES = 150 };
@@ -469,14 +445,13 @@ static void write_values(arena *a, const char *dir, st_type type, uint32_t value
 }
 
 // A value that is not finite is found wherever it lies, and the largest one passes.
-static void finite_values(void **state) {
+TEST(finite_values) {
     static const struct {
         st_type type;
         uint32_t largest, infinite, nan;
     } cases[] = {{ST_F32, 0xFF7FFFFF, 0xFF800000, 0x7F800001}, {ST_BF16, 0xFF7F, 0xFF80, 0x7F81},
             {ST_F16, 0xFBFF, 0xFC00, 0x7C01}};
     static const int places[] = {-1, 0, 1, 63, 64, 127, 128, N_VALUES - 1};
-    arena *a = arena_new("finite");
     const char *dir = temporary_dir(a);
     for (int k = 0; k < 3 * 2 * 8; k++) {
         const int kind = k / 16, place = places[k % 8];
@@ -494,12 +469,10 @@ static void finite_values(void **state) {
         if (place >= 0) assert_non_null(strstr(drv_message(), says));
         model_source_close(&source);
     }
-    arena_free(a);
 }
 
 // The tied output weight may lie beside the embedding when it is the same.
-static void filling_tied(void **state) {
-    arena *a = arena_new("tied");
+TEST(filling_tied) {
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
     const ckpt_tensor embedding =
             whole((st_entry){"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0);
@@ -509,11 +482,9 @@ static void filling_tied(void **state) {
     list[0].value = 3;
     make_file(file, list, 2);
     FAILS(fill(dir, &embedding, 1), DRV_E_DATA, "differs from \"model.embed_tokens.weight\"");
-    arena_free(a);
 }
 
-static void indexes_that_lie(void **state) {
-    arena *a = arena_new("index");
+TEST(indexes_that_lie) {
     const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
     const ckpt_tensor list[] = {whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
             whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0)};
@@ -546,19 +517,4 @@ static void indexes_that_lie(void **state) {
         else
             OK(fill(dir, list, 2));
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
-            cmocka_unit_test(newest_and_retention), cmocka_unit_test(weights_alone),
-            cmocka_unit_test(retention_spares_the_broken), cmocka_unit_test(another_attempts_stays),
-            cmocka_unit_test(harmed), cmocka_unit_test(manifests_of_other_versions_and_types),
-            cmocka_unit_test(too_many_blocks), cmocka_unit_test(failed_save_leaves_the_old),
-            cmocka_unit_test(a_resume_removes_old_ones),
-            cmocka_unit_test(what_is_no_number_is_not_saved),
-            cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
-            cmocka_unit_test(finite_values), cmocka_unit_test(filling_tied),
-            cmocka_unit_test(indexes_that_lie)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static drv_status exchange(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void what_one_puts(void **state) {
+TEST(what_one_puts) {
     OK(comm_run_threads(RANKS, 1, NULL, exchange, NULL));
 }
 
@@ -82,16 +82,10 @@ static drv_status one_leaves_early(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void a_rank_that_leaves(void **state) {
+TEST(a_rank_that_leaves) {
     OK(comm_run_threads(RANKS, 1, NULL, one_leaves_early, NULL));
 }
 
-static void a_rank_that_fails(void **state) {
+TEST(a_rank_that_fails) {
     FAILS(comm_run_threads(RANKS, 1, NULL, one_leaves, NULL), DRV_E_DATA, "rank 1 gives up");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_one_puts),
-            cmocka_unit_test(a_rank_that_fails), cmocka_unit_test(a_rank_that_leaves)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

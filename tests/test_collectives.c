@@ -79,7 +79,7 @@ static drv_status all_cases(comm *c, void *ctx) {
     return status;
 }
 
-static void every_rank_gets_its_part(void **state) {
+TEST(every_rank_gets_its_part) {
     OK(comm_run_threads(RANKS, 1, NULL, all_cases, NULL));
 }
 
@@ -92,13 +92,12 @@ static node *add_one(arena *a, op_kind op, int ranks, const mesh *m, graph **out
     return graph_add(g, op, 1, &x, &attrs);
 }
 
-static void gradients_pair_up(void **state) {
+TEST(gradients_pair_up) {
     static const struct {
         op_kind forward, backward;
         int64_t rows; // of four ranks with 8 rows in
     } pairs[] = {{OP_all_gather, OP_reduce_scatter, 32}, {OP_reduce_scatter, OP_all_gather, 2},
             {OP_share, OP_all_reduce, 8}, {OP_all_reduce, N_OPS, 8}};
-    arena *a = arena_new("collectives");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         graph *g;
         node *n = add_one(a, pairs[i].forward, 4, NULL, &g);
@@ -115,11 +114,9 @@ static void gradients_pair_up(void **state) {
         else
             assert_int_equal(dx->def->op, pairs[i].backward);
     }
-    arena_free(a);
 }
 
-static void ranks_must_be_those_of_the_mesh(void **state) {
-    arena *a = arena_new("mesh");
+TEST(ranks_must_be_those_of_the_mesh) {
     const mesh m = {.size = {1, 4, 1, 2}};
     graph *g;
     add_one(a, OP_all_reduce, 2, &m, &g);
@@ -132,11 +129,4 @@ static void ranks_must_be_those_of_the_mesh(void **state) {
     OK(backend_open_host(a, &b)); // which has joined no ranks
     FAILS(backend_compile(a, b, g, NULL, &program), DRV_E_DEVICE, "the tensor axis here has 1");
     backend_close(b);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_rank_gets_its_part),
-            cmocka_unit_test(gradients_pair_up), cmocka_unit_test(ranks_must_be_those_of_the_mesh)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

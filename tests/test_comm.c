@@ -220,19 +220,17 @@ static drv_status every_collective(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void threads_join_as_the_reference(void **state) {
+TEST(threads_join_as_the_reference) {
     static const int sizes[] = {1, 2, 3, 4, 8};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         OK(comm_run_threads(sizes[i], 1, NULL, every_collective, NULL));
 }
 
-static void processes_join_as_the_reference(void **state) {
-    arena *a = arena_new("test");
+TEST(processes_join_as_the_reference) {
     const char *out = path_join(a, temporary_dir(a), "out");
     for (int n = 2; n <= 4 && has_mpirun(); n++)
         if (exit_of(start_mpirun(n, "collectives", "", out)) != 0)
             fail_msg("%d processes: %s", n, text_of(a, out));
-    arena_free(a);
 }
 
 // --- failures agree
@@ -251,7 +249,7 @@ static drv_status one_gives_up(comm *c, void *ctx) {
         DRV_TRY(comm_all_reduce(comm_all_ranks(c), DT_F32, COMM_SUM, x, 3, NULL));
 }
 
-static void a_failure_ends_all_with_its_message(void **state) {
+TEST(a_failure_ends_all_with_its_message) {
     for (int who = 0; who < 4; who++) {
         FAILS(comm_run_threads(4, 1, NULL, one_fails, &who), DRV_E_IO, "no space left");
         FAILS(comm_run_threads(4, 1, NULL, one_gives_up, &who), DRV_E_DATA, "bad row 17");
@@ -288,9 +286,8 @@ static drv_status one_gives_up_alone(comm *c, void *ctx) {
     return one_gives_up(c, ctx);
 }
 
-static void processes_print_it_once(void **state) {
+TEST(processes_print_it_once) {
     static const char *const parts[] = {"gives up", "gives up alone"};
-    arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");
     for (int i = 0; i < 2 && has_mpirun(); i++) {
         assert_int_equal(exit_of(start_mpirun(3, parts[i], "", out)), 1);
@@ -298,7 +295,6 @@ static void processes_print_it_once(void **state) {
         if (!first || strstr(first + 1, "bad row 17") || strstr(text, "died"))
             fail_msg("%s: %s", parts[i], text);
     }
-    arena_free(a);
 }
 
 // --- two threads of each rank
@@ -339,13 +335,11 @@ static drv_status duplicates_sum(comm *c, void *ctx) {
     return status;
 }
 
-static void a_rank_may_have_two_threads(void **state) {
-    arena *a = arena_new("test");
+TEST(a_rank_may_have_two_threads) {
     const char *out = path_join(a, temporary_dir(a), "out");
     OK(comm_run_threads(4, 1, NULL, duplicates_sum, NULL));
     if (has_mpirun() && exit_of(start_mpirun(3, "duplicates", "", out)) != 0)
         fail_msg("%s", text_of(a, out));
-    arena_free(a);
 }
 
 // --- what all agree on
@@ -362,7 +356,7 @@ static drv_status two_fail(comm *c, void *ctx) {
     return DRV_OK;
 }
 
-static void all_hear_of_the_first_failure(void **state) {
+TEST(all_hear_of_the_first_failure) {
     OK(comm_run_threads(4, 1, NULL, two_fail, NULL));
 }
 
@@ -372,8 +366,7 @@ static drv_status record_in(comm *self, void *dir) {
 }
 
 // posix_fallocate returns its error and does not set errno.
-static void a_full_disk_is_named(void **state) {
-    arena *a = arena_new("record");
+TEST(a_full_disk_is_named) {
     struct rlimit before, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = (struct rlimit){1000, before.rlim_max};
@@ -383,7 +376,6 @@ static void a_full_disk_is_named(void **state) {
             comm_run_threads(2, 1, NULL, record_in, (void *)(uintptr_t)temporary_dir(a));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     FAILS(status, DRV_E_IO, "File too large");
-    arena_free(a);
 }
 
 // Anybody may cut a file of text short; the rank that writes it must not end by SIGBUS.
@@ -399,15 +391,13 @@ static drv_status sums_after_a_cut(comm *self, void *dir) {
     return DRV_OK;
 }
 
-static void a_record_may_be_cut_short(void **state) {
-    arena *a = arena_new("record");
+TEST(a_record_may_be_cut_short) {
     const char *dir = temporary_dir(a);
     char *text;
     size_t n;
     OK(comm_run_threads(2, 1, NULL, sums_after_a_cut, (void *)(uintptr_t)dir));
     OK(file_read(a, path_join(a, dir, "rank-00001.txt"), &text, &n));
     assert_non_null(memmem(text, n, "all_reduce", 10));
-    arena_free(a);
 }
 
 int main(int argc, char **argv) {
@@ -417,15 +407,5 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "gives up") == 0) return play(one_gives_up, &who, NULL);
     if (argc > 1 && strcmp(argv[1], "gives up alone") == 0)
         return play(one_gives_up_alone, &who, NULL);
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(threads_join_as_the_reference),
-            cmocka_unit_test(processes_join_as_the_reference),
-            cmocka_unit_test(a_failure_ends_all_with_its_message),
-            cmocka_unit_test(processes_print_it_once),
-            cmocka_unit_test(a_rank_may_have_two_threads),
-            cmocka_unit_test(a_full_disk_is_named),
-            cmocka_unit_test(a_record_may_be_cut_short),
-            cmocka_unit_test(all_hear_of_the_first_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

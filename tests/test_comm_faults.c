@@ -161,11 +161,11 @@ static void kill_one(const char *folder) {
     arena_free(a);
 }
 
-static void a_killed_rank_is_named_by_all_others(void **state) {
+TEST(a_killed_rank_is_named_by_all_others) {
     if (has_mpirun()) kill_one("waits");
 }
 
-static void also_while_they_compute(void **state) {
+TEST(also_while_they_compute) {
     if (has_mpirun()) kill_one("computes");
 }
 
@@ -182,15 +182,14 @@ static void give_up(const char *folder) {
     arena_free(a);
 }
 
-static void why_a_rank_gives_up_is_said_once(void **state) {
+TEST(why_a_rank_gives_up_is_said_once) {
     if (!has_mpirun()) return;
     give_up("waits");
     give_up("computes");
 }
 
-static void a_stopped_rank_is_found(void **state) {
+TEST(a_stopped_rank_is_found) {
     if (!has_mpirun()) return;
-    arena *a = arena_new("test");
     const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
     const pid_t run = start_mpirun(RANKS, "is stopped", dir, out);
     const pid_t victim = pid_of(a, dir, VICTIM);
@@ -212,7 +211,6 @@ static void a_stopped_rank_is_found(void **state) {
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);
     assert_int_not_equal(status, 0);
-    arena_free(a);
 }
 
 static drv_status is_asked_to_stop(comm *self, void *ctx) {
@@ -227,13 +225,11 @@ static drv_status is_asked_to_stop(comm *self, void *ctx) {
     return comm_barrier(comm_all_ranks(self));
 }
 
-static void a_stop_of_one_rank_reaches_all(void **state) {
+TEST(a_stop_of_one_rank_reaches_all) {
     if (!has_mpirun()) return;
-    arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");
     const int status = exit_of(start_mpirun(RANKS, "is asked to stop", ".", out));
     if (status != 0) fail_msg("status %d: %s", status, text_of(a, out));
-    arena_free(a);
 }
 
 int main(int argc, char **argv) {
@@ -243,12 +239,5 @@ int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[1], "gives up") == 0) return play(gives_up, argv[2], NULL);
     if (argc > 2 && strcmp(argv[1], "is asked to stop") == 0)
         return play(is_asked_to_stop, argv[2], NULL);
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_killed_rank_is_named_by_all_others),
-            cmocka_unit_test(also_while_they_compute),
-            cmocka_unit_test(why_a_rank_gives_up_is_said_once),
-            cmocka_unit_test(a_stopped_rank_is_found),
-            cmocka_unit_test(a_stop_of_one_rank_reaches_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

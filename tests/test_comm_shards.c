@@ -102,7 +102,7 @@ static drv_status every_length(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void short_and_empty_shards(void **state) {
+TEST(short_and_empty_shards) {
     static const int sizes[] = {1, 2, 3, 5};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         OK(comm_run_threads(sizes[i], 1, NULL, every_length, NULL));
@@ -122,7 +122,7 @@ static drv_status large(comm *self, void *ctx) {
     return gathers(self, comm_all_ranks(self), DT_F32, n);
 }
 
-static void several_buckets(void **state) {
+TEST(several_buckets) {
     static const struct {
         int ranks;
         int64_t n;
@@ -148,13 +148,7 @@ static drv_status of_context(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void runs_of_data_ranks(void **state) {
+TEST(runs_of_data_ranks) {
     OK(comm_run_threads(4, 1, NULL, of_context, NULL));
     OK(comm_run_threads(6, 1, NULL, of_context, NULL)); // where another tree is another sum
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(short_and_empty_shards),
-            cmocka_unit_test(several_buckets), cmocka_unit_test(runs_of_data_ranks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static drv_status in_order(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void one_after_the_other(void **state) {
+TEST(one_after_the_other) {
     OK(comm_run_threads(2, 1, NULL, in_order, NULL));
 }
 
@@ -87,7 +87,7 @@ static drv_status exactly_that(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void a_wait_is_for_one_operation(void **state) {
+TEST(a_wait_is_for_one_operation) {
     OK(comm_run_threads(2, 1, NULL, exactly_that, NULL));
 }
 
@@ -120,7 +120,7 @@ static drv_status second_fails(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void a_failure_is_told_to_all_who_wait(void **state) {
+TEST(a_failure_is_told_to_all_who_wait) {
     OK(comm_run_threads(2, 1, NULL, second_fails, NULL));
 }
 
@@ -141,7 +141,7 @@ static drv_status close_early(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void the_end_comes_after_all_of_them(void **state) {
+TEST(the_end_comes_after_all_of_them) {
     OK(comm_run_threads(2, 1, NULL, close_early, NULL));
 }
 
@@ -199,7 +199,7 @@ static drv_status bytes_of_groups(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void bytes_count_as_those_of_the_group(void **state) {
+TEST(bytes_count_as_those_of_the_group) {
     OK(comm_run_threads(6, 1, NULL, bytes_of_groups, NULL));
 }
 
@@ -261,16 +261,6 @@ static drv_status named_and_timed(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void the_ranks_own_waiting_shows(void **state) {
+TEST(the_ranks_own_waiting_shows) {
     OK(comm_run_threads(2, 1, NULL, named_and_timed, NULL));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_after_the_other),
-            cmocka_unit_test(a_wait_is_for_one_operation),
-            cmocka_unit_test(a_failure_is_told_to_all_who_wait),
-            cmocka_unit_test(the_end_comes_after_all_of_them),
-            cmocka_unit_test(bytes_count_as_those_of_the_group),
-            cmocka_unit_test(the_ranks_own_waiting_shows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,8 +34,7 @@ static compiler_flags choose(arena *a, const char *platform, const backend_opts 
     return flags;
 }
 
-static void cuda_is_deterministic(void **state) {
-    arena *a = arena_new("flags");
+TEST(cuda_is_deterministic) {
     const backend_opts plain = {0}, target = {.target = "cuda:h200"},
                        fastest = {.nondeterministic = true};
     compiler_flags f = choose(a, "cuda", &plain);
@@ -51,13 +50,11 @@ static void cuda_is_deterministic(void **state) {
     assert_string_equal(value_of(&f, DETERMINISTIC), "");
     f = choose(a, "neuron", &plain);
     assert_int_equal(f.n, 0);
-    arena_free(a);
 }
 
-static void users_cannot_part_it_from_the_calls(void **state) {
+TEST(users_cannot_part_it_from_the_calls) {
     static const char *const flags[] = {DETERMINISTIC "False", DETERMINISTIC "True",
             "xla_gpu_deterministic_ops=True"};
-    arena *a = arena_new("flags");
     const pjrt_plugin plugin = plugin_named(a, "cuda");
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         const backend_opts opts = {.flags = &flags[i], .n_flags = 1};
@@ -74,11 +71,10 @@ static void users_cannot_part_it_from_the_calls(void **state) {
             "can only be checked on the GPU");
     target.nondeterministic = true;
     OK(compiler_flags_choose(a, &plugin, &target, &out));
-    arena_free(a);
 }
 
 // Whoever is refused a flag has nothing to free.
-static void a_broken_flag_appends_nothing(void **state) {
+TEST(a_broken_flag_appends_nothing) {
     static const char *const broken[] = {"xla_no_value", "=1", ""};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         const char *flags[] = {"xla_first=1", broken[i]};
@@ -119,8 +115,7 @@ static int times(const char *text, const char *word) {
     return n;
 }
 
-static void calls_say_what_the_flags_say(void **state) {
-    arena *a = arena_new("calls");
+TEST(calls_say_what_the_flags_say) {
     for (int deterministic = 0; deterministic < 2; deterministic++) {
         str text = calls_of(a, deterministic);
         assert_int_equal(times(text.p, "__cudnn$fmhaSoftmax"), 2);
@@ -129,13 +124,4 @@ static void calls_say_what_the_flags_say(void **state) {
                 2);
         str_free(&text);
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cuda_is_deterministic),
-            cmocka_unit_test(users_cannot_part_it_from_the_calls),
-            cmocka_unit_test(a_broken_flag_appends_nothing),
-            cmocka_unit_test(calls_say_what_the_flags_say)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include "config_text.h"
 
-static void values_out_of_range_are_refused(void **state) {
+TEST(values_out_of_range_are_refused) {
     static const refusal cases[] = {
             {TINY "training: {steps: many}\n",
                     {"run.yaml:2", "training.steps", "many", "a whole number of at least 0"}},
@@ -50,7 +50,7 @@ static void values_out_of_range_are_refused(void **state) {
     REFUSE_ALL(cases);
 }
 
-static void keys_in_conflict_are_named(void **state) {
+TEST(keys_in_conflict_are_named) {
     static const refusal cases[] = {
             {TINY "training: {global_batch_size: 9, micro_batch_size: 2}\n",
                     {"run.yaml:2", "global_batch_size", "9", "multiple of micro_batch_size 2"}},
@@ -106,7 +106,7 @@ static void keys_in_conflict_are_named(void **state) {
     REFUSE_ALL(cases);
 }
 
-static void offload_needs_a_device(void **state) {
+TEST(offload_needs_a_device) {
     static const refusal cases[] = {
             {TINY "training: {offload: activations}\n",
                     {"run.yaml:2", "training.offload",
@@ -118,7 +118,7 @@ static void offload_needs_a_device(void **state) {
     REFUSE_ALL(cases);
 }
 
-static void groups_that_do_not_divide_are_named(void **state) {
+TEST(groups_that_do_not_divide_are_named) {
     static const refusal cases[] = {
             {TINY "training: {global_batch_size: 4}\nparallel: {accumulation_groups: 3}\n",
                     {"run.yaml:3", "accumulation_groups", "is 3", "divisor of the 4"}},
@@ -135,7 +135,7 @@ static void groups_that_do_not_divide_are_named(void **state) {
     REFUSE_ALL(cases);
 }
 
-static void files_that_are_no_configuration(void **state) {
+TEST(files_that_are_no_configuration) {
     static const refusal cases[] = {
             {"model:\n  preset: tiny\ntraining:\n\tsteps: 3\n",
                     {"run.yaml:4: a tab, expected spaces for indentation"}},
@@ -183,19 +183,16 @@ static void files_that_are_no_configuration(void **state) {
             {TINY "tokenizer: \xFF\n", {"run.yaml", "UTF-8"}},
     };
     run_config cfg;
-    arena *a = arena_new("folder");
     REFUSE_ALL(cases);
     FAILS(config_load(a, temporary_dir(a), NULL, 0, &cfg), DRV_E_USAGE,
             "is a folder, expected a config, a file in YAML");
-    arena_free(a);
 }
 
 // Refused while it is read: ten seconds and more went into each before. The limit of processor time
 // is a thousand times what it takes.
-static void deep_files_are_refused_at_once(void **state) {
+TEST(deep_files_are_refused_at_once) {
     enum { DEPTH = 50000 };
     static const char *const openings[] = {"[", "{a: ", "- ", "[{a: "};
-    arena *a = arena_new("deep");
     run_config cfg;
     for (size_t i = 0; i < sizeof openings / sizeof *openings; i++) {
         str text = {0};
@@ -206,10 +203,9 @@ static void deep_files_are_refused_at_once(void **state) {
         assert_true((clock() - begin) / CLOCKS_PER_SEC < 1);
         str_free(&text);
     }
-    arena_free(a);
 }
 
-static void slips_of_the_keyboard(void **state) {
+TEST(slips_of_the_keyboard) {
     static const refusal cases[] = {
             {TINY "training:\n  stepz: 5\n", {"run.yaml:3", "\"training.stepz\"", "\"5\"",
                                                      "did you mean \"training.steps\""}},
@@ -241,8 +237,7 @@ static const char shape[] = "{\"vocab_size\": 32, \"hidden_size\": 8, \"intermed
                             "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
                             "\"bos_token_id\": 1, \"eos_token_id\": [2, 3], \"pad_token_id\": 0}";
 
-static void model_from_a_folder_that_is_none(void **state) {
-    arena *a = arena_new("model.from");
+TEST(model_from_a_folder_that_is_none) {
     const char *run = temporary_dir(a);
     OK(dir_make(path_join(a, run, "checkpoints")));
     const char *pickled =
@@ -280,11 +275,9 @@ static void model_from_a_folder_that_is_none(void **state) {
     const char *torch =
             folder_with(a, (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
     OK(load(a, arena_printf(a, "model: {from: %s}\n", torch), &cfg));
-    arena_free(a);
 }
 
-static void weights_and_ids_come_with_model_from(void **state) {
-    arena *a = arena_new("model.from");
+TEST(weights_and_ids_come_with_model_from) {
     const char *from = folder_with(a,
             (const char *const[]){"config.json", "tokenizer.json", "model.safetensors", NULL},
             shape);
@@ -316,10 +309,9 @@ static void weights_and_ids_come_with_model_from(void **state) {
     assert_false(config_loads_weights(&cfg));
     assert_int_equal(cfg.model.bos_token_id, -1);
     assert_int_equal(cfg.model.n_eos, 0);
-    arena_free(a);
 }
 
-static void right_configs(void **state) {
+TEST(right_configs) {
     static const char *const cases[] = {TINY,
             "model: {preset: llama-3.1-8b}\n"
             "data: {train: [{prefix: a, weight: 2}, {prefix: b}, c], split: [969, 30, 1]}\n"
@@ -330,16 +322,13 @@ static void right_configs(void **state) {
             "model: {preset: llama-3.1-8b, rope_scaling: null, bos_token_id: null, eos_token_id: 5}\n",
             "# nothing but a model\n\nmodel.preset: tiny\n"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("right config");
         run_config cfg;
         OK(load(a, cases[i], &cfg));
-        arena_free(a);
     }
 }
 
 // What follows from other keys, and from the processes that were started.
-static void defaults_that_depend_on_others(void **state) {
-    arena *a = arena_new("config");
+TEST(defaults_that_depend_on_others) {
     run_config cfg;
     OK(load(a, TINY "lora: {dropout: 0.1}\n", &cfg));
     assert_int_equal(cfg.lora.rank, 8);
@@ -355,11 +344,9 @@ static void defaults_that_depend_on_others(void **state) {
     FAILS(config_set_ranks(&cfg, 4), DRV_E_USAGE,
             "key \"parallel.data\" is 2, but 4 ranks were started, expected mpirun -n 2");
     FAILS(config_set_ranks(&cfg, 1), DRV_E_USAGE, "but 1 rank was started");
-    arena_free(a);
 }
 
-static void overrides_replace_what_the_file_says(void **state) {
-    arena *a = arena_new("overrides");
+TEST(overrides_replace_what_the_file_says) {
     const char *path = path_join(a, temporary_dir(a), "run.yaml");
     const char yaml[] = TINY "data:\n  train: [a, b, c]\ntraining: {steps: 3}\n";
     OK(file_write_atomic(path, yaml, sizeof yaml - 1));
@@ -400,19 +387,4 @@ static void overrides_replace_what_the_file_says(void **state) {
             "--set run_dir: a tag (!)");
     FAILS(config_load_text(a, "llama3_8b.toml", "[job]\n", 6, &cfg), DRV_E_USAGE,
             "llama3_8b.toml: a file in TOML, expected YAML");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values_out_of_range_are_refused),
-            cmocka_unit_test(offload_needs_a_device), cmocka_unit_test(keys_in_conflict_are_named),
-            cmocka_unit_test(groups_that_do_not_divide_are_named),
-            cmocka_unit_test(files_that_are_no_configuration),
-            cmocka_unit_test(deep_files_are_refused_at_once),
-            cmocka_unit_test(slips_of_the_keyboard),
-            cmocka_unit_test(model_from_a_folder_that_is_none),
-            cmocka_unit_test(weights_and_ids_come_with_model_from), cmocka_unit_test(right_configs),
-            cmocka_unit_test(defaults_that_depend_on_others),
-            cmocka_unit_test(overrides_replace_what_the_file_says)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static void refuse_answered(const answered *cases, size_t n) {
 
 // One key of each kind from Hugging Face's Trainer, peft, Megatron-LM, NeMo, NxD Training and
 // torchtitan.
-static void other_trainers_keys_are_answered(void **state) {
+TEST(other_trainers_keys_are_answered) {
     static const answered cases[] = {{"learning_rate: 1", "\"optimizer.lr\""},
             {"learning_rat: 1", "another trainer's \"learning_rate\"? here it is \"optimizer.lr\""},
             {"LEARNING-RATE: 1", "here it is \"optimizer.lr\""},
@@ -76,7 +76,7 @@ static void other_trainers_keys_are_answered(void **state) {
     refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 
-static void keys_of_litgpt_and_llama_factory_are_answered(void **state) {
+TEST(keys_of_litgpt_and_llama_factory_are_answered) {
     static const answered cases[] = {{"plot_loss: true", "drover plot RUN_DIR"},
             {"stage: sft", "here it is \"training.objective\" (dpo, or tokens for pt and sft"},
             {"template: llama3", "--template"},
@@ -92,7 +92,7 @@ static void keys_of_litgpt_and_llama_factory_are_answered(void **state) {
 }
 
 // Where the last part of a key says nothing, its section does.
-static void units_of_samples_and_tokens_are_answered(void **state) {
+TEST(units_of_samples_and_tokens_are_answered) {
     static const answered cases[] = {
             {"lr_warmup_samples: 9", "in steps: samples / training.global_batch_size"},
             {"lr-decay-samples: 9", "in steps: samples / training.global_batch_size"},
@@ -103,7 +103,7 @@ static void units_of_samples_and_tokens_are_answered(void **state) {
     refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 
-static void other_trainers_sections_are_answered(void **state) {
+TEST(other_trainers_sections_are_answered) {
     static const answered cases[] = {{"activation_checkpoint: {mode: full}",
                                              "\"training.recompute\""},
             {"zero_optimization: {stage: 1}", "\"parallel.zero\""},
@@ -125,7 +125,7 @@ static void other_trainers_sections_are_answered(void **state) {
 }
 
 // One run names every key that is none, so that a file of another trainer needs one look.
-static void all_unknown_keys_are_answered_at_once(void **state) {
+TEST(all_unknown_keys_are_answered_at_once) {
     static const refusal cases[] = {
             {"trainer: {max_steps: 2, devices: 4}\nmodel: {optim: {lr: 1}, preset: tiny}\n",
                     {"run.yaml:1: unknown key \"trainer.max_steps\"",
@@ -142,8 +142,7 @@ static void all_unknown_keys_are_answered_at_once(void **state) {
 
 // Every option of transformers, TRL, Optimum Neuron and Axolotl has a row that says what becomes of
 // it. tools/translate_cases.py --names read the options from the frameworks' sources.
-static void every_option_of_a_trainer_is_in_the_list(void **state) {
-    arena *a = arena_new("options");
+TEST(every_option_of_a_trainer_is_in_the_list) {
     FILE *file = fopen(golden_path(a, "trainer_keys.txt"), "r");
     char kind[16], name[64];
     int n = 0;
@@ -153,15 +152,4 @@ static void every_option_of_a_trainer_is_in_the_list(void **state) {
             fail_msg("%s: %s is in no table", kind, name);
     fclose(file);
     assert_true(n > 400);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(other_trainers_keys_are_answered),
-            cmocka_unit_test(keys_of_litgpt_and_llama_factory_are_answered),
-            cmocka_unit_test(units_of_samples_and_tokens_are_answered),
-            cmocka_unit_test(other_trainers_sections_are_answered),
-            cmocka_unit_test(all_unknown_keys_are_answered_at_once),
-            cmocka_unit_test(every_option_of_a_trainer_is_in_the_list)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

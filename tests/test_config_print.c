@@ -29,8 +29,7 @@ static void reads_back(arena *a, const run_config *cfg, run_config *again) {
     }
 }
 
-static void every_key_is_printed_with_default_and_meaning(void **state) {
-    arena *a = arena_new("config");
+TEST(every_key_is_printed_with_default_and_meaning) {
     run_config cfg;
     OK(config_load(a, NULL, (const char *[]){"model.preset=llama-3.1-8b"}, 1, &cfg));
     const char *text = print(a, &cfg, true);
@@ -46,12 +45,10 @@ static void every_key_is_printed_with_default_and_meaning(void **state) {
     assert_non_null(strstr(text, "\n  eps: 1.0e-08 "));
     assert_non_null(strstr(text, "\n  betas: [0.9, 0.95] "));
     assert_non_null(strstr(text, "(default: 3.0e-4)"));
-    arena_free(a);
 }
 
-static void presets_read_back(void **state) {
+TEST(presets_read_back) {
     for (int i = 0; i < n_model_presets; i++) {
-        arena *a = arena_new("preset");
         run_config cfg, again;
         const char *sets[] = {arena_printf(a, "model.preset=%s", model_preset_name(i)),
                 "data.train=[{prefix: a, weight: 2}, {prefix: b, weight: 0.1}, c]",
@@ -63,7 +60,6 @@ static void presets_read_back(void **state) {
         OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
         assert_int_equal(cfg.model.num_hidden_layers, 7);
         reads_back(a, &cfg, &again);
-        arena_free(a);
     }
 }
 
@@ -84,9 +80,8 @@ static const char *nasty_text(arena *a, uint64_t seed) {
     return copy;
 }
 
-static void any_text_reads_back(void **state) {
+TEST(any_text_reads_back) {
     for (uint64_t seed = 0; seed < 500; seed++) {
-        arena *a = arena_new("nasty text");
         run_config cfg, again;
         OK(config_load(a, NULL, (const char *[]){"model.preset=tiny"}, 1, &cfg));
         data_source sources[] = {{nasty_text(a, 3 * seed), 1, ""},
@@ -102,13 +97,11 @@ static void any_text_reads_back(void **state) {
         assert_int_equal(again.n_train, cfg.n_train);
         for (int i = 0; i < cfg.n_train; i++)
             assert_string_equal(again.train[i].prefix, cfg.train[i].prefix);
-        arena_free(a);
     }
 }
 
 // The keys that other trainers' are translated to exist.
-static void answers_to_other_trainers_are_keys(void **state) {
-    arena *a = arena_new("peers");
+TEST(answers_to_other_trainers_are_keys) {
     str text = {0};
     foreign_keys_print(&text);
     int n = 0;
@@ -119,13 +112,4 @@ static void answers_to_other_trainers_are_keys(void **state) {
     }
     assert_true(n > 40);
     str_free(&text);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(
-                                               every_key_is_printed_with_default_and_meaning),
-            cmocka_unit_test(presets_read_back), cmocka_unit_test(any_text_reads_back),
-            cmocka_unit_test(answers_to_other_trainers_are_keys)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static layout_run run_on(const layout *l, const char *const *more, int n_more) {
     return r;
 }
 
-static void rows_may_be_shared(void **state) {
+TEST(rows_may_be_shared) {
     static const char *const more[][4] = {{"training.precision=fp32",
                                                   "model.tie_word_embeddings=true",
                                                   "training.recompute=full",
@@ -67,7 +67,7 @@ static void rows_may_be_shared(void **state) {
     }
 }
 
-static void rows_of_bf16(void **state) {
+TEST(rows_of_bf16) {
     const char *more[] = {"training.precision=bf16", "parallel.accumulation_groups=2"};
     layout_run one = run_on(&(layout){1, 1, 1, 1}, more, 2);
     for (int context = 2; context <= 4; context *= 2) {
@@ -79,7 +79,7 @@ static void rows_of_bf16(void **state) {
 }
 
 // Elements are dropped by their place in the whole row.
-static void branches_with_dropout(void **state) {
+TEST(branches_with_dropout) {
     const char *more[] = {"training.precision=fp32", "lora.rank=4", "lora.dropout=0.3",
             "lora.target_modules=all-linear", "training.micro_batch_size=2"};
     layout_run one = run_on(&(layout){1, 1, 1, 1}, more, 5);
@@ -106,7 +106,7 @@ static int64_t activations_of(int context, memory_plan *out) {
     return out->activations;
 }
 
-static void memory_of_a_long_row_falls_with_the_ranks(void **state) {
+TEST(memory_of_a_long_row_falls_with_the_ranks) {
     memory_plan planned, before;
     const int64_t one = activations_of(1, &before);
     for (int context = 2; context <= 16; context *= 2) {
@@ -119,7 +119,7 @@ static void memory_of_a_long_row_falls_with_the_ranks(void **state) {
 }
 
 // --- what cannot be shared
-static void rows_that_do_not_divide_are_refused(void **state) {
+TEST(rows_that_do_not_divide_are_refused) {
     static const struct {
         const char *sets[2], *text;
     } cases[] =
@@ -131,18 +131,8 @@ static void rows_that_do_not_divide_are_refused(void **state) {
                             "\"parallel.context\" is \"0\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refused(cases[i].sets[0], cases[i].sets[1], cases[i].text);
-    arena *a = arena_new("cfg");
     run_config cfg;
     const char *sets[] = {"model.preset=tiny", "parallel.context=4", "data.sequence_length=64"};
     OK(config_load(a, NULL, sets, 3, &cfg));
     FAILS(config_set_ranks(&cfg, 6), DRV_E_USAGE, "context 4");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_may_be_shared),
-            cmocka_unit_test(rows_of_bf16), cmocka_unit_test(branches_with_dropout),
-            cmocka_unit_test(memory_of_a_long_row_falls_with_the_ranks),
-            cmocka_unit_test(rows_that_do_not_divide_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,12 +68,12 @@ static int every_mesh(mesh_case *out) {
     return n;
 }
 
-static void every_mesh_fp32(void **state) {
+TEST(every_mesh_fp32) {
     mesh_case all[24];
     same_bits_on(all, every_mesh(all), &fp32, BLOCKS, NULL);
 }
 
-static void every_mesh_bf16(void **state) {
+TEST(every_mesh_bf16) {
     mesh_case all[24];
     same_bits_on(all, every_mesh(all), &bf16, BLOCKS, NULL);
 }
@@ -81,7 +81,7 @@ static void every_mesh_bf16(void **state) {
 // Tensor ranks beyond the two key-value heads: several share one, and its query heads are in
 // reduction blocks on whoever has fewer of them. Every degree of both axes, beside pipelines and
 // data.
-static void ranks_that_share_a_head(void **state) {
+TEST(ranks_that_share_a_head) {
     static const mesh_case some[] = {{4, 1, 1, 1}, {4, 2, 1, 1}, {2, 4, 1, 1}, {8, 1, 1, 1},
             {1, 4, 1, 1}, {1, 2, 2, 2}, {4, 1, 2, 1}, {4, 1, 1, 2}};
     static const char *const more[] = {"parallel.sequence=false", "training.recompute=full"};
@@ -96,7 +96,7 @@ static void ranks_that_share_a_head(void **state) {
 }
 
 // Without ZeRO, without shared tokens, with several rows a micro-batch, recomputed.
-static void beside_other_keys(void **state) {
+TEST(beside_other_keys) {
     static const mesh_case some[] = {{1, 2, 1, 2}, {2, 1, 1, 2}, {2, 2, 2, 1}, {1, 1, 1, 2}};
     same_bits_on(some, 4, &fp32, BLOCKS, "parallel.zero=0");
     same_bits_on(some, 4, &bf16, BLOCKS, "parallel.sequence=false");
@@ -107,7 +107,7 @@ static void beside_other_keys(void **state) {
 
 // Accumulation groups are joined in a tree of their own before reduction blocks are, also where
 // they are no power of two.
-static void three_data_ranks(void **state) {
+TEST(three_data_ranks) {
     static const mesh_case some[] = {{1, 1, 1, 3}, {1, 2, 1, 3}, {2, 2, 1, 3}};
     static const char *const levels[] = {"parallel.zero=0", "parallel.zero=1", "parallel.zero=2"};
     model_case three = fp32;
@@ -119,7 +119,7 @@ static void three_data_ranks(void **state) {
             same_bits_on(some, 3, &three, blocks, levels[zero]);
 }
 
-static void eight_ranks(void **state) {
+TEST(eight_ranks) {
     static const mesh_case chain[] = {{1, 2, 1, 1}, {1, 4, 1, 1}, {1, 8, 1, 1}, {1, 4, 1, 2}};
     model_case wide[] = {fp32, bf16};
     for (int i = 0; i < 2; i++) {
@@ -133,7 +133,7 @@ static void eight_ranks(void **state) {
 
 // What ranks send in the ring and in the update; several data ranks send each of their reduction
 // blocks.
-static void bytes_are_those_of_the_plan(void **state) {
+TEST(bytes_are_those_of_the_plan) {
     static const struct {
         mesh_case mesh;
         int blocks;
@@ -160,13 +160,13 @@ static void bytes_are_those_of_the_plan(void **state) {
 
 // The number of reduction blocks decides, not the ranks: with others the bits are others, and the
 // default on one rank is what it was.
-static void blocks_decide(void **state) {
+TEST(blocks_decide) {
     layout_run four = run_case(&alone, &fp32, 4, NULL), two = run_case(&alone, &fp32, 2, NULL);
     assert_memory_not_equal(four.weights, two.weights, sizeof(float) * (size_t)two.n_weights);
     free(four.weights), free(two.weights);
 }
 
-static void blocks_that_do_not_divide_are_refused(void **state) {
+TEST(blocks_that_do_not_divide_are_refused) {
     static const struct {
         const char *sets[2], *text;
     } cases[] = {{{"parallel.context=2", "parallel.context_blocks=6"},
@@ -176,14 +176,4 @@ static void blocks_that_do_not_divide_are_refused(void **state) {
                     "is 40, expected a multiple of 16: two chunks for each of parallel.context_blocks 8"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refused(cases[i].sets[0], cases[i].sets[1], cases[i].text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
-            cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(ranks_that_share_a_head),
-            cmocka_unit_test(beside_other_keys), cmocka_unit_test(three_data_ranks),
-            cmocka_unit_test(eight_ranks), cmocka_unit_test(bytes_are_those_of_the_plan),
-            cmocka_unit_test(blocks_decide),
-            cmocka_unit_test(blocks_that_do_not_divide_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,23 +127,16 @@ static void every_continuation(void) {
     }
 }
 
-static void continuations_see_their_beginning_and_themselves(void **state) {
+TEST(continuations_see_their_beginning_and_themselves) {
     every_continuation();
 }
 
 // Within a continuation, over its beginning, over the ends of blocks; a continuation that reaches
 // further back than the end of the one before.
-static void continuations_in_a_window(void **state) {
+TEST(continuations_in_a_window) {
     static const int64_t windows[] = {1, 2, 6, 64, 100};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         window = windows[i];
         every_continuation();
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(
-                                               continuations_see_their_beginning_and_themselves),
-            cmocka_unit_test(continuations_in_a_window)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,10 +41,9 @@ static double replay_error(arena *a, const model *base, const char *golden, cons
     return worst;
 }
 
-static void replays_as_transformers(void **state) {
+TEST(replays_as_transformers) {
     static const char *const names[] = {"tied", "untied_llama3"};
     for (int i = 0; i < 2; i++) {
-        arena *a = arena_new("replay");
         model m;
         const char *folder = golden_path(a, names[i]);
         OK(model_open(a, folder, &m));
@@ -52,17 +51,15 @@ static void replays_as_transformers(void **state) {
                 replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "logits", 4);
         if (error > 2e-5) fail_msg("%s: logits differ by %g", names[i], error);
         model_close(&m);
-        arena_free(a);
     }
 }
 
-static void replays_adapters_as_peft(void **state) {
+TEST(replays_adapters_as_peft) {
     static const struct {
         const char *base, *adapter;
     } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"},
             {"tied", "expressions"}};
     for (int i = 0; i < 4; i++) {
-        arena *a = arena_new("replay");
         model m;
         adapter ad;
         const char *folder = golden_path(a, arena_printf(a, "adapters/%s", cases[i].adapter));
@@ -74,18 +71,16 @@ static void replays_adapters_as_peft(void **state) {
         if (error > 5e-5) fail_msg("%s: logits differ by %g", cases[i].adapter, error);
         adapter_close(&ad);
         model_close(&m);
-        arena_free(a);
     }
 }
 
 // What drover merges gives the logits of PEFT's merge_and_unload.
-static void merges_as_peft(void **state) {
+TEST(merges_as_peft) {
     static const struct {
         const char *base, *adapter;
     } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"},
             {"tied", "expressions"}};
     for (int i = 0; i < 4; i++) {
-        arena *a = arena_new("merge");
         const char *folder = golden_path(a, arena_printf(a, "adapters/%s", cases[i].adapter)),
                    *out = path_join(a, temporary_dir(a), "merged");
         const model_write_opts opts = {.verb = "merge"};
@@ -99,15 +94,13 @@ static void merges_as_peft(void **state) {
                 replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "merged_logits", 1);
         if (error > 5e-5) fail_msg("%s: logits differ by %g", cases[i].adapter, error);
         model_close(&m);
-        arena_free(a);
     }
 }
 
 // --- an output weight of its own
 // PEFT adds the branch to the output alone, which a model that ties it cannot hold when it is
 // merged: refused, whether the file has the weight twice or not. Untied it gives PEFT's logits.
-static void adapter_of_a_tied_head(void **state) {
-    arena *a = arena_new("head");
+TEST(adapter_of_a_tied_head) {
     const char *folder = golden_path(a, "adapters/head"),
                *untied = golden_with_head(a, false, true),
                *tied[] = {golden_path(a, "tied"), golden_with_head(a, true, true)},
@@ -125,12 +118,10 @@ static void adapter_of_a_tied_head(void **state) {
             replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "logits", 1);
     if (error > 5e-5) fail_msg("logits differ by %g", error);
     model_close(&m);
-    arena_free(a);
 }
 
 // transformers takes it for the embedding too, which a model that does not tie them has not.
-static void head_alone(void **state) {
-    arena *a = arena_new("head");
+TEST(head_alone) {
     model tied, other, untied;
     char hash[2][33];
     OK(model_open(a, golden_with_head(a, true, false), &tied));
@@ -142,12 +133,10 @@ static void head_alone(void **state) {
             "has no tensor \"model.embed_tokens.weight\"");
     model_close(&tied);
     model_close(&other);
-    arena_free(a);
 }
 
 // A proof in which the adapter's module takes no part proves nothing.
-static void proof_without_the_adapter(void **state) {
-    arena *a = arena_new("proof");
+TEST(proof_without_the_adapter) {
     const char *tied = golden_with_head(a, true, true);
     model base, other;
     adapter ad;
@@ -162,7 +151,6 @@ static void proof_without_the_adapter(void **state) {
     adapter_close(&ad);
     model_close(&base);
     model_close(&other);
-    arena_free(a);
 }
 
 // A result that is not good is put beside its place; one that could not be looked at leaves nothing.
@@ -171,8 +159,7 @@ static drv_status not_good(void *ctx, out_folder *o, bool *good) {
     return ctx ? drv_fail(DRV_E_IO, "no look") : out_folder_put(o, "verify.json", "{}", 2);
 }
 
-static void unproved(void **state) {
-    arena *a = arena_new("unproved");
+TEST(unproved) {
     const char *out = path_join(a, temporary_dir(a), "out");
     model m;
     OK(model_open(a, golden_path(a, "tied"), &m));
@@ -191,11 +178,10 @@ static void unproved(void **state) {
     assert_true(file_exists(arena_printf(a, "%s.unproved-2/model.safetensors", out)));
     assert_false(file_exists(arena_printf(a, "%s.unproved-3", out)));
     model_close(&m);
-    arena_free(a);
 }
 
 // A tokenizer goes out with a model that has a row for each of its tokens, and with no other.
-static void tokens_without_a_row(void **state) {
+TEST(tokens_without_a_row) {
 #define VOCAB "\"model\": {\"vocab\": {\"a\": 0, \"b\": "
     static const struct {
         const char *tokenizer, *config, *says; // NULL: it is written
@@ -213,7 +199,6 @@ static void tokens_without_a_row(void **state) {
             {"no JSON", "{}", NULL}, // a warning of those who read it
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("tokens");
         const char *out = path_join(a, temporary_dir(a), "out");
         const ckpt_carried files[] = {{.name = "tokenizer.json",
                                               .bytes = cases[i].tokenizer,
@@ -233,15 +218,5 @@ static void tokens_without_a_row(void **state) {
             OK(model_write(a, &m.source, &one, 1, out, &opts, &written));
         assert_int_equal(file_exists(out), !cases[i].says);
         model_close(&m);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replays_as_transformers),
-            cmocka_unit_test(replays_adapters_as_peft), cmocka_unit_test(merges_as_peft),
-            cmocka_unit_test(adapter_of_a_tied_head), cmocka_unit_test(head_alone),
-            cmocka_unit_test(proof_without_the_adapter), cmocka_unit_test(unproved),
-            cmocka_unit_test(tokens_without_a_row)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

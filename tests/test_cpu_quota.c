@@ -14,7 +14,7 @@ static void put(arena *a, const char *root, const char *path, const char *text) 
     OK(file_write_atomic(full, text, strlen(text)));
 }
 
-static void the_smallest_quota_counts(void **state) {
+TEST(the_smallest_quota_counts) {
 #define V1 "sys/fs/cgroup/cpu"
 #define V2 "sys/fs/cgroup"
     static const struct {
@@ -47,7 +47,6 @@ static void the_smallest_quota_counts(void **state) {
             {"0::/a\n", {{V2 "/a/cpu.max", "5 0\n"}}, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("machine");
         const char *root = temporary_dir(a);
         put(a, root, "proc/self/cgroup", cases[i].groups);
         for (int k = 0; k < 4 && cases[i].files[k][0]; k++)
@@ -55,12 +54,11 @@ static void the_smallest_quota_counts(void **state) {
         const double cores = cpu_quota_read(root);
         if (cores < cases[i].want || cores > cases[i].want)
             fail_msg("case %d: %g cores, expected %g", (int)i, cores, cases[i].want);
-        arena_free(a);
     }
 }
 
 // As many threads as there are cores, and no more than fill the quota.
-static void threads_follow_the_quota(void **state) {
+TEST(threads_follow_the_quota) {
     static const struct {
         int n_cores;
         double quota;
@@ -81,7 +79,7 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *out) {
     return -1;
 }
 
-static void machines_with_many_processors(void **state) {
+TEST(machines_with_many_processors) {
     unsetenv("DROVER_THREADS");
     unsetenv("OMP_NUM_THREADS");
     has_many_processors = true;
@@ -89,11 +87,4 @@ static void machines_with_many_processors(void **state) {
     has_many_processors = false;
     assert_int_equal(threads,
             par_threads_by_machine((int)sysconf(_SC_NPROCESSORS_ONLN), cpu_quota_read("")));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_smallest_quota_counts),
-            cmocka_unit_test(threads_follow_the_quota),
-            cmocka_unit_test(machines_with_many_processors)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,8 +176,7 @@ static void compare(const json_t *expected, const char *line) {
 
 static const char call_op[] = "\"stablehlo.custom_call\"";
 
-static void calls_are_those_of_jax(void **state) {
-    arena *a = arena_new("golden");
+TEST(calls_are_those_of_jax) {
     json_t *golden;
     OK(json_read_file(golden_path(a, "cudnn_calls.json"), &golden));
     const json_t *cases = json_object_get(golden, "cases");
@@ -200,7 +199,6 @@ static void calls_are_those_of_jax(void **state) {
         str_free(&text);
     }
     json_decref(golden);
-    arena_free(a);
 }
 
 static int times(const char *text, const char *word) {
@@ -223,8 +221,7 @@ static str move_of(const json_t *of) {
 }
 
 // Moves there and back are JAX's; a device without such memory is refused before it compiles.
-static void moves_are_those_of_jax(void **state) {
-    arena *a = arena_new("moves");
+TEST(moves_are_those_of_jax) {
     json_t *golden;
     lowered program;
     OK(json_read_file(golden_path(a, "host_moves.json"), &golden));
@@ -246,11 +243,10 @@ static void moves_are_those_of_jax(void **state) {
     str_free(&from_host);
     str_free(&program.text);
     json_decref(golden);
-    arena_free(a);
 }
 
 // Rows of documents never go through the loop over blocks where the heads are cuDNN's.
-static void heads_decide(void **state) {
+TEST(heads_decide) {
     static const struct {
         shape s;
         lower_options options;
@@ -275,21 +271,18 @@ static void heads_decide(void **state) {
                     "ScaleBias"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("way");
         str text = program_of(a, &cases[i].s, &cases[i].options, cases[i].dt);
         if (times(text.p, "__cudnn$fmha") != (cases[i].call ? 2 : 0) ||
                 (cases[i].call && times(text.p, cases[i].call) != 2))
             fail_msg("case %zu: %d calls, expected %s", i, times(text.p, "__cudnn$fmha"),
                     cases[i].call ? cases[i].call : "none");
         str_free(&text);
-        arena_free(a);
     }
 }
 
 // Whatever the number of layers, and in both directions.
-static void masks_are_made_once(void **state) {
+TEST(masks_are_made_once) {
     for (int segments = 0; segments < 2; segments++) {
-        arena *a = arena_new("layers");
         const op_attrs attrs = {.heads = {2, 2, 64},
                 .attention.seq = 64,
                 .attention.documents = segments ? 4 : 0};
@@ -311,15 +304,13 @@ static void masks_are_made_once(void **state) {
         // What compares positions: the mask once; segments where they begin and end, once.
         assert_int_equal(times(l.text.p, "\"stablehlo.compare\""), segments ? 2 : 1);
         str_free(&l.text);
-        arena_free(a);
     }
 }
 
 // A barrier keeps XLA from turning heads once more for each that reads them; their gradient has one
 // reader.
-static void heads_are_turned_once(void **state) {
+TEST(heads_are_turned_once) {
     for (int inverse = 0; inverse < 2; inverse++) {
-        arena *a = arena_new("rope");
         const op_attrs angles = {.heads.head_dim = 64,
                                .rope.theta = 10000,
                                .rope.table_dtype = DT_F32},
@@ -334,7 +325,6 @@ static void heads_are_turned_once(void **state) {
         OK(lower_graph(a, g, &(lower_options){.cudnn.head_dim = 256}, &l));
         assert_int_equal(times(l.text.p, "optimization_barrier"), !inverse);
         str_free(&l.text);
-        arena_free(a);
     }
 }
 
@@ -353,8 +343,7 @@ static int slices_of(const char *text, const char *type) {
 // Queries, keys and values are cut out of their product once: attention computed again and its
 // gradient read what the forward pass has cut, on the other side of a layer's barriers. Two slices
 // are of the gradient, whose heads are turned back.
-static void heads_are_cut_once(void **state) {
-    arena *a = arena_new("cut");
+TEST(heads_are_cut_once) {
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=128",
             "training.micro_batch_size=1", "training.precision=bf16",
             "training.recompute=selective", "backend=pjrt"};
@@ -374,11 +363,10 @@ static void heads_are_cut_once(void **state) {
     // XLA would sort all elements for it.
     assert_null(strstr(l.text.p, "unique_indices = false"));
     str_free(&l.text);
-    arena_free(a);
 }
 
 // Of a row of 8,192 of Llama-3.1-8B, by the figures of docs/adr/0042; and in a run's plan.
-static void memory_is_planned(void **state) {
+TEST(memory_is_planned) {
     static const struct {
         int documents;
         bool masked;
@@ -395,12 +383,10 @@ static void memory_is_planned(void **state) {
                     0, 64 * 4294967296 + 64 * 32 * 8192 * 4},
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        arena *a = arena_new("memory");
         const graph *g = graph_of(a,
                 &(shape){1, 8192, 32, 8, 128, 0, figures[i].documents, figures[i].masked}, DT_BF16);
         assert_int_equal(cudnn_mask_bytes(&figures[i].how, g), figures[i].masks);
         assert_int_equal(cudnn_workspace_bytes(&figures[i].how, g), figures[i].workspace);
-        arena_free(a);
     }
 }
 
@@ -419,9 +405,8 @@ static memory_plan plan_of(arena *a, const char *key) {
     return m;
 }
 
-static void runs_are_planned_with_it(void **state) {
+TEST(runs_are_planned_with_it) {
     enum { HEADS = 8, HIDDEN = 64, GATE_UP = 2 * 172 }; // of the preset
-    arena *a = arena_new("plans");
     const int64_t mask = 2 * 128 * 128 * 2, heads = plan_of(a, "data.pack=auto").workspace / mask;
     const memory_plan documents = plan_of(a, "data.pack=documents"),
                       other = plan_of(a, "pjrt.plugin=cpu");
@@ -442,14 +427,4 @@ static void runs_are_planned_with_it(void **state) {
     assert_int_equal(plan_of(a, "data.pack=stream").masks, 0);
     assert_int_equal(plan_of(a, "training.deterministic=false").workspace, 0);
     assert_int_equal(plan_of(a, "training.precision=fp32").workspace, 0);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_those_of_jax),
-            cmocka_unit_test(moves_are_those_of_jax), cmocka_unit_test(heads_decide),
-            cmocka_unit_test(masks_are_made_once), cmocka_unit_test(heads_are_turned_once),
-            cmocka_unit_test(heads_are_cut_once), cmocka_unit_test(memory_is_planned),
-            cmocka_unit_test(runs_are_planned_with_it)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,7 @@
 #include "search/device_learn.h"
 #include "search/device_measure.h"
 
-static void shipped_ones_are_read(void **state) {
-    arena *a = arena_new("profiles");
+TEST(shipped_ones_are_read) {
     device_profile d;
     assert_true(device_profile_count() >= 9);
     for (int i = 0; i < device_profile_count(); i++) {
@@ -23,12 +22,10 @@ static void shipped_ones_are_read(void **state) {
     assert_true(d.bytes_per_s == 3350e9 && d.links.between == 50e9 && d.launch_s == 3e-6);
     OK(device_profile_read(a, "h100,memory=96GiB,links.ranks_per_host=4,peak.bf16_tflops=500", &d));
     assert_true(d.memory == 96ll << 30 && d.links.ranks_per_host == 4 && d.bf16_flops == 500e12);
-    arena_free(a);
 }
 
 // Shares that are not given are those of all devices together, which the fit writes for trn2.
-static void shares_not_given(void **state) {
-    arena *a = arena_new("profiles");
+TEST(shares_not_given) {
     const char *path = path_join(a, temporary_dir(a), "sheet.yaml"),
                *sheet =
                        "{memory: 80GB, peak: {bf16_tflops: 312, fp8_tflops: 624}, memory_gb_s: 2039, "
@@ -43,12 +40,10 @@ static void shares_not_given(void **state) {
             {d.reached_between, usual.reached_between}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         assert_true(pairs[i][0] - pairs[i][1] < 0.006 && pairs[i][1] - pairs[i][0] < 0.006);
-    arena_free(a);
 }
 
 // The machines of drover launch --instance are those of the same profiles: figures from AWS's pages.
-static void machines_have_profiles(void **state) {
-    arena *a = arena_new("profiles");
+TEST(machines_have_profiles) {
     static const struct {
         const char *name;
         double flops, between;
@@ -76,7 +71,6 @@ static void machines_have_profiles(void **state) {
     }
     device_profile d;
     FAILS(device_profile_read(a, "cpu", &d), DRV_E_USAGE, "no device profile \"cpu\"");
-    arena_free(a);
 }
 
 // The text of h100's file with one line replaced.
@@ -93,8 +87,7 @@ static const char *changed(arena *a, const char *line, const char *by) {
     return path;
 }
 
-static void what_is_refused(void **state) {
-    arena *a = arena_new("profiles");
+TEST(what_is_refused) {
     static const struct {
         const char *text, *says;
     } refused[] = {{"h1000", "a100, b200, gb200, h100"}, {"", "no device profile \"\""},
@@ -115,11 +108,9 @@ static void what_is_refused(void **state) {
         device_profile d;
         FAILS(device_profile_read(a, refused[i].text, &d), DRV_E_USAGE, refused[i].says);
     }
-    arena_free(a);
 }
 
-static void files_that_are_refused(void **state) {
-    arena *a = arena_new("profiles");
+TEST(files_that_are_refused) {
     device_profile d;
     FAILS(device_profile_read(a, "./no.yaml", &d), DRV_E_IO, "./no.yaml");
     FAILS(device_profile_read(a, changed(a, "memory:", ""), &d), DRV_E_USAGE,
@@ -134,23 +125,19 @@ static void files_that_are_refused(void **state) {
             DRV_E_USAGE, "memory_gb_s is \"3350 GB/s\"");
     FAILS(device_profile_read(a, changed(a, "memory:", "memory: 80GB\nwatts: 700"), &d),
             DRV_E_USAGE, "watts is not a field of a device profile");
-    arena_free(a);
 }
 
-static void hosts_divide_the_ranks(void **state) {
-    arena *a = arena_new("profiles");
+TEST(hosts_divide_the_ranks) {
     device_profile d;
     OK(device_profile_read(a, "h100", &d));
     OK(device_profile_check_ranks(&d, 4));
     OK(device_profile_check_ranks(&d, 64));
     FAILS(device_profile_check_ranks(&d, 12), DRV_E_USAGE,
             "h100: links.ranks_per_host is 8, expected a divisor of the 12 ranks");
-    arena_free(a);
 }
 
 // What a step's rows say, and the same after it was written and read.
-static void of_a_measured_step(void **state) {
-    arena *a = arena_new("profiles");
+TEST(of_a_measured_step) {
     const machine_roof roof = {.flops_per_s = 1e12, .bytes_per_s = 1e11};
     static step_profile step = {.step_s = 10, .outside_s = 0.5, .n_rows = 4};
     step.rows[0] = (profile_row){.program = PROFILE_FORWARD,
@@ -189,15 +176,14 @@ static void of_a_measured_step(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!(all[i].got > 0.999 * all[i].want && all[i].got < 1.001 * all[i].want))
             fail_msg("number %zu: %g, expected %g", i, all[i].got, all[i].want);
-    arena_free(a);
 }
 
 // A run on a device of known speeds, of which a plan for another device is learned: the second plan
 // takes what the run took, term by term.
-static void of_a_finished_run(void **state) {
+static void learn_from_a_run(const char *setting) {
     arena *a = arena_new("profiles");
     const char *sets[] = {"model.preset=tiny", "data.pack=stream", "training.global_batch_size=16",
-            "parallel.data=2", "parallel.tensor=2"};
+            "parallel.data=2", "parallel.tensor=2", setting};
     run_config cfg;
     run_plan planned;
     device_profile truth, guess;
@@ -208,7 +194,8 @@ static void of_a_finished_run(void **state) {
     OK(run_plan_make(a, &cfg, &planned));
     OK(device_profile_read(a,
             "h100,links.ranks_per_host=2,reached.products=0.31,reached.attention=0.07,"
-            "reached.memory=0.5,launch_us=11,links.inside_gb_s=30,links.between_gb_s=0.5",
+            "reached.memory=0.5,launch_us=11,links.inside_gb_s=30,links.between_gb_s=0.5,"
+            "reached.products_fp8=0.3",
             &truth));
     OK(device_profile_read(a, "h100,links.ranks_per_host=2", &guess));
     OK(run_plan_cost(a, &planned, &truth, &took));
@@ -232,10 +219,14 @@ static void of_a_finished_run(void **state) {
     arena_free(a);
 }
 
+TEST(of_a_finished_run) {
+    learn_from_a_run("training.precision=bf16");
+    learn_from_a_run("training.precision=fp8");
+}
+
 // Groups of data ranks, each on a host: one time for two links says neither speed; with that of the
 // tensor ranks it says both.
-static void of_a_run_with_groups(void **state) {
-    arena *a = arena_new("profiles");
+TEST(of_a_run_with_groups) {
     const struct {
         const char *tensor, *device;
         int ranks;
@@ -273,14 +264,4 @@ static void of_a_run_with_groups(void **state) {
         assert_true(guess.reached_inside == before.reached_inside &&
                     guess.reached_between == before.reached_between);
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped_ones_are_read),
-            cmocka_unit_test(machines_have_profiles), cmocka_unit_test(shares_not_given),
-            cmocka_unit_test(hosts_divide_the_ranks), cmocka_unit_test(what_is_refused),
-            cmocka_unit_test(files_that_are_refused), cmocka_unit_test(of_a_measured_step),
-            cmocka_unit_test(of_a_finished_run), cmocka_unit_test(of_a_run_with_groups)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void near_truth(function *f, exact_function *truth, double low, double hi
     }
 }
 
-static void are_near_truth(void **state) {
+TEST(are_near_truth) {
     if (LDBL_MANT_DIG <= DBL_MANT_DIG) skip(); // nothing better to compare with
     near_truth(drv_exp, expl, -740, 709, 0x1p-1022);
     near_truth(drv_exp, expl, -1e-3, 1e-3, 0);
@@ -50,7 +50,7 @@ static void are_near_truth(void **state) {
     }
 }
 
-static void edges(void **state) {
+TEST(edges) {
     const double inf = (double)INFINITY, nan = (double)NAN;
     assert_true(
             drv_exp(0) == 1 && drv_exp(-inf) == 0 && drv_exp(inf) == inf && isnan(drv_exp(nan)));
@@ -65,7 +65,7 @@ static void edges(void **state) {
 }
 
 // The bits of 5 x 40,000 values as one number, which x86-64 with and without FMA gave.
-static void are_recorded(void **state) {
+TEST(are_recorded) {
     static function *const all[] = {drv_exp, drv_log, drv_sin, drv_cos};
     static const double range[][2] = {{-50, 50}, {1e-20, 1e6}, {-1e5, 1e5}, {-1e5, 1e5}};
     uint64_t sum = 0;
@@ -78,10 +78,4 @@ static void are_recorded(void **state) {
             sum = sum * 0x9E3779B97F4A7C15u + bits;
         }
     assert_int_equal(sum, 0x0E12EB8957EF733A);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(are_near_truth), cmocka_unit_test(edges),
-            cmocka_unit_test(are_recorded)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,7 @@ static void shut(machine *host) {
     arena_free(host->a);
 }
 
-static void packages_and_memory_count_once_and_wrap(void **state) {
+TEST(packages_and_memory_count_once_and_wrap) {
     machine host = make("libnobody.so.7");
     put_zone(host.a, host.root, "intel-rapl:0", "package-0", "100");
     put_zone(host.a, host.root, "intel-rapl:0:0", "core", "50");
@@ -122,7 +122,7 @@ static void packages_and_memory_count_once_and_wrap(void **state) {
     shut(&host);
 }
 
-static void devices_count(void **state) {
+TEST(devices_count) {
     machine host = make("libm.so.6");
     n_devices = 2;
     millijoules[0] = 5000, millijoules[1] = 70000;
@@ -137,7 +137,7 @@ static void devices_count(void **state) {
     shut(&host);
 }
 
-static void both_count_together(void **state) {
+TEST(both_count_together) {
     machine host = make("libm.so.6");
     n_devices = 1;
     put_zone(host.a, host.root, "intel-rapl:0", "package-0", "100");
@@ -149,7 +149,7 @@ static void both_count_together(void **state) {
     shut(&host);
 }
 
-static void what_cannot_be_read_is_said(void **state) {
+TEST(what_cannot_be_read_is_said) {
     machine host = make("libnobody.so.7");
     OK(dir_remove(host.root));
     start(&host);
@@ -173,14 +173,4 @@ static void what_cannot_be_read_is_said(void **state) {
     assert_non_null(strstr(energy_source(host.used), "intel-rapl:1/energy_uj: No such file"));
     check(&host, (double)NAN);
     shut(&host);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(packages_and_memory_count_once_and_wrap),
-            cmocka_unit_test(devices_count),
-            cmocka_unit_test(both_count_together),
-            cmocka_unit_test(what_cannot_be_read_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,14 +68,13 @@ static void check_case(const machine_case *c, int number) {
     arena_free(a);
 }
 
-static void platforms(void **state) {
+TEST(platforms) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i], (int)i);
 }
 
 // Without a name: platforms of which a device or a plugin is here, and no others.
-static void only_what_is_here(void **state) {
-    arena *a = arena_new("machine");
+TEST(only_what_is_here) {
     char root[] = "/tmp/drover-machine-XXXXXX";
     need *list;
     assert_non_null(mkdtemp(root));
@@ -87,12 +86,9 @@ static void only_what_is_here(void **state) {
     for (int i = 0; i < n; i++)
         assert_string_equal(list[i].platform, "tpu");
     OK(dir_remove(root));
-    arena_free(a);
 }
 
 int main(void) {
     unsetenv("LD_LIBRARY_PATH");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(platforms),
-            cmocka_unit_test(only_what_is_here)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

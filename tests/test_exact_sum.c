@@ -14,7 +14,7 @@ static double number(int i) {
     return ldexp(x, (int)(600 * noise(8, (uint64_t)i)));
 }
 
-static void any_order_gives_the_same_bits(void **state) {
+TEST(any_order_gives_the_same_bits) {
     exact_sum forward = {.n_since = 0}, backward = forward, parts[7] = {forward};
     for (int i = 0; i < N; i++) {
         exact_add(&forward, number(i));
@@ -33,7 +33,7 @@ static void any_order_gives_the_same_bits(void **state) {
 }
 
 // 2^53 + 1 + 1: a chain of doubles loses both.
-static void nothing_is_lost(void **state) {
+TEST(nothing_is_lost) {
     exact_sum s = {.n_since = 0};
     exact_add(&s, 9007199254740992.0);
     exact_add(&s, 1);
@@ -44,7 +44,7 @@ static void nothing_is_lost(void **state) {
     assert_true(exact_value(&s) == 9007199254740994.0 + 2250000);
 }
 
-static void extremes(void **state) {
+TEST(extremes) {
     static const struct {
         double x, y, sum;
     } cases[] = {{0, -0.0, 0}, {DBL_TRUE_MIN, DBL_TRUE_MIN, 2 * DBL_TRUE_MIN},
@@ -65,10 +65,4 @@ static void extremes(void **state) {
         exact_add(&s, bad[i]);
         assert_true(isnan(exact_value(&s)));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_order_gives_the_same_bits),
-            cmocka_unit_test(nothing_is_lost), cmocka_unit_test(extremes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

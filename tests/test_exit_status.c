@@ -12,7 +12,7 @@ static const struct {
         {DRV_E_DEVICE, 1, 1}, {DRV_E_PEER, 75, 175}, {DRV_E_FULL, 75, 175}, {DRV_E_BUSY, 75, 175},
         {DRV_E_FAULT, 75, 175}, {DRV_STOPPED, 3, 3}};
 
-static void each_status_has_its_number(void **state) {
+TEST(each_status_has_its_number) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         unsetenv("DROVER_RETRY_STATUS");
         assert_int_equal(exit_status(rows[i].status), rows[i].plain);
@@ -22,19 +22,11 @@ static void each_status_has_its_number(void **state) {
     }
 }
 
-static void what_is_no_number_changes_nothing(void **state) {
+TEST(what_is_no_number_changes_nothing) {
     static const char *const wrong[] = {"", "x", "0", "256", "-1", "75 ", "1e2"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         setenv("DROVER_RETRY_STATUS", wrong[i], 1);
         assert_int_equal(exit_status(DRV_E_PEER), 75);
     }
     unsetenv("DROVER_RETRY_STATUS");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(each_status_has_its_number),
-            cmocka_unit_test(what_is_no_number_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,8 +77,7 @@ static char *pattern(arena *a) {
     return bytes;
 }
 
-static void pipes_are_read_to_the_end(void **state) {
-    arena *a = arena_new("test");
+TEST(pipes_are_read_to_the_end) {
     const char *bytes = pattern(a);
     for (int i = 0; i < 2 * N_SIZES; i++) {
         int ends[2];
@@ -92,23 +91,19 @@ static void pipes_are_read_to_the_end(void **state) {
         assert_non_null(done);
         close(ends[0]);
     }
-    arena_free(a);
 }
 
-static void files_are_read_whole(void **state) {
-    arena *a = arena_new("test");
+TEST(files_are_read_whole) {
     const char *bytes = pattern(a), *path = path_join(a, temporary_dir(a), "file");
     for (int i = 0; i < 2 * N_SIZES; i++) {
         OK(file_write_atomic(path, bytes, sizes[i / 2]));
         reads_bytes(a, path, bytes, sizes[i / 2], i % 2, false);
         reads_bytes(a, path, bytes, sizes[i / 2], i % 2, true);
     }
-    arena_free(a);
 }
 
 // Files of /proc are regular and say that they are empty.
-static void files_without_a_size(void **state) {
-    arena *a = arena_new("test");
+TEST(files_without_a_size) {
     char *text;
     size_t n;
     file_map map;
@@ -118,11 +113,9 @@ static void files_without_a_size(void **state) {
     OK(file_map_open("/proc/self/cmdline", &map));
     assert_true(map.n > 0);
     file_map_close(&map);
-    arena_free(a);
 }
 
-static void folders_and_devices_are_refused(void **state) {
-    arena *a = arena_new("test");
+TEST(folders_and_devices_are_refused) {
     char *text;
     file_map map;
     FAILS(file_read(a, "/tmp", &text, NULL), DRV_E_IO, "could not read \"/tmp\": it is a folder");
@@ -133,12 +126,10 @@ static void folders_and_devices_are_refused(void **state) {
     FAILS(file_map_open("/dev/zero", &map), DRV_E_IO, "it is a device");
     OK(file_read_any(a, "/dev/null", &text, NULL));
     assert_string_equal(text, "");
-    arena_free(a);
 }
 
 // What is read at any place is a file on a disk: nobody waits for a pipe that has no writer.
-static void what_is_read_at_any_place(void **state) {
-    arena *a = arena_new("test");
+TEST(what_is_read_at_any_place) {
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "file"),
                *pipe = path_join(a, dir, "pipe"), *link = path_join(a, dir, "link");
     const struct {
@@ -172,12 +163,10 @@ static void what_is_read_at_any_place(void **state) {
     assert_int_equal(map.n, 0);
     file_map_close(&map);
     alarm(0);
-    arena_free(a);
 }
 
 // Another process may have begun the same file, and go on writing after ours is in its place.
-static void what_is_written_aside_is_a_new_file(void **state) {
-    arena *a = arena_new("test");
+TEST(what_is_written_aside_is_a_new_file) {
     char *text;
     size_t n;
     int other;
@@ -197,12 +186,10 @@ static void what_is_written_aside_is_a_new_file(void **state) {
     OK(file_write_atomic(arena_printf(a, "%s.tmp", path), "a user's", 8));
     OK(file_write_atomic(path, "newer", 5));
     assert_int_equal(file_size(arena_printf(a, "%s.tmp", path)), 8);
-    arena_free(a);
 }
 
 // A link in the place of a file that is written is not followed.
-static void links_are_not_followed(void **state) {
-    arena *a = arena_new("test");
+TEST(links_are_not_followed) {
     char *text;
     size_t n;
     int fd;
@@ -217,11 +204,10 @@ static void links_are_not_followed(void **state) {
     assert_string_equal(text, "mine");
     OK(file_read(a, path, &text, &n));
     assert_string_equal(text, "new");
-    arena_free(a);
 }
 
 // What another try may heal, once there is room (docs/adr/0006).
-static void disk_without_room(void **state) {
+TEST(disk_without_room) {
     const int fd = open("/dev/full", O_WRONLY);
     if (fd < 0) skip();
     FAILS(file_write_all(fd, "disk/file", "abc", 3), DRV_E_FULL, "could not write \"disk/file\"");
@@ -237,9 +223,8 @@ static void limit_files(rlim_t n_bytes) {
 
 // A limit on the size of files stands for a full disk: a line is torn by it, the next ones do not
 // fit at all, and all are there once there is room.
-static void what_a_full_disk_did_not_take_is_kept(void **state) {
+TEST(what_a_full_disk_did_not_take_is_kept) {
     enum { LINES = 5000, FULL = 30000 };
-    arena *a = arena_new("append");
     append_file *file;
     str want = {0};
     int failed = 0;
@@ -261,14 +246,12 @@ static void what_a_full_disk_did_not_take_is_kept(void **state) {
     append_file_close(file);
     reads_bytes(a, path, want.p, want.n, false, false);
     str_free(&want);
-    arena_free(a);
 }
 
 // What is too much to keep is refused even if the disk has room again, so that nobody takes it for
 // written.
-static void what_is_dropped_is_a_failure(void **state) {
+TEST(what_is_dropped_is_a_failure) {
     enum { MOST = 64 << 20 };
-    arena *a = arena_new("append");
     append_file *file;
     char *large = mem_alloc(MOST);
     const char *path = path_join(a, temporary_dir(a), "appended");
@@ -282,11 +265,9 @@ static void what_is_dropped_is_a_failure(void **state) {
     assert_int_equal(file_size(path), MOST + 4);
     append_file_close(file);
     free(large);
-    arena_free(a);
 }
 
-static void a_listing_that_fails_is_no_listing(void **state) {
-    arena *a = arena_new("listing");
+TEST(a_listing_that_fails_is_no_listing) {
     char **names;
     int n;
     const char *dir = temporary_dir(a);
@@ -297,13 +278,11 @@ static void a_listing_that_fails_is_no_listing(void **state) {
     FAILS(status, DRV_E_IO, "Input/output error");
     OK(dir_list(a, dir, &names, &n));
     assert_int_equal(n, 1);
-    arena_free(a);
 }
 
 // A page of a map that is no longer in the file would end the process by SIGBUS.
-static void json_that_is_being_cut_short(void **state) {
+TEST(json_that_is_being_cut_short) {
     enum { PAGE = 4096 };
-    arena *a = arena_new("cut");
     const char *path = path_join(a, temporary_dir(a), "cut.json");
     char *text = arena_alloc(a, PAGE);
     json_t *value;
@@ -316,30 +295,26 @@ static void json_that_is_being_cut_short(void **state) {
     OK(status);
     assert_int_equal(json_integer_value(json_object_get(value, "a")), 1);
     json_decref(value);
-    arena_free(a);
 }
 
-static void parts_of_paths(void **state) {
+TEST(parts_of_paths) {
     static const struct {
         const char *path, *name, *parent, *folder_name;
     } cases[] = {{"x", "x", ".", "x"}, {"/x", "x", "/", "x"}, {"a/b/x.c", "x.c", "a/b", "x.c"},
             {"a/b//", "", "a/b/", "b"}, {"/", "", "/", "/"}};
-    arena *a = arena_new("paths");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_string_equal(path_name(cases[i].path), cases[i].name);
         assert_string_equal(path_parent(a, cases[i].path), cases[i].parent);
         assert_string_equal(path_folder_name(a, cases[i].path), cases[i].folder_name);
     }
-    arena_free(a);
 }
 
-static void the_folder_for_caches(void **state) {
+TEST(the_folder_for_caches) {
     static const struct {
         const char *xdg, *home, *folder; // NULL: not set, none
     } cases[] = {{"/x", "/home/me", "/x/a/b"}, {NULL, "/home/me", "/home/me/.cache/a/b"},
             {"", "/home/me", "/home/me/.cache/a/b"}, {"x", "/home/me", "/home/me/.cache/a/b"},
             {"x", "me", NULL}, {NULL, "", NULL}, {NULL, NULL, NULL}};
-    arena *a = arena_new("caches");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unsetenv("XDG_CACHE_HOME");
         unsetenv("HOME");
@@ -351,11 +326,9 @@ static void the_folder_for_caches(void **state) {
         else
             assert_null(folder);
     }
-    arena_free(a);
 }
 
-static void ends_of_files(void **state) {
-    arena *a = arena_new("tail");
+TEST(ends_of_files) {
     const char *path = path_join(a, temporary_dir(a), "lines");
     char *end, both[8];
     size_t n;
@@ -374,21 +347,4 @@ static void ends_of_files(void **state) {
     close(fd);
     assert_int_equal(file_read_at(fd, both, 8, 2), 0);
     assert_int_equal(errno, EBADF);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pipes_are_read_to_the_end),
-            cmocka_unit_test(parts_of_paths), cmocka_unit_test(ends_of_files),
-            cmocka_unit_test(files_are_read_whole), cmocka_unit_test(files_without_a_size),
-            cmocka_unit_test(folders_and_devices_are_refused),
-            cmocka_unit_test(what_is_read_at_any_place),
-            cmocka_unit_test(what_is_written_aside_is_a_new_file),
-            cmocka_unit_test(links_are_not_followed), cmocka_unit_test(disk_without_room),
-            cmocka_unit_test(what_a_full_disk_did_not_take_is_kept),
-            cmocka_unit_test(what_is_dropped_is_a_failure),
-            cmocka_unit_test(a_listing_that_fails_is_no_listing),
-            cmocka_unit_test(json_that_is_being_cut_short),
-            cmocka_unit_test(the_folder_for_caches)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

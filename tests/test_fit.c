@@ -46,7 +46,7 @@ static void check_machine(int number, const machine *m) {
     arena_free(a);
 }
 
-static void the_least_limit_counts(void **state) {
+TEST(the_least_limit_counts) {
 #define V1   "sys/fs/cgroup/memory"
 #define V2   "sys/fs/cgroup"
 #define NONE "9223372036854771712\n"
@@ -83,14 +83,12 @@ static void the_least_limit_counts(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_machine((int)i, &cases[i]);
-    arena *a = arena_new("no machine");
     const memory_limit unknown = memory_limit_read(temporary_dir(a));
     assert_true(unknown.free == INT64_MAX && unknown.machine == 0);
-    arena_free(a);
 }
 
 // This very machine, in a child whose address space may grow by 64 MiB.
-static void ulimit_counts(void **state) {
+TEST(ulimit_counts) {
     const memory_limit before = memory_limit_read("");
     assert_true(before.machine > 64 * MIB && before.free > 0 && before.free <= before.machine);
     const pid_t child = fork();
@@ -127,7 +125,7 @@ static int64_t needed(const run_config *cfg) {
 }
 
 // A run that is out of memory is told what it does not do already.
-static void less_is_what_is_not_done(void **state) {
+TEST(less_is_what_is_not_done) {
     static const struct {
         const char *sets[4], *less;
     } cases[] = {{{"model.preset=tiny", "training.micro_batch_size=2", "training.precision=fp32",
@@ -141,17 +139,14 @@ static void less_is_what_is_not_done(void **state) {
                      "training.recompute=full"},
                     "a smaller data.sequence_length"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("less");
         run_config cfg;
         OK(config_load(a, NULL, cases[i].sets, 4, &cfg));
         assert_string_equal(fit_less(a, &cfg), cases[i].less);
-        arena_free(a);
     }
 }
 
 // What is suggested fits, and nothing that costs less time would have.
-static void what_would_fit_is_really_planned(void **state) {
-    arena *a = arena_new("fit");
+TEST(what_would_fit_is_really_planned) {
     const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=8",
             "training.precision=fp32", "data.sequence_length=512"};
     run_config cfg, other;
@@ -190,12 +185,10 @@ static void what_would_fit_is_really_planned(void **state) {
             fail_msg("case %d: \"%s\", expected \"%s\"", (int)i, keys ? keys : "nothing",
                     cases[i].keys ? cases[i].keys : "nothing");
     }
-    arena_free(a);
 }
 
 // Where rows and recomputation are not enough, data ranks share more: the lowest level that fits.
-static void data_ranks_share_more(void **state) {
-    arena *a = arena_new("levels");
+TEST(data_ranks_share_more) {
     const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=1",
             "training.global_batch_size=8", "data.sequence_length=64", "training.recompute=full",
             "parallel.data=8"};
@@ -212,13 +205,11 @@ static void data_ranks_share_more(void **state) {
         if (!keys || strcmp(keys, want[level]) != 0)
             fail_msg("\"%s\", expected \"%s\"", keys ? keys : "nothing", want[level]);
     }
-    arena_free(a);
 }
 
 // parallel.zero: auto is the lowest level that fits, in which the memory decides no bit: whatever
 // it is, the accumulation groups and partial sums are the same.
-static void the_level_follows_from_the_memory(void **state) {
-    arena *a = arena_new("levels");
+TEST(the_level_follows_from_the_memory) {
     const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=2",
             "training.global_batch_size=16", "data.sequence_length=64", "parallel.data=8",
             "parallel.zero=auto"};
@@ -255,11 +246,9 @@ static void the_level_follows_from_the_memory(void **state) {
     OK(config_set_ranks(&cfg, 8));
     OK(fit_choose_zero(a, &cfg, &large, 0, &why));
     assert_int_equal(cfg.zero, 3);
-    arena_free(a);
 }
 
-static void a_run_that_does_not_fit_is_refused(void **state) {
-    arena *a = arena_new("fit");
+TEST(a_run_that_does_not_fit_is_refused) {
     run_config cfg;
     OK(config_load(a, NULL,
             (const char *[]){"model.preset=llama-15m", "training.micro_batch_size=8"}, 2, &cfg));
@@ -274,7 +263,6 @@ static void a_run_that_does_not_fit_is_refused(void **state) {
     OK(config_load(a, NULL, (const char *[]){"model.preset=llama-3.1-405b"}, 1, &cfg));
     limit.free = 23 * GIB;
     FAILS(fit_check(&cfg, &limit), DRV_E_DEVICE, "TiB");
-    arena_free(a);
 }
 
 static int64_t resident_bytes(void) {
@@ -287,8 +275,7 @@ static int64_t resident_bytes(void) {
 }
 
 // The rows of a large global batch, and those that are read ahead, are planned as what they take.
-static void batches_are_planned(void **state) {
-    arena *a = arena_new("fit");
+TEST(batches_are_planned) {
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=512", NULL};
     run_config small, large;
     sets[2] = "training.global_batch_size=64";
@@ -306,12 +293,11 @@ static void batches_are_planned(void **state) {
     if (llabs(planned - held) > 2 * MIB)
         fail_msg("%lld bytes are planned for batches that take %lld", (long long)planned,
                 (long long)held);
-    arena_free(a);
 }
 
 // Llama 3.1 405B by the layout of NeMo's recipe for cards of 80 GB: its gradients in bf16 as there,
 // or in fp32 with cheap values computed again. All chunks share the memory of their activations.
-static void a_published_layout_fits(void **state) {
+TEST(a_published_layout_fits) {
     static const char *const ways[][2] = {{"training.recompute=gathers",
                                                   "training.grad_dtype=bf16"},
             {"training.recompute=selective", "training.grad_dtype=fp32"}};
@@ -321,7 +307,6 @@ static void a_published_layout_fits(void **state) {
                 "parallel.tensor=8", "parallel.pipeline=8", "parallel.context=2",
                 "parallel.schedule=interleaved", "parallel.virtual_stages=8", ways[i][0],
                 ways[i][1]};
-        arena *a = arena_new("fit");
         run_config cfg;
         OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
         OK(config_set_ranks(&cfg, 512));
@@ -329,17 +314,5 @@ static void a_published_layout_fits(void **state) {
         const int64_t bytes = needed(&cfg);
         if (bytes > 75 * (int64_t)1000000000)
             fail_msg("%s: %lld bytes, expected at most 75 GB", ways[i][0], (long long)bytes);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_least_limit_counts),
-            cmocka_unit_test(ulimit_counts), cmocka_unit_test(less_is_what_is_not_done),
-            cmocka_unit_test(what_would_fit_is_really_planned),
-            cmocka_unit_test(data_ranks_share_more),
-            cmocka_unit_test(the_level_follows_from_the_memory),
-            cmocka_unit_test(a_run_that_does_not_fit_is_refused),
-            cmocka_unit_test(batches_are_planned), cmocka_unit_test(a_published_layout_fits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 
 #include "source/foreign_names.h"
 #include "pickle/pickle_writer.h"
+#include "pickle/torch_file.h"
+#include "source/megatron_args.h"
 
 // Every row of the parts has a place of its own, and comes back from there.
 static void check_round_trip(foreign_rows rows, const foreign_sizes *sizes, const int64_t *n_rows,
@@ -22,7 +24,7 @@ static void check_round_trip(foreign_rows rows, const foreign_sizes *sizes, cons
         }
 }
 
-static void rows_come_back(void **state) {
+TEST(rows_come_back) {
     for (int64_t kv_heads = 1; kv_heads <= 4; kv_heads *= 2)
         for (int64_t ranks = 1; ranks <= 3; ranks++) {
             const foreign_sizes s = {.layers = 1,
@@ -39,7 +41,7 @@ static void rows_come_back(void **state) {
 
 // Places that follow from the descriptions: Meta has (x_i, x_{i + d / 2}) side by side, Megatron a
 // query group after the other, each with its queries, its key and its value.
-static void rows_lie_where_they_should(void **state) {
+TEST(rows_lie_where_they_should) {
     const foreign_sizes s = {.layers = 1,
             .heads = 4,
             .kv_heads = 2,
@@ -58,7 +60,7 @@ static void rows_lie_where_they_should(void **state) {
     assert_int_equal(foreign_row_of(FOREIGN_GATE_UP, &s, 0, 3), 6);
 }
 
-static void sizes_are_checked(void **state) {
+TEST(sizes_are_checked) {
     static const struct {
         const char *config, *error;
     } cases[] = {
@@ -92,7 +94,7 @@ static void sizes_are_checked(void **state) {
 
 // The same bytes as pickletools.optimize(pickle.dumps((1, -5, 70000, 2**40, 1.5, "\u00e9", True,
 // None), 2)), but that Python ends the shortest form of 2**40 at its sixth byte.
-static void pickles_are_those_of_python(void **state) {
+TEST(pickles_are_those_of_python) {
     static const char golden[] = "\x80\x02(K\x01J\xfb\xff\xff\xffJp\x11\x01\x00"
                                  "\x8a\x08\x00\x00\x00\x00\x00\x01\x00\x00"
                                  "G?\xf8\x00\x00\x00\x00\x00\x00X\x02\x00\x00\x00\xc3\xa9\x88Nt.";
@@ -114,12 +116,73 @@ static void pickles_are_those_of_python(void **state) {
     str_free(&out);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(rows_come_back),
-            cmocka_unit_test(rows_lie_where_they_should),
-            cmocka_unit_test(sizes_are_checked),
-            cmocka_unit_test(pickles_are_those_of_python),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+// The arguments that Megatron-Core would take from a checkpoint of ours describe the same model.
+TEST(arguments_of_megatron) {
+#define SIZES                                                                                      \
+    "'num_hidden_layers':4,'hidden_size':16,'intermediate_size':24,'num_attention_heads':2,"       \
+    "'num_key_value_heads':1,'head_dim':8,'vocab_size':32,'max_position_embeddings':64,"           \
+    "'rope_theta':500000.0,'rms_norm_eps':1e-05,'tie_word_embeddings':true,'hidden_act':'silu',"
+    static const char *const models[] = {"'architectures':['LlamaForCausalLM'],'model_type':'llama'",
+            "'architectures':['Qwen2ForCausalLM'],'model_type':'qwen2'",
+            "'architectures':['Qwen3ForCausalLM'],'model_type':'qwen3'",
+            "'architectures':['SmolLM3ForCausalLM'],'model_type':'smollm3','no_rope_layer_interval':4",
+            "'architectures':['LlamaForCausalLM'],'model_type':'llama','rope_scaling':{'rope_type':"
+            "'llama3','factor':32.0,'low_freq_factor':1.0,'high_freq_factor':4.0,"
+            "'original_max_position_embeddings':8192}"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const pickle_opts opts = {.names = megatron_names, .more_names = torch_names};
+        char *text = arena_printf(a, "{" SIZES "%s}", models[i]);
+        str common = {0};
+        pickle read;
+        json_t *back;
+        for (char *p = text; *p; p++)
+            if (*p == '\'') *p = '"';
+        json_t *config = json_loads(text, 0, NULL);
+        assert_non_null(config);
+        megatron_common_put(&common, config, 32);
+        OK(pickle_read(a, "common.pt", 0, common.p, common.n, &opts, &read));
+        OK(megatron_args_config("common.pt", pickle_get(read.root, "args"), &back));
+        if (!json_equal(config, back)) fail_msg("%s", json_dumps(back, JSON_SORT_KEYS));
+        json_decref(config);
+        json_decref(back);
+        str_free(&common);
+    }
+}
+
+// Reads the config of a run with one more argument, an integer; 0: None.
+static drv_status config_with(arena *a, const char *name, int64_t value, json_t **out) {
+    const pickle_opts opts = {.names = megatron_names};
+    str bytes = {0};
+    pickle read;
+    pickle_begin(&bytes);
+    pickle_put(&bytes, PUT_EMPTY_DICT);
+    pickle_put(&bytes, PUT_MARK);
+    pickle_put_text(&bytes, name);
+    if (value) pickle_put_int(&bytes, value);
+    if (!value) pickle_put(&bytes, PUT_NONE);
+    pickle_put(&bytes, PUT_SETITEMS);
+    pickle_end(&bytes);
+    OK(pickle_read(a, "x", 0, bytes.p, bytes.n, &opts, &read));
+    const drv_status status = megatron_args_config("x", read.root, out);
+    str_free(&bytes);
+    return status;
+}
+
+TEST(arguments_of_other_models) {
+    static const char *const refused[] = {"rotary_seq_len_interpolation_factor", "qk_l2_norm",
+            "multi_latent_attention", "apply_residual_connection_post_layernorm"},
+                             *const unsaid[] = {"window_size", "no_rope_freq"};
+    json_t *config;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        FAILS(config_with(a, refused[i], 2, &config), DRV_E_DATA, refused[i]);
+        OK(config_with(a, refused[i], 0, &config));
+        json_decref(config);
+    }
+    for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) {
+        OK(config_with(a, unsaid[i], -1, &config)); // config.json has to say it
+        assert_null(config);
+        OK(config_with(a, unsaid[i], 0, &config));
+        assert_non_null(config);
+        json_decref(config);
+    }
 }

@@ -52,7 +52,7 @@ static void check_model(const char *name, const char *config) {
     arena_free(a);
 }
 
-static void models_are_the_same(void **state) {
+TEST(models_are_the_same) {
     check_model("dcp", NULL);
     check_model("dcp", "model/config.json");
     check_model("mcore", "model/config.json");
@@ -67,8 +67,7 @@ static void models_are_the_same(void **state) {
 }
 
 // Megatron's arguments are a config.json, but for the size of the vocabulary before it was padded.
-static void arguments_are_a_config(void **state) {
-    arena *a = arena_new("arguments");
+TEST(arguments_are_a_config) {
     model_source s;
     json_t *config;
     OK(model_source_open(a, golden(a, "mcore"), &s));
@@ -85,11 +84,10 @@ static void arguments_are_a_config(void **state) {
     assert_int_equal(model_source_find(&s, "lm_head.weight")->rows, 32);
     model_source_close(&s);
     FAILS(model_source_open(a, golden(a, "classic"), &s), DRV_E_DATA, "without a config.json");
-    arena_free(a);
 }
 
 // --- .metadata
-static void metadata_is_checked(void **state) {
+TEST(metadata_is_checked) {
     static const struct {
         const char *file, *error;
     } cases[] = {
@@ -109,7 +107,6 @@ static void metadata_is_checked(void **state) {
             {"no_dict", "has no dict state_dict_metadata"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("metadata");
         dcp_metadata m;
         char *bytes;
         size_t n;
@@ -120,7 +117,6 @@ static void metadata_is_checked(void **state) {
             OK(dcp_metadata_parse(a, "m", bytes, n, &m));
         for (size_t k = 0; k < n; k++) // cut anywhere
             FAILS(dcp_metadata_parse(a, "m", bytes, k, &m), DRV_E_DATA, "m: ");
-        arena_free(a);
     }
 }
 
@@ -132,10 +128,9 @@ static const char *copy_of(arena *a, const char *name) {
 }
 
 // The folder that NeMo 2 or Accelerate made around the checkpoint stands for it.
-static void checkpoints_in_a_folder_below(void **state) {
+TEST(checkpoints_in_a_folder_below) {
     static const char *const names[] = {"weights", "pytorch_model_fsdp_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        arena *a = arena_new("below");
         const char *dir = temporary_dir(a), *below = path_join(a, dir, names[i]);
         model_source s;
         OK(dir_make(below));
@@ -146,12 +141,11 @@ static void checkpoints_in_a_folder_below(void **state) {
         OK(model_source_open(a, dir, &s));
         assert_non_null(model_source_find(&s, "model.norm.weight"));
         model_source_close(&s);
-        arena_free(a);
     }
 }
 
 // The files of two tensor ranks, harmed in one.
-static void ranks_that_disagree(void **state) {
+TEST(ranks_that_disagree) {
     static const struct {
         const char *rank, *from, *to, *error;
     } cases[] = {
@@ -164,7 +158,6 @@ static void ranks_that_disagree(void **state) {
             {"mp_rank_01", "PK\x01\x02", "PK\x01\x03", "mp_rank_01"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("ranks");
         const char *dir = temporary_dir(a), *rank = path_join(a, dir, cases[i].rank);
         model_source s;
         for (int k = 0; k < 2; k++) {
@@ -182,11 +175,10 @@ static void ranks_that_disagree(void **state) {
             OK(dir_remove(path_join(a, dir, "mp_rank_00")));
         FAILS(model_source_open_with(a, dir, golden(a, "model/config.json"), &s), DRV_E_DATA,
                 cases[i].error);
-        arena_free(a);
     }
 }
 
-static void harm_is_named(void **state) {
+TEST(harm_is_named) {
     static const struct {
         const char *file, *from, *to; // no `from`: cut in the middle; no `to`: removed
         const char *error;
@@ -206,7 +198,6 @@ static void harm_is_named(void **state) {
                     "\"num_attention_heads\" is missing or no size"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("harm");
         const char *dir = copy_of(a, "dcp");
         char *file = path_join(a, dir, cases[i].file), *bytes;
         size_t n;
@@ -219,15 +210,13 @@ static void harm_is_named(void **state) {
         else
             file_replace(a, file, cases[i].from, cases[i].to);
         FAILS(model_source_open(a, dir, &s), DRV_E_DATA, cases[i].error);
-        arena_free(a);
     }
 }
 
 // --- archives
-static void archives_have_members(void **state) {
+TEST(archives_have_members) {
     static const char *const forms[] = {"pax", "gnu", "ustar"};
     for (int i = 0; i < 3; i++) {
-        arena *a = arena_new("tar");
         char *bytes, read[600], *name = arena_printf(a, "tar/%s.tar", forms[i]);
         size_t n_bytes;
         tar_file tar;
@@ -252,11 +241,10 @@ static void archives_have_members(void **state) {
         assert_string_equal(tar.members[2].name, "empty");
         for (; part.size > 0; part.size--) // cut anywhere but in the empty blocks at its end
             if (tar_read(a, &part, &tar) != DRV_OK) assert_true(str_starts(drv_message(), "t: "));
-        arena_free(a);
     }
 }
 
-static void harmed_archives_are_named(void **state) {
+TEST(harmed_archives_are_named) {
     static const struct {
         const char *name, *from, *to, *error; // no `from`: cut in the middle
     } cases[] = {
@@ -269,7 +257,6 @@ static void harmed_archives_are_named(void **state) {
                     "has a distributed checkpoint"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("archive");
         const char *file = path_join(a, temporary_dir(a), "m.nemo");
         model_source s;
         char *bytes;
@@ -279,7 +266,6 @@ static void harmed_archives_are_named(void **state) {
         if (cases[i].from) file_replace(a, file, cases[i].from, cases[i].to);
         FAILS(model_source_open_with(a, file, golden(a, "model/config.json"), &s), DRV_E_DATA,
                 cases[i].error);
-        arena_free(a);
     }
 }
 
@@ -289,7 +275,7 @@ static char *states(arena *a, const char *name) {
 }
 
 // Against the full tensors that they were made from (tools/golden_rank_states.py).
-static void optimizers_of_ranks_are_the_same(void **state) {
+TEST(optimizers_of_ranks_are_the_same) {
     static const struct {
         const char *name, *truth;
         int64_t samples;
@@ -297,7 +283,6 @@ static void optimizers_of_ranks_are_the_same(void **state) {
             {"nnm", "model", 224}, {"nnm_zero", "model", 224},
             {"nnm_zero/mp_rank_00", "model", 224}, {"tied", "tied", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("states");
         const char *truth = states(a, cases[i].truth);
         model_source s, full;
         foreign_progress progress;
@@ -313,7 +298,6 @@ static void optimizers_of_ranks_are_the_same(void **state) {
         assert_true(fabs(progress.learning_rate - 0.00125) < 1e-12);
         model_source_close(&s);
         model_source_close(&full);
-        arena_free(a);
     }
 }
 
@@ -338,7 +322,7 @@ static void copy_tree(arena *a, const char *from, const char *to) {
 #define MEGATRON "iter_0000007/mp_rank_00_000/model_optim_rng.pt"
 #define BUFFERS  "iter_0000007/mp_rank_00_000/distrib_optim.pt"
 
-static void harmed_optimizers_are_named(void **state) {
+TEST(harmed_optimizers_are_named) {
     static const struct {
         const char *name, *file, *from, *to; // no `from`: `to` of the folder bad; no `to`: removed
         const char *error;
@@ -370,7 +354,6 @@ static void harmed_optimizers_are_named(void **state) {
             {"distributed", BUFFERS, "exp_avg_sq", "exp_avg_sr", "has no \"exp_avg_sq\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("harm");
         const char *dir = temporary_dir(a), *file = path_join(a, dir, cases[i].file);
         model_source s;
         foreign_progress progress;
@@ -387,22 +370,5 @@ static void harmed_optimizers_are_named(void **state) {
         }
         FAILS(model_source_open_optimizer(a, dir, states(a, "model/config.json"), &s, &progress),
                 DRV_E_DATA, cases[i].error);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(checkpoints_in_a_folder_below),
-            cmocka_unit_test(models_are_the_same),
-            cmocka_unit_test(arguments_are_a_config),
-            cmocka_unit_test(metadata_is_checked),
-            cmocka_unit_test(ranks_that_disagree),
-            cmocka_unit_test(harm_is_named),
-            cmocka_unit_test(archives_have_members),
-            cmocka_unit_test(harmed_archives_are_named),
-            cmocka_unit_test(optimizers_of_ranks_are_the_same),
-            cmocka_unit_test(harmed_optimizers_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

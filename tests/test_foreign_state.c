@@ -59,7 +59,7 @@ static void check_state(const char *name, int64_t samples, double rate, bool mas
     arena_free(a);
 }
 
-static void states_are_the_same(void **state) {
+TEST(states_are_the_same) {
     check_state("own", 20, (double)NAN, false);
     check_state("titan", -1, 0.0075, false);
     check_state("flattened", 20, 0.0075, true);
@@ -88,7 +88,7 @@ static drv_status open_whole(arena *a, const char *dir, model_source *s) {
     return status;
 }
 
-static void harm_is_named(void **state) {
+TEST(harm_is_named) {
     static const struct {
         const char *name, *file, *from, *to, *error;
     } cases[] = {
@@ -120,7 +120,6 @@ static void harm_is_named(void **state) {
             {"own", "optimizer.safetensors", "", NULL, "has weights, but no optimizer's state"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("harm");
         const char *dir = copy_of(a, cases[i].name), *file = path_join(a, dir, cases[i].file);
         model_source s;
         if (cases[i].to)
@@ -129,15 +128,13 @@ static void harm_is_named(void **state) {
             OK(dir_remove(file));
         FAILS(open_whole(a, dir, &s), DRV_E_DATA, cases[i].error);
         model_source_close(&s);
-        arena_free(a);
     }
 }
 
 // NeMo 2: the newest checkpoint of an experiment, and what Lightning keeps beside it.
-static void experiments_of_nemo(void **state) {
-    static const char *const names[] = {"llama--step=2-consumed_samples=12.0",
-            "llama--step=4-consumed_samples=20.0", "llama--step=9-consumed_samples=40.0"};
-    arena *a = arena_new("nemo");
+TEST(experiments_of_nemo) {
+    static const char *const names[] = {"llama--step=9-consumed_samples=12.0",
+            "llama--step=10-consumed_samples=20.0", "llama--step=90-consumed_samples=40.0"};
     const char *dir = temporary_dir(a);
     char *bytes;
     size_t n_bytes;
@@ -162,24 +159,11 @@ static void experiments_of_nemo(void **state) {
     assert_int_equal(p.samples, 20);
     assert_true(fabs(p.learning_rate - 0.0075) < 1e-12);
     model_source_close(&s);
-    arena_free(a);
 }
 
-static void state_without_names(void **state) {
-    arena *a = arena_new("file");
+TEST(state_without_names) {
     model_source s;
     foreign_progress p;
     FAILS(model_source_open_optimizer(a, golden(a, "nemo.pt"), NULL, &s, &p), DRV_E_DATA,
             "numbers parameters instead of naming them");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(states_are_the_same),
-            cmocka_unit_test(harm_is_named),
-            cmocka_unit_test(experiments_of_nemo),
-            cmocka_unit_test(state_without_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static double nearest(const table *t, double x) {
     return copysign(t->number[best], x);
 }
 
-static void the_largest_numbers(void **state) {
+TEST(the_largest_numbers) {
     const table t4 = e4m3(), t5 = e5m2();
     assert_true(t4.number[t4.n - 1] == 448 && t5.number[t5.n - 1] == 57344);
     assert_true(t4.number[1] == 0x1p-9 && t5.number[1] == 0x1p-16);
@@ -66,7 +66,7 @@ static void every_bf16(const kernels *k, const fp8_format *to, const table *t) {
     }
 }
 
-static void all_levels_round_to_the_nearest(void **state) {
+TEST(all_levels_round_to_the_nearest) {
     const table t4 = e4m3(), t5 = e5m2();
     for (cpu_level level = CPU_REF; level <= cpu_detect(); level++) {
         every_bf16(kernels_for(level), &fp8_e4m3, &t4);
@@ -75,7 +75,7 @@ static void all_levels_round_to_the_nearest(void **state) {
 }
 
 // fp32 numbers with all their bits, scaled.
-static void scaled_fp32(void **state) {
+TEST(scaled_fp32) {
     enum { N = 4099 };
     static float x[N], y[N];
     const table t = e5m2();
@@ -88,7 +88,7 @@ static void scaled_fp32(void **state) {
     }
 }
 
-static void scales_fill_the_range(void **state) {
+TEST(scales_fill_the_range) {
     const fp8_format *formats[] = {&fp8_e4m3, &fp8_e5m2};
     const table tables[] = {e4m3(), e5m2()};
     for (int f = 0; f < 2; f++) {
@@ -106,7 +106,7 @@ static void scales_fill_the_range(void **state) {
     }
 }
 
-static void magnitudes(void **state) {
+TEST(magnitudes) {
     float x[100];
     uint16_t narrow[100];
     for (int i = 0; i < 100; i++) {
@@ -190,20 +190,8 @@ static void compare_product(fp8_use use, const table *first) {
     arena_free(p.a);
 }
 
-static void products_of_rounded_operands(void **state) {
+TEST(products_of_rounded_operands) {
     const table t4 = e4m3(), t5 = e5m2();
     compare_product(FP8_FORWARD, &t4);
     compare_product(FP8_GRADIENT, &t5);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(the_largest_numbers),
-            cmocka_unit_test(all_levels_round_to_the_nearest),
-            cmocka_unit_test(scaled_fp32),
-            cmocka_unit_test(scales_fill_the_range),
-            cmocka_unit_test(magnitudes),
-            cmocka_unit_test(products_of_rounded_operands),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

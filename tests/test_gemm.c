@@ -197,8 +197,7 @@ static void check(arena *a, const way *by, gemm_machine *m, const product *p, co
 }
 
 // Every shape and type, in every way that this processor has.
-static void every_way(void **state) {
-    arena *a = arena_new("gemm");
+TEST(every_way) {
     way ways[MAX_MACHINES];
     gemm_machine *machines[MAX_MACHINES];
     const int n_ways = all_ways(ways);
@@ -217,11 +216,10 @@ static void every_way(void **state) {
     for (int w = 0; w < n_ways; w++)
         gemm_machine_close(machines[w]);
     par_set_threads(2);
-    arena_free(a);
 }
 
 // A sum of no products is 0, or what was there; a product of no rows or columns touches nothing.
-static void empty_products(void **state) {
+TEST(empty_products) {
     static const int64_t empty[][3] = {{9, 50, 0}, {0, 50, 7}, {9, 0, 7}};
     for (int i = 0; i < 3 * N_TYPES * 4; i++) {
         for (int level = CPU_REF; level <= (int)cpu_detect(); level++) {
@@ -286,13 +284,12 @@ static void forms_of_a_plan(const product *forms, double *const *wants) {
 
 // A reduction block of two runs, each longer than the kernels pack at once: the second one is added
 // to the first, for which they form its sum aside.
-static void long_runs_of_blocks(void **state) {
+TEST(long_runs_of_blocks) {
     enum { RUN = 4 * GEMM_WORDS }; // whole blocks, of pairs too: no room is left over
     static const gemm_tree tree = {.n_blocks = 1,
             .n_segments = 2,
             .first = {0, RUN},
             .each = {RUN, RUN}};
-    arena *a = arena_new("gemm");
     gemm_machine *machine;
     OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
     for (int i = 0; i < 2; i++) {
@@ -308,12 +305,11 @@ static void long_runs_of_blocks(void **state) {
         free(want), product_free(&p);
     }
     gemm_machine_close(machine);
-    arena_free(a);
 }
 
 // Whatever multiplies, the plan, which is made without a machine, has scratch enough for the tiles
 // of any number of threads: they fit it, and sums are right.
-static void any_number_of_threads(void **state) {
+TEST(any_number_of_threads) {
     const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_emulated", "bf16"};
     product forms[N_FORMS];
     double *wants[N_FORMS];
@@ -335,8 +331,7 @@ static void any_number_of_threads(void **state) {
 }
 
 // Scratch that is too small ends the program before anything else is overwritten.
-static void too_little_scratch(void **state) {
-    arena *a = arena_new("gemm");
+TEST(too_little_scratch) {
     gemm_machine *machine;
     gemm *g;
     OK(gemm_machine_open(a, GEMM_FP32, &machine));
@@ -356,13 +351,11 @@ static void too_little_scratch(void **state) {
     assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGABRT);
     product_free(&p);
     gemm_machine_close(machine);
-    arena_free(a);
 }
 
 // A product cut for any number of threads has the bits of one that is not cut; by tiles of AMX as
 // well, a smaller one, since plain C is slow.
-static void bits(void **state) {
-    arena *a = arena_new("gemm");
+TEST(bits) {
     for (int form = 0; form < 13; form++) { // from 8 on by tiles, then by the bf16 dot product
         const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? tiles() : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
@@ -400,12 +393,11 @@ static void bits(void **state) {
         free(x), free(y), free(want), free(got), free(scratch);
     }
     par_set_threads(2);
-    arena_free(a);
 }
 
 // c += a b has the bits of a b, stored, and then added: so ranks may add what others have computed.
 // 2,000 and 4,000 elements of k are several blocks of any arithmetic.
-static void a_sum_is_added_as_a_whole(void **state) {
+TEST(a_sum_is_added_as_a_whole) {
     enum { M = 37, N = 101, FORMS = 8 };
     for (int i = 0; i < FORMS * ((int)cpu_detect() + 1); i++) {
         const kernels *by = kernels_for((cpu_level)(i / FORMS));
@@ -435,9 +427,5 @@ static void a_sum_is_added_as_a_whole(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way),
-            cmocka_unit_test(empty_products), cmocka_unit_test(bits),
-            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_blocks),
-            cmocka_unit_test(any_number_of_threads), cmocka_unit_test(too_little_scratch)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

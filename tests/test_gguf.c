@@ -27,10 +27,9 @@ static float *read_all(arena *a, const gguf_file *f, const char *name, int64_t *
     return values;
 }
 
-static void blocks_are_those_of_gguf_py(void **state) {
+TEST(blocks_are_those_of_gguf_py) {
     static const char *const types[] = {"F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
             "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"};
-    arena *a = arena_new("quants");
     gguf_file f;
     open_golden(a, &f);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -44,15 +43,13 @@ static void blocks_are_those_of_gguf_py(void **state) {
         if (!strstr(quant_types_read(), types[i])) fail_msg("%s is not named", types[i]);
     }
     gguf_close(&f);
-    arena_free(a);
 }
 
-static void numbers_are_written_as_gguf_py_does(void **state) {
+TEST(numbers_are_written_as_gguf_py_does) {
     static const struct {
         const char *name;
         quant_id type;
     } cases[] = {{"Q8_0", QUANT_Q8_0}, {"BF16", QUANT_BF16}};
-    arena *a = arena_new("quants");
     gguf_file f;
     open_golden(a, &f);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -67,7 +64,6 @@ static void numbers_are_written_as_gguf_py_does(void **state) {
         assert_memory_equal(got, expected, (size_t)t->bytes);
     }
     gguf_close(&f);
-    arena_free(a);
 }
 
 static void check_whole_numbers(const gguf_file *f) {
@@ -83,8 +79,7 @@ static void check_whole_numbers(const gguf_file *f) {
     }
 }
 
-static void values_by_key_and_type(void **state) {
-    arena *a = arena_new("values");
+TEST(values_by_key_and_type) {
     gguf_file file;
     int64_t whole = 7, n_items;
     double real = 0;
@@ -123,7 +118,6 @@ static void values_by_key_and_type(void **state) {
     assert_true(n_items == 3 && floats[1] == -2.0f);
     FAILS(gguf_get_f32s(a, &file, "test.texts", &floats, &n_items), DRV_E_DATA, "an array of f32");
     gguf_close(&file);
-    arena_free(a);
 }
 
 // --- files that lie: a small whole one, of which bytes are changed
@@ -163,7 +157,7 @@ static void parse_says(const str *file, const char *says) {
     arena_free(a);
 }
 
-static void files_that_lie(void **state) {
+TEST(files_that_lie) {
     static const struct {
         const char *after; // text in the file; "" its beginning
         size_t skip;
@@ -215,7 +209,7 @@ static void files_that_lie(void **state) {
     }
 }
 
-static void names_that_are_there_twice(void **state) {
+TEST(names_that_are_there_twice) {
     static const struct {
         const char *from, *to, *says;
     } cases[] = {{"tokens", "yes", "key \"yes\" is there twice"},
@@ -241,7 +235,7 @@ static void names_that_are_there_twice(void **state) {
     }
 }
 
-static void cut_anywhere(void **state) {
+TEST(cut_anywhere) {
     str file = {0};
     small_file(&file);
     parse_says(&file, NULL);
@@ -252,9 +246,8 @@ static void cut_anywhere(void **state) {
 }
 
 // A file whose header is longer than what is read first.
-static void a_long_header(void **state) {
+TEST(a_long_header) {
     enum { N = 400000 };
-    arena *a = arena_new("long");
     gguf_builder header = {0};
     str file = {0};
     gguf_file f;
@@ -275,11 +268,9 @@ static void a_long_header(void **state) {
     FAILS(gguf_open(a, path, &f), DRV_E_DATA, "is it truncated?");
     gguf_builder_free(&header);
     str_free(&file);
-    arena_free(a);
 }
 
-static void types_that_are_not_read(void **state) {
-    arena *a = arena_new("types");
+TEST(types_that_are_not_read) {
     gguf_builder b = {0};
     str file = {0};
     gguf_file f;
@@ -293,19 +284,4 @@ static void types_that_are_not_read(void **state) {
             "tensor \"odd\" is IQ4_NL, which is not read; expected one of F32, F16, Q4_0");
     gguf_builder_free(&b);
     str_free(&file);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(blocks_are_those_of_gguf_py),
-            cmocka_unit_test(numbers_are_written_as_gguf_py_does),
-            cmocka_unit_test(values_by_key_and_type),
-            cmocka_unit_test(files_that_lie),
-            cmocka_unit_test(names_that_are_there_twice),
-            cmocka_unit_test(cut_anywhere),
-            cmocka_unit_test(a_long_header),
-            cmocka_unit_test(types_that_are_not_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,14 +73,13 @@ static meaning meaning_of(const json_t *o) {
     return m;
 }
 
-static void meaning_stays(void **state) {
+TEST(meaning_stays) {
     static const char *const draws[] = {"", "\"do_sample\": false, ", "\"do_sample\": true, ",
             "\"do_sample\": null, "},
                              *const values[][3] = {{"null", "0.6", "1.0"}, {"null", "50", "-1"},
                                      {"null", "0.9", "1"}, {"null", "0.05", "0"},
                                      {"null", "1.1", "1"}};
     for (int i = 0; i < 4 * 3 * 3 * 3 * 3 * 3; i++) {
-        arena *a = arena_new("combination");
         str text = {0};
         const char *lost;
         str_printf(&text, "{%s\"use_cache\": true", draws[i % 4]);
@@ -103,12 +102,11 @@ static void meaning_stays(void **state) {
         json_decref(before);
         json_decref(after);
         str_free(&text);
-        arena_free(a);
     }
 }
 
 // --- ends and other keys
-static void ends_and_others(void **state) {
+TEST(ends_and_others) {
     static const struct {
         const char *text;
         int64_t eos[4]; // of the model
@@ -124,7 +122,6 @@ static void ends_and_others(void **state) {
                     "max_new_tokens 9, num_beams 2"},
             {"{\"pad_token_id\": 3, \"output_scores\": false}", {1}, 1, "1", "pad_token_id 3"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("ends");
         const char *lost;
         json_t *after = back_of(a, cases[i].text, cases[i].eos, cases[i].n_eos, &lost);
         char *eos =
@@ -133,13 +130,11 @@ static void ends_and_others(void **state) {
         assert_string_equal(lost ? lost : "", cases[i].lost ? cases[i].lost : "");
         free(eos);
         json_decref(after);
-        arena_free(a);
     }
 }
 
 // What others write: llama.cpp takes the likeliest token where the temperature is 0.
-static void files_of_others(void **state) {
-    arena *a = arena_new("others");
+TEST(files_of_others) {
     gguf_builder b = {0};
     put_model(&b, NULL, NULL, 0);
     gguf_put_f32(&b, "general.sampling.temp", 0);
@@ -150,11 +145,4 @@ static void files_of_others(void **state) {
     assert_null(json_object_get(after, "top_k"));
     assert_null(json_object_get(after, "temperature"));
     json_decref(after);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(meaning_stays),
-            cmocka_unit_test(ends_and_others), cmocka_unit_test(files_of_others)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #include "gguf/vocabulary.h"
 
 // --- rotary scaling
-static void scaling_survives_its_divisors(void **state) {
+TEST(scaling_survives_its_divisors) {
     static const struct {
         llama3_rope rope;
         double theta;
@@ -60,7 +60,7 @@ static void scaling_survives_its_divisors(void **state) {
     }
 }
 
-static void other_divisors_are_no_llama3(void **state) {
+TEST(other_divisors_are_no_llama3) {
     float rising[32], odd[32], small[32];
     llama3_rope got;
     for (int i = 0; i < 32; i++) {
@@ -76,8 +76,7 @@ static void other_divisors_are_no_llama3(void **state) {
 }
 
 // --- names and rows
-static void names_both_ways(void **state) {
-    arena *a = arena_new("names");
+TEST(names_both_ways) {
     int layer;
     for (int i = 0; i < n_llama_names; i++) {
         const char *gguf = llama_name_print(a, llama_names[i].gguf, 12);
@@ -88,11 +87,10 @@ static void names_both_ways(void **state) {
             "blk.01.attn_q.weight", "blk..attn_q.weight", "blk.1.attn_q.weight2", ""};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_null(llama_name_of_gguf(none[i], &layer));
-    arena_free(a);
 }
 
 // Hugging Face rotates row i with row i + half of a head, GGUF with the row beside it.
-static void rows_of_a_head(void **state) {
+TEST(rows_of_a_head) {
     static const int64_t expected[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11}; // two heads of 6
     for (int64_t row = 0; row < 12; row++)
         assert_int_equal(llama_row_in_gguf(row, 6), expected[row]);
@@ -100,13 +98,12 @@ static void rows_of_a_head(void **state) {
 
 // --- merges from scores
 // Expected by generate_merges of transformers 5.23 for these tokens and scores.
-static void merges_of_scores(void **state) {
+TEST(merges_of_scores) {
     static const char *const texts[] = {"a", "b", "ab", "ba", "aba", "é", "aé", "<s>"};
     static const float scores[] = {-9, -9, -2, -2, -1, -9, -3, 0};
     static const struct {
         const char *left, *right;
     } expected[] = {{"ab", "a"}, {"a", "ba"}, {"a", "b"}, {"b", "a"}, {"a", "é"}};
-    arena *a = arena_new("merges");
     gguf_text tokens[8];
     score_merge *list;
     int64_t n;
@@ -118,11 +115,10 @@ static void merges_of_scores(void **state) {
         assert_string_equal(texts[list[i].left], expected[i].left);
         assert_string_equal(texts[list[i].right], expected[i].right);
     }
-    arena_free(a);
 }
 
 // --- pre-tokenizers
-static void pre_tokenizers_both_ways(void **state) {
+TEST(pre_tokenizers_both_ways) {
     static const char *const written[] = {"gpt-2", "smollm", "llama-bpe", "dbrx", "qwen2", "tekken",
             "gpt-4o"};
     for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
@@ -172,7 +168,7 @@ static void meta_says(gguf_builder *b, const char *says) {
     arena_free(a);
 }
 
-static void what_is_no_llama(void **state) {
+TEST(what_is_no_llama) {
     static const struct {
         const char *arch, *without, *key; // a key that is missing; one that is added
         double x;
@@ -208,7 +204,7 @@ static void what_is_no_llama(void **state) {
     }
 }
 
-static void rotary_scaling_of_other_kinds(void **state) {
+TEST(rotary_scaling_of_other_kinds) {
     static const struct {
         const char *type;
         float factor;
@@ -226,7 +222,7 @@ static void rotary_scaling_of_other_kinds(void **state) {
 }
 
 // --- vocabularies
-static void tokens_that_are_no_list(void **state) {
+TEST(tokens_that_are_no_list) {
     gguf_builder b = {0};
     gguf_put_text(&b, "general.architecture", "llama");
     put_llama(&b, "");
@@ -253,13 +249,11 @@ static const char *said_of_tokens(arena *a, int n, const char *refusal) {
     return text;
 }
 
-static void fewer_tokens_than_rows(void **state) {
-    arena *a = arena_new("test");
+TEST(fewer_tokens_than_rows) {
     assert_null(strstr(said_of_tokens(a, 16, NULL), "the tokenizer has"));
     assert_non_null(strstr(said_of_tokens(a, 15, NULL),
             "the tokenizer has 15 tokens, token_embd.weight 16 rows: the last 1 rows have no token"));
     said_of_tokens(a, 17, "the tokenizer has 17 tokens, but token_embd.weight 16 rows");
-    arena_free(a);
 }
 
 static void merge_says(const char *merge, const char *says) {
@@ -288,7 +282,7 @@ static void merge_says(const char *merge, const char *says) {
     arena_free(a);
 }
 
-static void merges_of_what_is_no_token(void **state) {
+TEST(merges_of_what_is_no_token) {
     static const struct {
         const char *merge, *says;
     } cases[] = {{"a b", NULL}, {"b a", "merge 0 is \"b a\": its result is not a token"},
@@ -300,12 +294,11 @@ static void merges_of_what_is_no_token(void **state) {
 
 // Markers typed as ordinary tokens are control tokens all the same, as in llama.cpp; so are those
 // that a key names.
-static void markers_without_their_type(void **state) {
+TEST(markers_without_their_type) {
     static const char *const texts[] = {"a", "b", "ab", "<|im_end|>", "<|start|>", "<tool>",
             "<|other|>"};
     static const int32_t types[] = {1, 1, 1, 1, 1, 4, 1};
     static const uint8_t want[] = {1, 1, 1, PIECE_CONTROL, PIECE_CONTROL, 4, 1};
-    arena *a = arena_new("markers");
     str bytes = {0};
     gguf_file file;
     bpe_lists v;
@@ -327,23 +320,4 @@ static void markers_without_their_type(void **state) {
     assert_memory_equal(v.types, want, sizeof want);
     str_free(&bytes);
     gguf_builder_free(&header);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(scaling_survives_its_divisors),
-            cmocka_unit_test(other_divisors_are_no_llama3),
-            cmocka_unit_test(names_both_ways),
-            cmocka_unit_test(rows_of_a_head),
-            cmocka_unit_test(merges_of_scores),
-            cmocka_unit_test(pre_tokenizers_both_ways),
-            cmocka_unit_test(markers_without_their_type),
-            cmocka_unit_test(what_is_no_llama),
-            cmocka_unit_test(rotary_scaling_of_other_kinds),
-            cmocka_unit_test(tokens_that_are_no_list),
-            cmocka_unit_test(fewer_tokens_than_rows),
-            cmocka_unit_test(merges_of_what_is_no_token),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,7 +157,7 @@ static void check_pass(const pass_case *c) {
 // bf16: each stored activation adds a relative error of at most 2^-9 (uniform: 2^-9 / sqrt 3 root
 // mean square), about 9 in each of the 2 layers and 4 outside; they add in quadrature, once forward
 // and once more backward, and a product of two rounded factors has both their errors.
-static void a_pass_is_that_of_transformers(void **state) {
+TEST(a_pass_is_that_of_transformers) {
     const double forward = 0x1p-9 * sqrt(9 * 2 + 4), backward = 2 * sqrt(2.0) * forward;
     const pass_case cases[] = {
             {"tied", "fp32", 1e-5, 1e-5, 1e-5},
@@ -214,7 +214,7 @@ static void check_training(const training_case *c) {
     golden_close(&from);
 }
 
-static void twenty_steps_are_those_of_pytorch(void **state) {
+TEST(twenty_steps_are_those_of_pytorch) {
     const training_case cases[] = {{"tied", ROWS}, {"untied_llama3", ROWS}, {"tied", 1},
             {"mistral", ROWS}, {"qwen2", ROWS}, {"qwen2_tied", 2}, {"qwen3", ROWS},
             {"qwen3_untied", 2}, {"smollm3", ROWS}};
@@ -224,7 +224,5 @@ static void twenty_steps_are_those_of_pytorch(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_pass_is_that_of_transformers),
-            cmocka_unit_test(twenty_steps_are_those_of_pytorch)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -116,8 +116,7 @@ static graph *new_graph(arena *a, const char *name, tensor **x, tensor **acc) {
     return g;
 }
 
-static void verifier_refuses(void **state) {
-    arena *a = arena_new("verify");
+TEST(verifier_refuses) {
     for (size_t i = 0; i < sizeof wrong_graphs / sizeof *wrong_graphs; i++) {
         const wrong_graph *wrong = &wrong_graphs[i];
         tensor *x, *acc;
@@ -127,12 +126,10 @@ static void verifier_refuses(void **state) {
         if (graph_verify(g, wrong->stage) == DRV_OK) fail_msg("%s is accepted", wrong->name);
         FAILS(graph_verify(g, wrong->stage), DRV_E_DATA, wrong->message);
     }
-    arena_free(a);
 }
 
 // Chains of updates, each from the newest value, with renamings of it that are read in time.
-static void verifier_accepts_chains(void **state) {
-    arena *a = arena_new("verify");
+TEST(verifier_accepts_chains) {
     tensor *x, *acc;
     graph *g = new_graph(a, "chain", &x, &acc);
     tensor *same = barrier(g, acc, x);
@@ -143,7 +140,6 @@ static void verifier_accepts_chains(void **state) {
     sum(g, newest, newest->alias);
     g->stage = STAGE_DIFFERENTIATED;
     OK(graph_verify(g, STAGE_DIFFERENTIATED));
-    arena_free(a);
 }
 
 // --- the text
@@ -205,15 +201,14 @@ static void change_each_attribute(op_kind op, int which) {
     arena_free(a);
 }
 
-static void the_text_is_an_identity(void **state) {
+TEST(the_text_is_an_identity) {
     for (int op = 0; op < N_OPS; op++)
         for (int which = 0; which < n_examples((op_kind)op); which++)
             change_each_attribute((op_kind)op, which);
 }
 
 // Sums over ranks that no node names (of norms, along the pipeline) are read from the mesh.
-static void ranks_and_blocks_print(void **state) {
-    arena *a = arena_new("text");
+TEST(ranks_and_blocks_print) {
     str text = {0};
     tensor *x, *acc;
     graph *g = new_graph(a, "g", &x, &acc);
@@ -228,11 +223,9 @@ static void ranks_and_blocks_print(void **state) {
             "graph g on pipeline 3, context 2, tensor 4, 2 reduction blocks of a row {\n";
     assert_memory_equal(text.p, want, strlen(want));
     str_free(&text);
-    arena_free(a);
 }
 
-static void frozen_weights_print(void **state) {
-    arena *a = arena_new("text");
+TEST(frozen_weights_print) {
     str text = {0};
     tensor *x, *acc;
     graph *g = new_graph(a, "g", &x, &acc);
@@ -242,12 +235,10 @@ static void frozen_weights_print(void **state) {
     print(g, &text);
     assert_non_null(strstr(text.p, "weight x f32[4,8] frozen\n"));
     str_free(&text);
-    arena_free(a);
 }
 
 // --- names and pruning
-static void names_are_found(void **state) {
-    arena *a = arena_new("names");
+TEST(names_are_found) {
     graph *g = graph_new(a, "g");
     enum { N = 5000 };
     for (int i = 0; i < N; i++)
@@ -263,12 +254,10 @@ static void names_are_found(void **state) {
     graph_move_output(g, first, second);
     assert_ptr_equal(graph_find(g, "y"), second);
     assert_true(!first->name && first->cls == TENSOR_TEMP && second->cls == TENSOR_OUTPUT);
-    arena_free(a);
 }
 
 // Updates of state stay, renamings of state that nobody reads do not.
-static void pruning_keeps_what_has_an_effect(void **state) {
-    arena *a = arena_new("prune");
+TEST(pruning_keeps_what_has_an_effect) {
     tensor *x, *acc;
     graph *g = new_graph(a, "g", &x, &acc);
     barrier(g, x, acc);
@@ -280,13 +269,4 @@ static void pruning_keeps_what_has_an_effect(void **state) {
     assert_int_equal(g->n_nodes, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(g->nodes[i]->op, left[i]);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(verifier_refuses),
-            cmocka_unit_test(verifier_accepts_chains), cmocka_unit_test(the_text_is_an_identity),
-            cmocka_unit_test(ranks_and_blocks_print), cmocka_unit_test(frozen_weights_print),
-            cmocka_unit_test(names_are_found), cmocka_unit_test(pruning_keeps_what_has_an_effect)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

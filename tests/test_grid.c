@@ -274,17 +274,15 @@ static const char *try_case(arena *a, const grid_case *c, int n_steps) {
 }
 
 // --- the test
-static void each_pair_of_choices_gives_the_bits_of_one_rank(void **state) {
+TEST(each_pair_of_choices_gives_the_bits_of_one_rank) {
     enum { FEW = 2 };
     grid_case *list = mem_zeroed(sizeof *list * MAX_CASES);
     const int n = choose_pairs(list, list_cases(list));
-    arena *a = arena_new("pairs");
     for (int i = 0; i < n; i++) {
         const char *wrong = try_case(a, &list[i], FEW);
         if (wrong) fail_msg("%s: %s", name_of(a, &list[i]), wrong);
     }
     forget_runs_of_one();
-    arena_free(a);
     free(list);
 }
 
@@ -385,10 +383,8 @@ static int by_hand(const grid_args *args) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(each_pair_of_choices_gives_the_bits_of_one_rank)};
     grid_args args = {.match = "*", .sample = 1, .seed = (uint64_t)time(NULL)};
-    if (argc == 1) return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc == 1) return tests_run();
     args.pairs = strcmp(argv[1], "pairs") == 0;
     for (int i = 2; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : "";

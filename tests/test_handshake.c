@@ -13,7 +13,7 @@
 enum { LONGEST_S = 60 };
 
 // RFC 4231, test cases 1, 2 and 6 (a key longer than a block).
-static void published_vectors(void **state) {
+TEST(published_vectors) {
     unsigned char key[131], code[HMAC_BYTES];
     static const struct {
         int key_bytes;
@@ -59,7 +59,7 @@ static void run_both(handshake *caller, handshake *listener) {
     }
 }
 
-static void both_must_know_it(void **state) {
+TEST(both_must_know_it) {
     job_secret mine, other;
     OK(secret_make(&mine));
     OK(secret_make(&other));
@@ -84,7 +84,7 @@ static void both_must_know_it(void **state) {
 
 // A stranger in the place of the listener who sends back what it gets, and one in the place of the
 // caller who says again what it has heard.
-static void nothing_holds_twice(void **state) {
+TEST(nothing_holds_twice) {
     job_secret secret;
     OK(secret_make(&secret));
     char heard[NONCE_BYTES + HMAC_BYTES];
@@ -104,7 +104,7 @@ static void nothing_holds_twice(void **state) {
     part(&l);
 }
 
-static void who_is_slow_is_refused(void **state) {
+TEST(who_is_slow_is_refused) {
     job_secret secret;
     OK(secret_make(&secret));
     handshake listener;
@@ -136,7 +136,7 @@ static int call(const struct sockaddr_in *at) {
 }
 
 // More strangers than there are places, before and after one who knows the secret.
-static void strangers_hold_up_nobody(void **state) {
+TEST(strangers_hold_up_nobody) {
     enum { STRANGERS = MAX_CALLERS + 10 };
     int strangers[STRANGERS];
     job_secret secret;
@@ -168,7 +168,7 @@ static void strangers_hold_up_nobody(void **state) {
 }
 
 // Whoever has given its proof is heard, whatever number has come after it.
-static void a_flood_pushes_out_nobody_unheard(void **state) {
+TEST(a_flood_pushes_out_nobody_unheard) {
     enum { FLOOD = 2 * MAX_CALLERS };
     int strangers[FLOOD];
     job_secret secret;
@@ -196,9 +196,5 @@ static void a_flood_pushes_out_nobody_unheard(void **state) {
 
 int main(void) {
     alarm(5 * LONGEST_S);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(published_vectors),
-            cmocka_unit_test(both_must_know_it), cmocka_unit_test(nothing_holds_twice),
-            cmocka_unit_test(who_is_slow_is_refused), cmocka_unit_test(strangers_hold_up_nobody),
-            cmocka_unit_test(a_flood_pushes_out_nobody_unheard)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

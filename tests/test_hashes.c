@@ -7,7 +7,7 @@
 
 #include "weights/hashes.h"
 
-static void an_element_counts_by_name_place_and_bits(void **state) {
+TEST(an_element_counts_by_name_place_and_bits) {
     const uint64_t one = hashes_element(7, 3, 0.5f);
     assert_true(one == hashes_element(7, 3, 0.5f));
     assert_true(one != hashes_element(8, 3, 0.5f));
@@ -44,14 +44,13 @@ static void swap(test_run *run, const char *name, int64_t at) {
     OK(backend_write(run->p.held.b, name, 4 * at, sizeof swapped, swapped));
 }
 
-static void hashes_see_which_weight_and_where(void **state) {
+TEST(hashes_see_which_weight_and_where) {
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=32", "training.precision=fp32",
             "training.hash_every=1"};
     test_run *run = test_run_open(sets, 4);
     const char *embedding = "model.embed_tokens.weight";
     const int64_t elements = param_elements(param_of_part(&run->p.held.params, embedding));
     const int64_t places[] = {0, elements / 2, elements - 2};
-    arena *a = arena_new("hashes");
     state_hashes before, after;
     OK(hashes_take(a, &run->p.held, &before));
     assert_true(before.weights.all == sum_of(&before.weights));
@@ -69,12 +68,5 @@ static void hashes_see_which_weight_and_where(void **state) {
         assert_true(before.gradients.all == after.gradients.all);
         swap(run, embedding, places[i]);
     }
-    arena_free(a);
     test_run_close(run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_element_counts_by_name_place_and_bits),
-            cmocka_unit_test(hashes_see_which_weight_and_where)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

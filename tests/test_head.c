@@ -101,8 +101,7 @@ static void say_stopped(head *h, control *line) {
 
 // It has ended what was left of that attempt before it came again: another word about that would
 // come in the midst of the next attempt, and its result would then be out of turn.
-static void a_node_that_came_again_is_heard(void **state) {
-    arena *a = arena_new("test");
+TEST(a_node_that_came_again_is_heard) {
     control line = {.fd = -1, .closed = true};
     head *h = open_head(a, "exec sleep 100");
     come(h, &line);
@@ -121,13 +120,11 @@ static void a_node_that_came_again_is_heard(void **state) {
     assert_int_equal(answer(h, &line), 1);
     assert_true(h->meeting.members[1].here && h->meeting.members[1].ready);
     close_head(h, &line);
-    arena_free(a);
 }
 
 // The attempt of mpirun's agent has lost the node that it asks for; the node that has come again is
 // to take no part in it.
-static void a_late_agent_starts_nothing(void **state) {
-    arena *a = arena_new("test");
+TEST(a_late_agent_starts_nothing) {
     int fd[2];
     control line = {.fd = -1, .closed = true}, agent;
     control_message m;
@@ -152,7 +149,6 @@ static void a_late_agent_starts_nothing(void **state) {
     assert_false(control_take(&line, &m));
     control_close(&agent);
     close_head(h, &line);
-    arena_free(a);
 }
 
 // A rank of node 0 that has saved on request, and is gone.
@@ -173,8 +169,7 @@ static void save_here(arena *a, const head *h) {
 
 // A checkpoint is whole on all ranks before one of them ends as stopped: a node that is gone after
 // that takes nothing from it, and nobody is to start the job again who had it stopped.
-static void saved_on_request_is_stopped(void **state) {
-    arena *a = arena_new("test");
+TEST(saved_on_request_is_stopped) {
     attempt_end end = {0};
     const char *why = "";
     control line = {.fd = -1, .closed = true};
@@ -192,12 +187,10 @@ static void saved_on_request_is_stopped(void **state) {
     assert_int_equal(end.status, EXIT_STOPPED);
     assert_int_equal(end.cause, END_STOPPED);
     close_head(h, &line);
-    arena_free(a);
 }
 
 // mpirun may hang, without reaping a rank that has ended.
-static void a_rank_that_nobody_reaps_has_ended(void **state) {
-    arena *a = arena_new("test");
+TEST(a_rank_that_nobody_reaps_has_ended) {
     control line = {.fd = -1, .closed = true};
     head *h = open_head(a,
             "sh -c 'exit 1' & printf %s $! >$DROVER_LAUNCH_DIR/rank-0; exec sleep 100");
@@ -210,13 +203,4 @@ static void a_rank_that_nobody_reaps_has_ended(void **state) {
     assert_true(h->local.ranks_ended_s > 0);
     assert_false(h->local.child_ended);
     close_head(h, &line);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_that_came_again_is_heard),
-            cmocka_unit_test(a_late_agent_starts_nothing),
-            cmocka_unit_test(saved_on_request_is_stopped),
-            cmocka_unit_test(a_rank_that_nobody_reaps_has_ended)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

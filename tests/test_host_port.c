@@ -3,7 +3,7 @@
 
 #include "harness.h"
 
-static void addresses_are_read(void **state) {
+TEST(addresses_are_read) {
     static const struct {
         const char *text, *host;
         int port;
@@ -20,7 +20,7 @@ static void addresses_are_read(void **state) {
     }
 }
 
-static void what_is_none_is_refused(void **state) {
+TEST(what_is_none_is_refused) {
     static const char *const cases[] = {"", ":", ":80", "host:", "host:65536", "host:8a", "a b:1",
             "a/b", "a@b:1", "::1", "::1:80", "[::1", "[]:1", "[host]:1", "[1.2.3.4]:1", "[::1]x",
             "[::1]80", "h\xc3\xa9:1", "a:1:2", "a\n:1"};
@@ -38,15 +38,8 @@ static void what_is_none_is_refused(void **state) {
     assert_true(host_port_parse(longest, &at));
 }
 
-static void names_are_told_from_addresses(void **state) {
+TEST(names_are_told_from_addresses) {
     assert_true(host_is_address("127.0.0.1") && host_is_address("::1"));
     assert_false(host_is_address("localhost") || host_is_address("127.0.0.1.example.org") ||
                  host_is_address("1234") || host_is_address(""));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(addresses_are_read),
-            cmocka_unit_test(what_is_none_is_refused),
-            cmocka_unit_test(names_are_told_from_addresses)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

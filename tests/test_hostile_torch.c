@@ -107,7 +107,7 @@ static str file_of(const view *v) {
     return end_zip(&zip);
 }
 
-static void tensors_beyond_their_storage(void **state) {
+TEST(tensors_beyond_their_storage) {
     const int64_t large = INT64_MAX;
     const struct {
         view v;
@@ -133,7 +133,6 @@ static void tensors_beyond_their_storage(void **state) {
             {{6, 0, {2, 3}, {3, 1}, "UntypedStorage"}, "names \"torch.UntypedStorage\""},
             {{6, 0, {2, 3}, {3, 1}, "float32"}, "storage of a type that is not read"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("views");
         torch_file f;
         str s = file_of(&cases[i].v);
         if (cases[i].says) {
@@ -146,13 +145,11 @@ static void tensors_beyond_their_storage(void **state) {
             torch_close(&f);
         }
         str_free(&s);
-        arena_free(a);
     }
 }
 
 // Lists that double, with a tensor at the end: 2^60 paths lead to it.
-static void paths_without_end(void **state) {
-    arena *a = arena_new("paths");
+TEST(paths_without_end) {
     torch_file f;
     str values = {0};
     zip_builder zip = {0};
@@ -166,7 +163,6 @@ static void paths_without_end(void **state) {
     FAILS(open_bytes(a, &s, &f), DRV_E_DATA, "values to look at for tensors");
     str_free(&s);
     str_free(&values);
-    arena_free(a);
 }
 
 // --- the zip file. Each case changes bytes of a good file: those of a field of a record.
@@ -179,7 +175,7 @@ static const char *find(const str *s, const char *mark, int nth) {
     }
 }
 
-static void zip_files_that_lie(void **state) {
+TEST(zip_files_that_lie) {
     static const char end[] = "PK\5\6", central[] = "PK\1\2", local[] = "PK\3\4";
     static const struct {
         const char *record;
@@ -205,21 +201,18 @@ static void zip_files_that_lie(void **state) {
             {central, 1, 46, 1, 'b', "another local header"}};
     const view good = {6, 0, {2, 3}, {3, 1}, "FloatStorage"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("zip");
         torch_file f;
         str s = file_of(&good);
         memcpy(s.p + (find(&s, cases[i].record, cases[i].nth) - s.p) + cases[i].at, &cases[i].value,
                 (size_t)cases[i].bytes);
         FAILS(open_bytes(a, &s, &f), DRV_E_DATA, cases[i].says);
         str_free(&s);
-        arena_free(a);
     }
 }
 
 // Two entries in the same bytes, the same name twice, an entry whose size reaches into the next one.
-static void entries_that_overlap(void **state) {
+TEST(entries_that_overlap) {
     for (int i = 0; i < 3; i++) {
-        arena *a = arena_new("overlap");
         torch_file f;
         zip_builder zip = {0};
         add_entry(&zip, "a/data.pkl", "N.", 2);
@@ -237,12 +230,11 @@ static void entries_that_overlap(void **state) {
         FAILS(open_bytes(a, &s, &f), DRV_E_DATA,
                 i == 1 ? "is there twice" : "overlaps another one");
         str_free(&s);
-        arena_free(a);
     }
 }
 
 // Sizes and places of 64 bits, in an extra field: what they claim is held against the file.
-static void zip64_fields(void **state) {
+TEST(zip64_fields) {
     static const struct {
         uint64_t bytes, at;
         const char *says;
@@ -250,7 +242,6 @@ static void zip64_fields(void **state) {
             {1ULL << 63, 0, "but the data end"}, {4, UINT64_MAX, "lies beyond the data"},
             {4, 1ULL << 63, "lies beyond the data"}, {4, 3, "another local header"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("zip64");
         file_part part = {.path = "x.pt", .fd = -1};
         zip_file found;
         zip_builder zip = {0};
@@ -272,17 +263,15 @@ static void zip64_fields(void **state) {
         else
             OK(zip_read(a, &part, &found));
         str_free(&s);
-        arena_free(a);
     }
 }
 
-static void other_contents(void **state) {
+TEST(other_contents) {
     static const struct {
         const char *name, *bytes, *says;
     } cases[] = {{"a/byteorder", "big", "its byte order is \"big\", expected \"little\""},
             {"a/byteorder", "a longer text", "expected \"little\""},
             {"a/constants.pkl", "N.", "is a program of torch.jit"}};
-    arena *a = arena_new("contents");
     torch_file f;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         zip_builder zip = {0};
@@ -300,7 +289,6 @@ static void other_contents(void **state) {
     FAILS(open_bytes(a, &text, &f), DRV_E_DATA, "is not a file of torch.save");
     str_free(&s);
     str_free(&text);
-    arena_free(a);
 }
 
 // --- files of torch that are cut, and changed
@@ -311,10 +299,9 @@ static void read_corpus(arena *a, const char *name, str *s) {
     str_add(s, bytes, n);
 }
 
-static void every_truncation(void **state) {
+TEST(every_truncation) {
     static const char *const names[] = {"zip", "old"};
     for (int i = 0; i < 2; i++) {
-        arena *a = arena_new("cut");
         torch_file f;
         str s = {0};
         read_corpus(a, names[i], &s);
@@ -327,11 +314,10 @@ static void every_truncation(void **state) {
             arena_free(b);
         }
         str_free(&s);
-        arena_free(a);
     }
 }
 
-static void the_older_form(void **state) {
+TEST(the_older_form) {
     static const struct {
         const char *from, *to, *says;
         size_t n;
@@ -340,7 +326,6 @@ static void the_older_form(void **state) {
             {"\6\0\0\0\0\0\0\0\0", "\6\0\0\0\0\0\0\x80\0", "elements from byte", 9},
             {"ShortStorage", "FloatStorage", "elements from byte", 12}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("old");
         torch_file f;
         str s = {0};
         read_corpus(a, "old", &s);
@@ -349,16 +334,14 @@ static void the_older_form(void **state) {
         memcpy(p, cases[i].to, cases[i].n);
         FAILS(open_bytes(a, &s, &f), DRV_E_DATA, cases[i].says);
         str_free(&s);
-        arena_free(a);
     }
 }
 
 // Files that others shorten while they are read, contiguous tensors or not.
-static void a_file_that_becomes_shorter(void **state) {
+TEST(a_file_that_becomes_shorter) {
     const view views[] = {{6, 0, {2, 3}, {3, 1}, "FloatStorage"},
             {6, 0, {3, 2}, {1, 3}, "FloatStorage"}};
     for (int i = 0; i < 2; i++) {
-        arena *a = arena_new("shorter");
         const char *path = path_join(a, temporary_dir(a), "x.pt");
         torch_file f;
         float values[6];
@@ -370,21 +353,5 @@ static void a_file_that_becomes_shorter(void **state) {
         assert_int_equal(torch_read(&f, &f.tensors[0], 0, 6, values), DRV_E_IO);
         torch_close(&f);
         str_free(&s);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(tensors_beyond_their_storage),
-            cmocka_unit_test(paths_without_end),
-            cmocka_unit_test(zip_files_that_lie),
-            cmocka_unit_test(entries_that_overlap),
-            cmocka_unit_test(zip64_fields),
-            cmocka_unit_test(other_contents),
-            cmocka_unit_test(every_truncation),
-            cmocka_unit_test(the_older_form),
-            cmocka_unit_test(a_file_that_becomes_shorter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

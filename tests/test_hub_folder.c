@@ -133,8 +133,41 @@ static int set_up(void **state) {
     return 0;
 }
 
+// Of the hub's cache one snapshot is read, not all that were ever downloaded.
+static void one_snapshot_of_a_cache(void **state) {
+    static const char *const only_one[] = {"blobs/0", "refs/pr/1", "snapshots/0/a.jsonl", NULL};
+    static const char *const no_cache[] = {"snapshots/0/a.jsonl", "snapshots/1/a.jsonl", NULL};
+    static const char *const of_datasets[] = {"0.0.0/1/x-train.arrow",
+            "0.0.0/1/cache-0123456789abcdef.arrow",
+            "0.0.0/1/cache-fedcba9876543210_00000_of_00002.arrow", "0.0.0/1/dataset_info.json",
+            "0.0.0/2.incomplete/x-train-00000-of-00001.arrow", NULL};
+    static const char *const made_alone[] = {"cache-0123456789abcdef.arrow", NULL};
+    arena *a = arena_new("cache");
+    assert_string_equal(read_of(a, of_datasets, &(inputs_opts){0}), "0.0.0/1/x-train.arrow");
+    assert_string_equal(read_of(a, made_alone, &(inputs_opts){0}), made_alone[0]);
+    assert_string_equal(read_of(a, only_one, &(inputs_opts){0}), "snapshots/0/a.jsonl");
+    assert_string_equal(read_of(a, no_cache, &(inputs_opts){0}),
+            "snapshots/0/a.jsonl snapshots/1/a.jsonl");
+    const char *dir = path_join(a, temporary_dir(a), "cache");
+    input_file *files;
+    int n;
+    for (int i = 0; i < 2; i++)
+        OK(dir_make(arena_printf(a, "%s/snapshots/%d", dir, i)));
+    OK(dir_make(arena_printf(a, "%s/refs", dir)));
+    for (int i = 0; i < 2; i++)
+        OK(file_write_atomic(arena_printf(a, "%s/snapshots/%d/x.jsonl", dir, i), "{}", 2));
+    FAILS(inputs_list(a, &dir, 1, &(inputs_opts){0}, &files, &n), DRV_E_USAGE,
+            "has 2 snapshots of a data set");
+    OK(file_write_atomic(arena_printf(a, "%s/refs/main", dir), "1\n", 2));
+    OK(inputs_list(a, &dir, 1, &(inputs_opts){0}, &files, &n));
+    assert_int_equal(n, 1);
+    assert_true(str_ends(files[0].path, "/cache/snapshots/1/x.jsonl"));
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(splits_as_datasets_has_them),
-            cmocka_unit_test(training_alone), cmocka_unit_test(random_folders)};
+            cmocka_unit_test(training_alone), cmocka_unit_test(one_snapshot_of_a_cache),
+            cmocka_unit_test(random_folders)};
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

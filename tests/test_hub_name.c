@@ -4,8 +4,7 @@
 #include "base/file.h"
 #include "base/hub_name.h"
 
-static void names_of_the_hub(void **state) {
-    arena *a = arena_new("hub");
+TEST(names_of_the_hub) {
     const struct {
         const char *name, *fetched; // "": it is no name of the hub
     } cases[] = {
@@ -41,21 +40,12 @@ static void names_of_the_hub(void **state) {
         assert_string_equal(hub_hint(a, cases[i].name), want);
     }
     assert_non_null(strstr(hub_hint(a, "~/models/x"), "expanded by a shell"));
-    arena_free(a);
 }
 
 // models/missing beside an existing models/ is a slip, not a name of the hub.
-static void folders_that_are_here(void **state) {
-    arena *a = arena_new("hub");
+TEST(folders_that_are_here) {
     assert_int_equal(dir_make("hub-name-test"), DRV_OK);
     assert_string_equal(hub_hint(a, "hub-name-test/missing"), "");
     assert_string_not_equal(hub_hint(a, "hf:hub-name-test/missing"), "");
     assert_int_equal(dir_remove("hub-name-test"), DRV_OK);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_of_the_hub),
-            cmocka_unit_test(folders_that_are_here)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

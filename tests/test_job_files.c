@@ -26,8 +26,7 @@ static const char *const odd[] = {"", "a b", "it's", "\"quoted\"", "$HOME", "$(i
 enum { N_ODD = sizeof odd / sizeof *odd };
 
 // --- the shell
-static void shell_gives_words_back(void **state) {
-    arena *a = arena_new("test");
+TEST(shell_gives_words_back) {
     const char *path = path_join(a, temporary_dir(a), "words.sh");
     str script = {0}, expected = {0};
     str_puts(&script, "printf '%s\\0' ");
@@ -43,7 +42,6 @@ static void shell_gives_words_back(void **state) {
     assert_memory_equal(bytes, expected.p, n);
     str_free(&script);
     str_free(&expected);
-    arena_free(a);
 }
 
 // --- YAML
@@ -77,7 +75,7 @@ static void check_texts(const char *bytes, size_t n_bytes) {
     yaml_parser_delete(&parser);
 }
 
-static void yaml_gives_texts_back(void **state) {
+TEST(yaml_gives_texts_back) {
     str text = {0};
     yaml_writer *w = yaml_writer_open(&text);
     yaml_document(w);
@@ -98,7 +96,7 @@ static void yaml_gives_texts_back(void **state) {
 }
 
 // What a reader of YAML 1.1 takes for something else than a text must be in quotes.
-static void yaml_quotes_what_means_more(void **state) {
+TEST(yaml_quotes_what_means_more) {
     static const char *const quoted[] = {"y", "No", "on", "true", "null", "1", "4e-4", "22:30",
             "0x10", ".inf", "~", "", "2001-01-01"};
     for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
@@ -114,7 +112,7 @@ static void yaml_quotes_what_means_more(void **state) {
     }
 }
 
-static void yaml_parts_are_as_calls_write_them(void **state) {
+TEST(yaml_parts_are_as_calls_write_them) {
     static const char expected[] =
             "---\n"
             "a:\n  b: 1\n  c:\n  - x\n  - \"2\"\n  - \"on\"\n  - \"-f\"\n  \"true\": {}\n"
@@ -195,12 +193,11 @@ static void give(arena *a, job_spec *spec, pod_option option, const char *value)
 
 // A user gives by options what drover sets itself, and calls the config as it calls files of its
 // own: the user's values count, and nothing is there twice.
-static void the_users_values_count(void **state) {
+TEST(the_users_values_count) {
     static const char *const own[] = {"NCCL_SOCKET_IFNAME=eth7", "FI_PROVIDER=tcp",
             "DROVER_JOB_SECRET_FILE=/mine", "PRTE_MCA_plm_ssh_args=-4"};
     for (int i = 0; i < n_job_kinds; i++) {
         const job_kind *kind = &job_kinds[i];
-        arena *a = arena_new("test");
         job_files files = {0};
         job_spec spec = {.kind = kind,
                 .name = "run",
@@ -233,12 +230,11 @@ static void the_users_values_count(void **state) {
             assert_null(strstr(files.file[k].text.p, "^lo,docker,veth"));
         }
         job_files_free(&files);
-        arena_free(a);
     }
 }
 
 // Each character of Unicode in the command that a manifest begins with, which may have any.
-static void any_command_is_a_comment(void **state) {
+TEST(any_command_is_a_comment) {
     for (uint32_t first = 1; first < 0x110000; first += 1 << 12) {
         str command = {0}, text = {0};
         for (uint32_t c = first; c < first + (1 << 12); c++) {
@@ -264,7 +260,7 @@ static void any_command_is_a_comment(void **state) {
 
 // --- names
 // 10,000 of each: of letters that are likely, so that many are right.
-static void names_are_what_patterns_say(void **state) {
+TEST(names_are_what_patterns_say) {
     static const char letters[] = "abzAZ09--..__//:@ $'\n#";
     static const struct {
         const char *pattern;
@@ -308,17 +304,15 @@ static void names_are_what_patterns_say(void **state) {
     assert_false(name_is_mount("/a:b"));
 }
 
-static void files_have_names(void **state) {
-    arena *a = arena_new("test");
+TEST(files_have_names) {
     static const char *const cases[][2] = {{"a/Llama_3.1.yaml", "llama-3-1"}, {"run.yml", "run"},
             {"9x.yaml", "x"}, {"---.yaml", "run"}, {"a b#c.yaml", "a-b-c"}, {"x-.yaml", "x"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(name_of_file(a, cases[i][0]), cases[i][1]);
-    arena_free(a);
 }
 
 // --- times, as sbatch's manual has them
-static void times_are_slurms(void **state) {
+TEST(times_are_slurms) {
     static const struct {
         const char *text;
         int64_t seconds;
@@ -342,8 +336,7 @@ static drv_status read_type(arena *a, const char *text, instance_type *out) {
 }
 
 // Legend: a arena, t type.
-static void types_from_files(void **state) {
-    arena *a = arena_new("test");
+TEST(types_from_files) {
     instance_type t;
     OK(read_type(a, "{cpus: 8, memory_gib: 1.5}", &t));
     assert_int_equal(t.pod_memory, (int64_t)3 << 29);
@@ -383,12 +376,10 @@ static void types_from_files(void **state) {
             {"{cpus: 8", "not YAML"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         FAILS(read_type(a, wrong[i].text, &t), DRV_E_USAGE, wrong[i].says);
-    arena_free(a);
 }
 
 // --- files
-static void files_come_together(void **state) {
-    arena *a = arena_new("test");
+TEST(files_come_together) {
     const char *dir = temporary_dir(a), *out = path_join(a, dir, "a/b");
     job_files files = {0};
     struct stat info;
@@ -411,22 +402,4 @@ static void files_come_together(void **state) {
     OK(dir_list(a, dir, &names, &n)); // nothing half made is left
     assert_int_equal(n, 3);
     job_files_free(&files);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(shell_gives_words_back),
-            cmocka_unit_test(yaml_gives_texts_back),
-            cmocka_unit_test(yaml_quotes_what_means_more),
-            cmocka_unit_test(yaml_parts_are_as_calls_write_them),
-            cmocka_unit_test(the_users_values_count),
-            cmocka_unit_test(any_command_is_a_comment),
-            cmocka_unit_test(names_are_what_patterns_say),
-            cmocka_unit_test(files_have_names),
-            cmocka_unit_test(times_are_slurms),
-            cmocka_unit_test(types_from_files),
-            cmocka_unit_test(files_come_together),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,11 +79,10 @@ static void check_accepted(arena *a, const job_spec *spec) {
     job_files_free(&files);
 }
 
-static void names_are_valid_or_refused(void **state) {
+TEST(names_are_valid_or_refused) {
     static const int sizes[] = {1, 2, 16, 128, 4096};
     int taken[16] = {0}, n_refused = 0;
     for (uint64_t seed = 0; seed < SETS; seed++) {
-        arena *a = arena_new("test");
         const job_kind *kind = &job_kinds[seed % (uint64_t)n_job_kinds];
         const bool in_pods = kind->is_kubernetes;
         job_spec spec = {.kind = kind,
@@ -113,7 +112,6 @@ static void names_are_valid_or_refused(void **state) {
             assert_null(strchr(drv_message(), '\n'));
             n_refused++;
         }
-        arena_free(a);
     }
     for (int i = 0; i < n_job_kinds; i++) // neither is rare: both sides are tried
         if (taken[i] < 100) fail_msg("%s: %d were taken", job_kinds[i].name, taken[i]);
@@ -127,7 +125,7 @@ static const char *rows_of_a(void) {
 }
 
 // As of distribution's reference/reference_test.go.
-static void images(void **state) {
+TEST(images) {
     static const char *const good[] = {"drover", "a/b", "r/d:1",
             "Registry.Example:5000/a/b-c:V1.0_x", "localhost/a", "a__b/c--d",
             "x@sha256:0123456789abcdef0123456789abcdef",
@@ -147,10 +145,4 @@ static void images(void **state) {
         if (!name_is_image(good[i])) fail_msg("\"%s\" was refused", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (name_is_image(bad[i])) fail_msg("\"%s\" was taken", bad[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_valid_or_refused),
-            cmocka_unit_test(images)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void check_text(const char *path, const json_t *test) {
     }
 }
 
-static void what_is_wrong_is_said(void **state) {
+TEST(what_is_wrong_is_said) {
     static const struct {
         const char *text, *says;
     } cases[] = {{"{\"text\": \"b\"", "ends within an object"}, {"{", "ends within an object"},
@@ -60,8 +60,7 @@ static void what_is_wrong_is_said(void **state) {
     }
 }
 
-static void as_python_reads_it(void **state) {
-    arena *a = arena_new("json");
+TEST(as_python_reads_it) {
     const char *path = path_join(a, temporary_dir(a), "x.json");
     char *rest;
     size_t n;
@@ -74,11 +73,4 @@ static void as_python_reads_it(void **state) {
         json_decref(test);
     }
     assert_true(n_cases > 300);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_wrong_is_said),
-            cmocka_unit_test(as_python_reads_it)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

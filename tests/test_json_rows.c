@@ -56,7 +56,7 @@ static bool same_as_pyarrow(const char *name, const char *want) {
     return cut;
 }
 
-static void values_of_every_type(void **state) {
+TEST(values_of_every_type) {
     static const char *const names[] = {"rows.arrow", "rows.parquet", "plain.parquet",
             "coded.parquet"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -64,20 +64,11 @@ static void values_of_every_type(void **state) {
 }
 
 // NaN, infinities and whole numbers beyond 63 bits.
-static void numbers_that_json_lacks(void **state) {
+TEST(numbers_that_json_lacks) {
     same_as_pyarrow("odd.arrow", "odd.jsonl");
     same_as_pyarrow("odd.parquet", "odd.jsonl");
 }
 
-static void structs_without_members(void **state) {
+TEST(structs_without_members) {
     same_as_pyarrow("bare.arrow", "bare.jsonl");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(values_of_every_type),
-            cmocka_unit_test(numbers_that_json_lacks),
-            cmocka_unit_test(structs_without_members),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,11 +103,11 @@ static drv_status all_ops(comm *c, void *ctx) {
     return status;
 }
 
-static void ranks_put_heads_together(void **state) {
+TEST(ranks_put_heads_together) {
     OK(comm_run_threads(RANKS, 1, NULL, all_ops, NULL));
 }
 
-static void attributes_that_cannot_be_are_refused(void **state) {
+TEST(attributes_that_cannot_be_are_refused) {
     static const struct {
         op_attrs attrs;
         const char *text;
@@ -129,7 +129,6 @@ static void attributes_that_cannot_be_are_refused(void **state) {
                      .heads.n_heads = 3,
                      .heads.head_dim = 6},
                     "has not the columns of its heads"}};
-    arena *a = arena_new("refused");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         graph *g = graph_new(a, "g");
         tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){3, Q + HEAD_DIM});
@@ -140,13 +139,12 @@ static void attributes_that_cannot_be_are_refused(void **state) {
         assert_non_null(bad);
         if (!strstr(bad, cases[i].text)) fail_msg("case %zu: %s", i, bad);
     }
-    arena_free(a);
 }
 
 // --- whole runs
 
 // Two key-value heads: a rank has both, one, a half of one, a quarter of one.
-static void every_degree(void **state) {
+TEST(every_degree) {
     static const bits_case degrees[] = {{2, 1, 1, 1, {SHARED, ZERO1}},
             {4, 1, 1, 1, {SHARED, ZERO1}}, {4, 1, 1, 1, {WHOLE, ZERO1}},
             {8, 1, 1, 1, {SHARED, ZERO1}}, {8, 1, 1, 1, {WHOLE, ZERO1}}};
@@ -162,7 +160,7 @@ static void every_degree(void **state) {
 }
 
 // Data ranks, shards of the optimizer and stages beside them; heads that are recomputed.
-static void beside_every_other_axis(void **state) {
+TEST(beside_every_other_axis) {
     static const bits_case meshes[] = {{4, 1, 2, 1, {SHARED, ZERO1}}, {4, 1, 2, 1, {WHOLE, ZERO0}},
             {4, 1, 1, 2, {SHARED, ZERO1}}, {2, 1, 2, 2, {SHARED, ZERO1}}};
     const char *sets[] = {"training.precision=bf16", "training.recompute=full",
@@ -173,7 +171,7 @@ static void beside_every_other_axis(void **state) {
 }
 
 // One head for all ranks, of twelve numbers that four ranks share; a vocabulary that does not divide.
-static void one_head_for_all(void **state) {
+TEST(one_head_for_all) {
     static const bits_case degrees[] = {{2, 1, 1, 1, {SHARED, ZERO1}},
             {4, 1, 1, 1, {SHARED, ZERO1}}, {4, 1, 2, 1, {WHOLE, ZERO1}}};
     const char *sets[] = {"training.precision=bf16", "model.num_key_value_heads=1",
@@ -182,7 +180,7 @@ static void one_head_for_all(void **state) {
 }
 
 // Branches of k and v are cut as the projections are.
-static void low_rank_branches(void **state) {
+TEST(low_rank_branches) {
     const char *sets[] = {"training.precision=fp32", "model.num_key_value_heads=2", "lora.rank=4",
             "lora.target_modules=[k_proj, v_proj, o_proj]", "parallel.tensor_blocks=4",
             "parallel.tensor=4"};
@@ -191,7 +189,7 @@ static void low_rank_branches(void **state) {
     free(one.weights), free(four_ranks.weights);
 }
 
-static void degrees_that_cut_no_head_evenly_are_refused(void **state) {
+TEST(degrees_that_cut_no_head_evenly_are_refused) {
     static const struct {
         const char *heads, *tensor, *text;
     } cases[] = {{"model.num_key_value_heads=4", "parallel.tensor=6",
@@ -200,7 +198,6 @@ static void degrees_that_cut_no_head_evenly_are_refused(void **state) {
             {"model.num_key_value_heads=3", "parallel.tensor=12",
                     "12, expected a divisor of model.num_key_value_heads 3"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("cfg");
         run_config cfg;
         programs p;
         const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
@@ -208,16 +205,5 @@ static void degrees_that_cut_no_head_evenly_are_refused(void **state) {
                 "model.intermediate_size=144", cases[i].heads, cases[i].tensor};
         OK(config_load(a, NULL, sets, 8, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_put_heads_together),
-            cmocka_unit_test(attributes_that_cannot_be_are_refused),
-            cmocka_unit_test(low_rank_branches),
-            cmocka_unit_test(degrees_that_cut_no_head_evenly_are_refused),
-            cmocka_unit_test(every_degree), cmocka_unit_test(beside_every_other_axis),
-            cmocka_unit_test(one_head_for_all)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

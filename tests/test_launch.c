@@ -60,8 +60,7 @@ static int count_words(const char *const *words) {
     return n;
 }
 
-static void daemons_are_understood(void **state) {
-    arena *a = arena_new("test");
+TEST(daemons_are_understood) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         daemon_command made;
         OK(daemon_command_parse(a, commands[i].words, count_words(commands[i].words), &made));
@@ -69,24 +68,21 @@ static void daemons_are_understood(void **state) {
         assert_null(made.argv[made.n_args]);
         assert_string_equal(join_words(a, made.variables, made.n_variables), commands[i].variables);
     }
-    arena_free(a);
 }
 
-static void nothing_else_is_run(void **state) {
+TEST(nothing_else_is_run) {
     static const char *const lines[] = {"", " ", "sh -c x", "orted; rm -rf /", "rm -rf /; orted",
             "orted | sh", "orted && sh", "orted `id`", "orted $(id)", "orted $HOME",
             "orted \"$HOME\"", "orted > /etc/passwd", "orted \"open", "orted 'open", "orted \\",
             "( orted )", "FOO=bar ; orted", "PATH=/x export PATH ; orted", "export ; orted",
             "( test ! -r ./.profile || . ./.profile; orted", "orted\nid", "/tmp/notorted",
             "LD_PRELOAD=/tmp/x.so ; orted", "PATH=/x:$PATH", "orted-wrapper", "env orted"};
-    arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         daemon_command made;
         if (daemon_command_parse(a, &lines[i], 1, &made) != DRV_E_DATA)
             fail_msg("\"%s\" is taken", lines[i]);
         assert_null(strchr(drv_message(), '\n'));
     }
-    arena_free(a);
 }
 
 // --- messages
@@ -106,7 +102,7 @@ static void close_pair(line_pair *p) {
     control_close(&p->of[1]);
 }
 
-static void messages_arrive_whole(void **state) {
+TEST(messages_arrive_whole) {
     const job_secret key = {{7}};
     const char *fields[] = {"a", "", "with spaces; and $(more)"};
     char *longest = mem_zeroed(CONTROL_MAX_TEXT);
@@ -133,7 +129,7 @@ static void messages_arrive_whole(void **state) {
     free(longest);
 }
 
-static void other_keys_and_replays_end_a_line(void **state) {
+TEST(other_keys_and_replays_end_a_line) {
     const job_secret key = {{7}}, other = {{8}};
     char bytes[256];
     control_message m;
@@ -164,7 +160,7 @@ static void other_keys_and_replays_end_a_line(void **state) {
 }
 
 // --- orders
-static void an_order_is_whole(void **state) {
+TEST(an_order_is_whole) {
     static const char *const whole[] = {"2", "4", "1", "PATH=/x", "/x/orted", "-mca"};
     daemon_order order;
     OK(daemon_order_parse(whole, 6, &order));
@@ -184,7 +180,7 @@ static void an_order_is_whole(void **state) {
 }
 
 // --- ends
-static void the_first_failure_is_the_jobs(void **state) {
+TEST(the_first_failure_is_the_jobs) {
     static const outcome done = {OUTCOME_DONE, 0, 0, DRV_OK},
                          stopped = {OUTCOME_STOPPED, 3, 1, DRV_STOPPED},
                          killed = {OUTCOME_UNREPORTED, 0, 2, DRV_E_PEER},
@@ -198,7 +194,6 @@ static void the_first_failure_is_the_jobs(void **state) {
             {&peer, &killed, 137, EXIT_TRY_AGAIN}, {&peer, &full, 75, EXIT_TRY_AGAIN},
             {&wrong, &peer, 75, 1}, {&full, &wrong, 75, 1}, {&killed, &killed, 3, 3},
             {&killed, &stopped, 143, EXIT_TRY_AGAIN}};
-    arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         outcome back;
         const outcome both = outcome_of_both(*cases[i].x, *cases[i].y),
@@ -215,18 +210,16 @@ static void the_first_failure_is_the_jobs(void **state) {
         outcome back;
         if (outcome_parse(no[i], &back)) fail_msg("\"%s\" is taken", no[i]);
     }
-    arena_free(a);
 }
 
 // --- shares
-static void devices_are_shared(void **state) {
+TEST(devices_are_shared) {
     static const struct {
         const char *list;
         int local, n;
         const char *share;
     } cases[] = {{"0,1,2,3", 1, 2, "2,3"}, {"0-31", 31, 32, "31"}, {"0-7", 0, 2, "0,1,2,3"},
             {"GPU-5f, GPU-77", 1, 2, "GPU-77"}, {"4-5,8", 2, 3, "8"}, {"3", 0, 1, "3"}};
-    arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *share;
         OK(devices_share(a, "CUDA_VISIBLE_DEVICES", cases[i].list, cases[i].local, cases[i].n,
@@ -238,10 +231,9 @@ static void devices_are_shared(void **state) {
             "CUDA_VISIBLE_DEVICES is \"0,1,2\", 3 devices, expected a multiple of the 2 ranks");
     FAILS(devices_share(a, "NEURON_RT_VISIBLE_CORES", "0,,1", 0, 1, &share), DRV_E_USAGE, "0-3");
     FAILS(devices_share(a, "NEURON_RT_VISIBLE_CORES", "0-99999", 0, 1, &share), DRV_E_USAGE, "0-3");
-    arena_free(a);
 }
 
-static void every_core_belongs_to_one_rank(void **state) {
+TEST(every_core_belongs_to_one_rank) {
     cpu_set_t all, share, sum, both;
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     for (int n = 1; n <= 4; n++) {
@@ -271,9 +263,8 @@ static int resolve_in_debian(const char *path, uint32_t own) {
            launch_resolve("127.0.0.5") != inet_addr("127.0.0.5");
 }
 
-static void a_host_has_an_address_for_others(void **state) {
+TEST(a_host_has_an_address_for_others) {
     static const char hosts[] = "127.0.0.1 localhost\n127.0.1.1 head.test\n192.0.2.77 other.test\n";
-    arena *a = arena_new("test");
     const char *path = path_join(a, temporary_dir(a), "hosts");
     host_addresses here;
     int status;
@@ -282,17 +273,6 @@ static void a_host_has_an_address_for_others(void **state) {
     const pid_t child = fork();
     if (child == 0) _exit(resolve_in_debian(path, here.address[0]));
     assert_int_equal(waitpid(child, &status, 0), child);
-    arena_free(a);
     if (here.n == 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 77)) skip();
     assert_int_equal(status, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(daemons_are_understood),
-            cmocka_unit_test(nothing_else_is_run), cmocka_unit_test(messages_arrive_whole),
-            cmocka_unit_test(other_keys_and_replays_end_a_line),
-            cmocka_unit_test(an_order_is_whole), cmocka_unit_test(the_first_failure_is_the_jobs),
-            cmocka_unit_test(devices_are_shared), cmocka_unit_test(every_core_belongs_to_one_rank),
-            cmocka_unit_test(a_host_has_an_address_for_others)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static void check_case(int number) {
     arena_free(a);
 }
 
-static void every_mesh(void **state) {
+TEST(every_mesh) {
     for (int i = 0; i < CASES; i++)
         check_case(i);
     par_set_threads(1);
@@ -123,14 +123,13 @@ static void check_time(arena *a, const layout_search *s, const layout_candidate 
 
 // Estimates against plans, of every schedule, recomputation and degree of ZeRO: models of which
 // activations are a large part.
-static void estimates_are_plans(void **state) {
+TEST(estimates_are_plans) {
     static const char *const precisions[] = {"training.precision=bf16", "training.precision=fp32"};
     int n_tried = 0, n_close = 0, n_pipelines = 0;
     for (int i = 0; i < 2; i++) {
         const char *sets[] = {"model.preset=tiny", "model.vocab_size=2048", "data.pack=stream",
                 "model.num_key_value_heads=4", "model.num_hidden_layers=9", "model.hidden_size=128",
                 "data.sequence_length=256", "training.global_batch_size=16", precisions[i]};
-        arena *a = arena_new("case");
         run_config cfg;
         OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
         layout_search s = {.cfg = &cfg, .ranks = 8, .device = draw_device(&(rng_key){0}, 0)};
@@ -150,7 +149,6 @@ static void estimates_are_plans(void **state) {
                         all.list[k].bytes, c.bytes, 100 * off);
         }
         layout_candidates_free(&all);
-        arena_free(a);
     }
     if (n_pipelines < n_tried / 2 || n_close < n_tried * 9 / 10)
         fail_msg("%d of %d estimates are close, %d of them of pipelines", n_close, n_tried,
@@ -159,7 +157,7 @@ static void estimates_are_plans(void **state) {
 
 // Where the ranks do not divide the micro-batches, only some groups of an interleaved schedule end,
 // or none: what is listed can be planned, and its estimate is of the plan's group.
-static void listed_schedules_end(void **state) {
+TEST(listed_schedules_end) {
     static const struct {
         int64_t ranks;
         const char *batch;
@@ -168,7 +166,6 @@ static void listed_schedules_end(void **state) {
         const char *sets[] = {"model.preset=tiny", "model.vocab_size=2048", "data.pack=stream",
                 "model.num_hidden_layers=9", "model.hidden_size=128", "data.sequence_length=256",
                 cases[i].batch};
-        arena *a = arena_new("case");
         run_config cfg;
         OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
         layout_search s = {.cfg = &cfg,
@@ -188,17 +185,15 @@ static void listed_schedules_end(void **state) {
                         all.list[k].bytes, c.bytes, 100 * off);
         }
         layout_candidates_free(&all);
-        arena_free(a);
     }
 }
 
 // A device makes the gradients of one micro-batch in memory that activations have left, so a layout
 // of one micro-batch may fit where the sum of both does not: its estimate is its plan.
-static void one_micro_batch_of_a_device(void **state) {
+TEST(one_micro_batch_of_a_device) {
     const char *sets[] = {"model.preset=tiny", "model.vocab_size=2048", "data.pack=stream",
             "data.sequence_length=256", "training.global_batch_size=4", "backend=pjrt",
             "pjrt.plugin=cpu"};
-    arena *a = arena_new("case");
     run_config cfg;
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
     layout_search s = {.cfg = &cfg, .ranks = 1, .device = draw_device(&(rng_key){0}, 0)};
@@ -217,12 +212,4 @@ static void one_micro_batch_of_a_device(void **state) {
     }
     assert_int_equal(n, 3); // ways to recompute
     layout_candidates_free(&all);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh),
-            cmocka_unit_test(estimates_are_plans), cmocka_unit_test(listed_schedules_end),
-            cmocka_unit_test(one_micro_batch_of_a_device)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

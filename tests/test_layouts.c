@@ -4,7 +4,7 @@
 #include <math.h>
 
 // --- data parallel
-static void accum_groups_give_the_same_bits_on_any_ranks(void **state) {
+TEST(accum_groups_give_the_same_bits_on_any_ranks) {
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
         const char *sets[] = {"parallel.accumulation_groups=8", precisions[p], NULL};
@@ -22,7 +22,7 @@ static void accum_groups_give_the_same_bits_on_any_ranks(void **state) {
 
 // As many accumulation groups as ranks, unless more are asked for; three leave a tree that is not
 // full.
-static void three_ranks_are_three_accum_groups(void **state) {
+TEST(three_ranks_are_three_accum_groups) {
     const char *sets[] = {"training.global_batch_size=12", "parallel.accumulation_groups=3"};
     layout_run one = train_layout(1, sets, 2), three = train_layout(3, sets, 1);
     expect_same_bits(&three, &one);
@@ -31,14 +31,13 @@ static void three_ranks_are_three_accum_groups(void **state) {
 }
 
 // --- ZeRO: the same bits, a part of the memory, and the bytes on the wire that a plan says
-static void data_ranks_share_the_optimizer(void **state) {
+TEST(data_ranks_share_the_optimizer) {
     static const struct {
         int ranks;
         const char *tensor, *precision, *tied;
     } cases[] = {{2, "1", "fp32", "true"}, {3, "1", "bf16", "false"}, {4, "2", "bf16", "true"},
             {4, "1", "fp32", "false"}, {8, "2", "fp32", "true"}, {8, "4", "bf16", "false"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("sets");
         const char *sets[] = {"training.global_batch_size=12", "parallel.zero=0",
                 arena_printf(a, "parallel.tensor=%s", cases[i].tensor),
                 arena_printf(a, "training.precision=%s", cases[i].precision),
@@ -61,7 +60,6 @@ static void data_ranks_share_the_optimizer(void **state) {
             }
         free(whole.weights);
         free(shards.weights);
-        arena_free(a);
     }
 }
 
@@ -81,7 +79,7 @@ static void expect_close(const layout_run *got, const layout_run *want, double b
     if (!(worst < STEPS * 2.1e-3)) fail_msg("a weight differs by %g", worst);
 }
 
-static void tensor_ranks_are_close_to_one(void **state) {
+TEST(tensor_ranks_are_close_to_one) {
     static const char *const tied[] = {"model.tie_word_embeddings=true",
             "model.tie_word_embeddings=false"};
     static const struct {
@@ -115,7 +113,7 @@ static void tensor_ranks_are_close_to_one(void **state) {
 }
 
 // What tensor ranks gather is gathered once more: the same bits for more bytes on the wire.
-static void gathers_are_repeated(void **state) {
+TEST(gathers_are_repeated) {
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
         const char *sets[] = {precisions[p], "training.global_batch_size=4", "parallel.tensor=2",
@@ -130,7 +128,7 @@ static void gathers_are_repeated(void **state) {
     }
 }
 
-static void tensor_ranks_of_bf16(void **state) {
+TEST(tensor_ranks_of_bf16) {
     const char *sets[] = {"training.precision=bf16", "training.global_batch_size=4",
             "parallel.tensor=4"};
     layout_run one = train_layout(1, sets, 2), four = train_layout(4, sets, 3);
@@ -140,7 +138,7 @@ static void tensor_ranks_of_bf16(void **state) {
 }
 
 // Fresh weights are those of one rank, to the bit.
-static void a_split_model_begins_alike(void **state) {
+TEST(a_split_model_begins_alike) {
     const char *still[] = {"training.precision=fp32", "optimizer.eps=1.0", "parallel.tensor=4"};
     layout_run one = train_layout(1, still, 2), four = train_layout(4, still, 3);
     assert_true(worst_difference(&four, &one) < 1e-5); // steps of eps 1 hardly move it
@@ -148,25 +146,23 @@ static void a_split_model_begins_alike(void **state) {
     free(four.weights);
 }
 
-static void heads_that_do_not_divide_are_refused(void **state) {
+TEST(heads_that_do_not_divide_are_refused) {
     static const struct {
         const char *set, *text;
     } cases[] = {{"parallel.tensor=3", "3, expected a divisor of model.num_attention_heads 8"},
             {"parallel.tensor=8", "8, expected a divisor of model.intermediate_size 172"},
             {"data.sequence_length=41", "a divisor of the 41 tokens of a micro-batch"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("cfg");
         run_config cfg;
         programs p;
         const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
                 "data.sequence_length=48", "parallel.tensor=2", cases[i].set};
         OK(config_load(a, NULL, sets, 5, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
-        arena_free(a);
     }
 }
 
-static void ranks_that_do_not_fit_are_refused(void **state) {
+TEST(ranks_that_do_not_fit_are_refused) {
     static const struct {
         int ranks;
         const char *set, *text;
@@ -177,23 +173,9 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
                     "\"parallel.accumulation_groups\" is 2, expected a multiple of the 4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("cfg");
         run_config cfg;
         const char *sets[] = {"model.preset=tiny", cases[i].set};
         OK(config_load(a, NULL, sets, 2, &cfg));
         FAILS(config_set_ranks(&cfg, cases[i].ranks), DRV_E_USAGE, cases[i].text);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(
-                                               accum_groups_give_the_same_bits_on_any_ranks),
-            cmocka_unit_test(three_ranks_are_three_accum_groups),
-            cmocka_unit_test(data_ranks_share_the_optimizer),
-            cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(tensor_ranks_of_bf16),
-            cmocka_unit_test(gathers_are_repeated), cmocka_unit_test(a_split_model_begins_alike),
-            cmocka_unit_test(heads_that_do_not_divide_are_refused),
-            cmocka_unit_test(ranks_that_do_not_fit_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

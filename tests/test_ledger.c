@@ -214,9 +214,8 @@ static void history_free(history *run) {
     free(run);
 }
 
-static void parts_are_those_of_the_history(void **state) {
+TEST(parts_are_those_of_the_history) {
     for (uint64_t seed = 0; seed < 400; seed++) {
-        arena *a = arena_new("test");
         history *run = simulate(seed, seed % 2);
         run_event_list events;
         run_events_parse(run->events.p, run->events.n, &events);
@@ -228,14 +227,12 @@ static void parts_are_those_of_the_history(void **state) {
         if (!run->jumps) assert_int_equal(made.n_negative, 0);
         run_events_free(&events);
         history_free(run);
-        arena_free(a);
     }
 }
 
 // Whatever is missing: no class is below zero, and the sum stays exact.
-static void files_that_were_cut_still_add_up(void **state) {
+TEST(files_that_were_cut_still_add_up) {
     for (uint64_t seed = 0; seed < 400; seed++) {
-        arena *a = arena_new("test");
         history *run = simulate(seed, true);
         run_event_list events;
         const size_t first = (size_t)draw(run, 0, (double)run->events.n),
@@ -246,19 +243,17 @@ static void files_that_were_cut_still_add_up(void **state) {
         check_sum(&made);
         run_events_free(&events);
         history_free(run);
-        arena_free(a);
     }
 }
 
 // By hand: one attempt of two steps on two ranks.
-static void a_small_run_by_hand(void **state) {
+TEST(a_small_run_by_hand) {
     static const char text[] =
             "{\"time\":100,\"mono\":5,\"attempt\":1,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"n\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
             "{\"time\":103,\"mono\":8,\"attempt\":1,\"event\":\"running\",\"step\":1}\n"
             "{\"time\":110,\"mono\":15,\"attempt\":1,\"event\":\"end\",\"state\":\"done\",\"status\":0,\"cause\":\"done\",\"step\":2,\"saved_step\":2}\n"
             "{\"time\":109,\"mono\":1,\"attempt\":2,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"m\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
             "{\"time\":111,\"mono\":3,\"attempt\":2,\"event\":\"end\",\"state\":\"failed\",\"status\":1,\"cause\":\"io\",\"step\":2,\"saved_step\":2}\n";
-    arena *a = arena_new("test");
     run_event_list events;
     run_events_parse(text, sizeof text - 1, &events);
     ledger *book = ledger_new(a, &events, 0.25);
@@ -285,11 +280,10 @@ static void a_small_run_by_hand(void **state) {
     assert_int_equal(made.n_negative, 1); // the second host's clock is 1 s behind
     assert_true(fabs(made.goodput - 3.5 / 12) < 1e-9);
     run_events_free(&events);
-    arena_free(a);
 }
 
 // An evaluation before the first step is no part of the start, and the killed attempt's is neither.
-static void an_evaluation_before_the_first_step_counts_once(void **state) {
+TEST(an_evaluation_before_the_first_step_counts_once) {
     static const char text[] =
             "{\"time\":100,\"mono\":5,\"attempt\":1,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"n\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
             "{\"time\":107,\"mono\":12,\"attempt\":1,\"event\":\"evaluation\",\"step\":0,\"seconds\":4,\"val_loss\":5}\n"
@@ -297,7 +291,6 @@ static void an_evaluation_before_the_first_step_counts_once(void **state) {
             "{\"time\":129,\"mono\":10,\"attempt\":2,\"event\":\"evaluation\",\"step\":0,\"seconds\":6,\"val_loss\":5}\n"
             "{\"time\":130,\"mono\":11,\"attempt\":2,\"event\":\"running\",\"step\":1}\n"
             "{\"time\":133,\"mono\":14,\"attempt\":2,\"event\":\"end\",\"state\":\"done\",\"status\":0,\"cause\":\"done\",\"step\":1,\"saved_step\":1}\n";
-    arena *a = arena_new("test");
     run_event_list events;
     run_events_parse(text, sizeof text - 1, &events);
     ledger *book = ledger_new(a, &events, 0);
@@ -312,15 +305,4 @@ static void an_evaluation_before_the_first_step_counts_once(void **state) {
             fail_msg("%s is %g s, expected %g", ledger_name((ledger_class)i), made.seconds[i],
                     want[i]);
     run_events_free(&events);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_small_run_by_hand),
-            cmocka_unit_test(an_evaluation_before_the_first_step_counts_once),
-            cmocka_unit_test(parts_are_those_of_the_history),
-            cmocka_unit_test(files_that_were_cut_still_add_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

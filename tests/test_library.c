@@ -14,7 +14,7 @@ typedef struct math_calls {
 #define CALL(name)                                                                                 \
     { #name, offsetof(math_calls, name) }
 
-static void a_table_is_filled(void **state) {
+TEST(a_table_is_filled) {
     static const library_call calls[] = {CALL(hypot), CALL(cbrt)};
     math_calls math;
     library self = {.file = "libm.so.6", .calls = calls, .n_calls = 2, .table = &math};
@@ -24,7 +24,7 @@ static void a_table_is_filled(void **state) {
     }
 }
 
-static void what_is_missing_is_named(void **state) {
+TEST(what_is_missing_is_named) {
     static const library_call calls[] = {CALL(cbrt), {"cube_of_nobody", 0}};
     static const struct {
         const char *file, *why;
@@ -37,7 +37,7 @@ static void what_is_missing_is_named(void **state) {
     }
 }
 
-static void tried_again(void **state) {
+TEST(tried_again) {
     static const library_call calls[] = {CALL(cbrt)};
     math_calls math = {0};
     library self = {.file = "libnobody.so.7", .calls = calls, .n_calls = 1, .table = &math};
@@ -46,10 +46,4 @@ static void tried_again(void **state) {
     self.file = "libm.so.6"; // as if it had been installed meanwhile
     assert_true(library_ready(&self));
     assert_true(math.cbrt(8) == 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_table_is_filled),
-            cmocka_unit_test(what_is_missing_is_named), cmocka_unit_test(tried_again)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static void near(double x, double expected) {
 }
 
 // The ranks of a host share what leaves it, and pass it on at the same time.
-static void parts_to_all(void **state) {
+TEST(parts_to_all) {
     near(link_all_seconds(&hosts, 1, 8, 7e9), 7 / 450.0);
     near(link_all_seconds(&hosts, 1, 16, 15e9), 15 / 8.0 / 50);
     near(link_all_seconds(&hosts, 1, 9 * 8, 71e9), 71 / 8.0 / 50); // nine hosts: still an eighth
@@ -24,7 +24,7 @@ static void parts_to_all(void **state) {
 }
 
 // In a ring all wait for the one whose neighbour is elsewhere.
-static void parts_to_the_next(void **state) {
+TEST(parts_to_the_next) {
     near(link_next_seconds(&hosts, 2, 4, 9e9), 9 / 450.0);
     near(link_next_seconds(&hosts, 2, 8, 9e9), 9 / 50.0);
     near(link_next_seconds(&hosts, 16, 2, 9e9), 9 / 50.0);
@@ -35,7 +35,7 @@ static void parts_to_the_next(void **state) {
 // Tensor 2 x context 2 x data 4 x pipeline 2 on 4 hosts of 8 ranks: tensor and context groups lie
 // in a host; data ranks with the same weights are 8, of which 4 share a host; the other stage of
 // the pipeline is 16 ranks away.
-static void axes_of_a_mesh(void **state) {
+TEST(axes_of_a_mesh) {
     const mesh m = {
             .size = {[AXIS_PIPELINE] = 2, [AXIS_DATA] = 4, [AXIS_CONTEXT] = 2, [AXIS_TENSOR] = 2}};
     near(link_axis_seconds(&hosts, &m, AXIS_TENSOR, 9e9), 9 / 450.0);
@@ -51,10 +51,4 @@ static void axes_of_a_mesh(void **state) {
     const mesh one = mesh_single();
     for (int axis = 0; axis < N_AXES; axis++)
         assert_true(link_axis_seconds(&hosts, &one, (mesh_axis)axis, 0) == 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parts_to_all),
-            cmocka_unit_test(parts_to_the_next), cmocka_unit_test(axes_of_a_mesh)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

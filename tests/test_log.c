@@ -65,7 +65,7 @@ static void draw_and_end(int signal_number, char *sent, size_t size) {
     assert_int_equal(WTERMSIG(status), signal_number);
 }
 
-static void ended_while_drawing(void **state) {
+TEST(ended_while_drawing) {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         char sent[256];
@@ -78,8 +78,7 @@ static void ended_while_drawing(void **state) {
     }
 }
 
-static void closed_while_writing(void **state) {
-    arena *a = arena_new("log");
+TEST(closed_while_writing) {
     const char *path = path_join(a, temporary_dir(a), "log.txt");
     char *text;
     OK(log_open_file(path));
@@ -89,11 +88,9 @@ static void closed_while_writing(void **state) {
     assert_int_equal(pthread_join(closer, NULL), 0);
     OK(file_read(a, path, &text, NULL));
     assert_non_null(strstr(text, "a last line"));
-    arena_free(a);
 }
 
-static void a_line_is_one_line(void **state) {
-    arena *a = arena_new("log");
+TEST(a_line_is_one_line) {
     const char *path = path_join(a, temporary_dir(a), "log.txt");
     char *text;
     OK(log_open_file(path));
@@ -101,11 +98,4 @@ static void a_line_is_one_line(void **state) {
     log_close_file();
     OK(file_read(a, path, &text, NULL));
     assert_non_null(strstr(text, "the file a?b.bin\n"));
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ended_while_drawing),
-            cmocka_unit_test(closed_while_writing), cmocka_unit_test(a_line_is_one_line)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,10 +67,9 @@ static test_run *open_case(arena *a, const peft_case *of, const char *file, gold
     return r;
 }
 
-static void close_case(arena *a, test_run *r, golden *g) {
+static void close_case(test_run *r, golden *g) {
     test_run_close(r);
     st_close(&g->file);
-    arena_free(a);
 }
 
 static void compare(const char *what, const char *name, const double *got, const double *want,
@@ -80,9 +79,8 @@ static void compare(const char *what, const char *name, const double *got, const
         fail_msg("%s, %s: relative error %.3g, bound %.3g", what, name, error, bound);
 }
 
-static void logits_of_adapters(void **state) {
+TEST(logits_of_adapters) {
     for (int i = 0; i < N_CASES; i++) {
-        arena *a = arena_new("golden");
         golden g;
         int64_t n;
         executable *e;
@@ -98,13 +96,12 @@ static void logits_of_adapters(void **state) {
         for (int64_t k = 0; k < n; k++)
             got[k] = (double)logits[k];
         compare(cases[i].name, "logits", got, want, n, 1e-5);
-        close_case(a, r, &g);
+        close_case(r, &g);
     }
 }
 
 // The branch would have to change the embedding too: refused, although the file has lm_head.weight.
-static void adapter_of_a_tied_head(void **state) {
-    arena *a = arena_new("head");
+TEST(adapter_of_a_tied_head) {
     const char *base = golden_with_head(a, true, true), *folder = golden_path(a, "adapters/head");
     const char *sets[] = {arena_printf(a, "model.from=%s", base), "training.precision=fp32",
             "data.sequence_length=8", "training.global_batch_size=1"};
@@ -112,7 +109,6 @@ static void adapter_of_a_tied_head(void **state) {
     FAILS(lora_load_eval(&r->p.held, base, folder), DRV_E_DATA,
             "belongs to \"lm_head.weight\", of which base");
     test_run_close(r);
-    arena_free(a);
 }
 
 static void check_part(arena *a, const golden *g, test_run *r, const param *w, int part) {
@@ -128,9 +124,8 @@ static void check_part(arena *a, const golden *g, test_run *r, const param *w, i
     compare("gradient", w->part[part].hf_name, got, want, n, 1e-5);
 }
 
-static void gradients_of_adapters(void **state) {
+TEST(gradients_of_adapters) {
     for (int i = 0; i < N_WITH_GRADIENTS; i++) {
-        arena *a = arena_new("golden");
         golden g;
         int64_t n, checked = 0;
         test_run *r = open_case(a, &cases[i], "gradients.safetensors", &g);
@@ -146,7 +141,7 @@ static void gradients_of_adapters(void **state) {
         }
         const int in_head = i == 1 ? 2 : 0; // A and B of lm_head, which is not trained here
         assert_int_equal(checked + in_head, g.file.n - 2);
-        close_case(a, r, &g);
+        close_case(r, &g);
     }
 }
 
@@ -186,7 +181,7 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int se
     return sum;
 }
 
-static void dropout_belongs_to_the_row(void **state) {
+TEST(dropout_belongs_to_the_row) {
     const int64_t far = ((int64_t)5 << 32) + 7; // beyond 32 bits
     const double want = loss_of_rows(4, far, 0.3, 1);
     for (int64_t micro = 1; micro <= 2; micro++) {
@@ -206,7 +201,7 @@ typedef struct count_case {
     int64_t rank, trained;
 } count_case;
 
-static void published_counts(void **state) {
+TEST(published_counts) {
     static const count_case counts[] = {{"llama-3.1-8b", "[q_proj, v_proj]", 16, 6815744},
             {"llama-3.1-8b", "all-linear", 16, 41943040},
             {"llama-2-7b", "[q_proj, v_proj]", 8, 4194304},
@@ -216,7 +211,6 @@ static void published_counts(void **state) {
             {"llama-3.1-8b", ".*\\.layers\\.[\\d]\\..*q_proj", 16, 10 * 16 * (4096 + 4096)},
             {"llama-3.1-8b", ".*\\.(?!k_)\\w+_proj", 16, 41943040 - 32 * 16 * (4096 + 1024)}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        arena *a = arena_new("count");
         const char *sets[] = {arena_printf(a, "model.preset=%s", counts[i].preset),
                 arena_printf(a, "lora.rank=%lld", (long long)counts[i].rank),
                 arena_printf(a, "lora.target_modules=%s", counts[i].targets),
@@ -239,14 +233,10 @@ static void published_counts(void **state) {
         const double frozen = 4.0 * (double)model_parameters(&c.model);
         const double flops = programs_flops_per_token(&p, false);
         assert_true(flops < 1.01 * frozen && flops > 0.85 * frozen);
-        arena_free(a);
     }
 }
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(logits_of_adapters),
-            cmocka_unit_test(adapter_of_a_tied_head), cmocka_unit_test(gradients_of_adapters),
-            cmocka_unit_test(dropout_belongs_to_the_row), cmocka_unit_test(published_counts)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -31,17 +31,17 @@ static const char *const all_linear = "lora.target_modules=all-linear",
                          *const bf16 = "training.precision=bf16",
                          *const dropped = "lora.dropout=0.3", *const kept = "lora.dropout=0";
 
-static void all_branches_fp32(void **state) {
+TEST(all_branches_fp32) {
     const char *sets[] = {fp32, all_linear, tied, dropped};
     same_branches_on(meshes, N_MESHES, sets, 4);
 }
 
-static void all_branches_bf16(void **state) {
+TEST(all_branches_bf16) {
     const char *sets[] = {bf16, all_linear, untied, dropped};
     same_branches_on(meshes, N_MESHES, sets, 4);
 }
 
-static void query_and_value_alone(void **state) {
+TEST(query_and_value_alone) {
     const char *const sets[][5] = {{bf16, q_and_v, tied, kept, "model.qk_norm=true"},
             {fp32, q_and_v, untied, dropped, "model.qkv_bias=true"}};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
@@ -52,7 +52,7 @@ static void query_and_value_alone(void **state) {
 
 // A branch of one part in the middle of a fused product, and of what is summed alone; first layers
 // without any.
-static void some_branches(void **state) {
+TEST(some_branches) {
     const char *const sets[][4] = {{bf16, "lora.target_modules=[k_proj, down_proj]", tied, dropped},
             {bf16, "lora.target_modules=.*layers\\.(2|3)\\..*(o|up)_proj", untied, kept}};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
@@ -62,7 +62,7 @@ static void some_branches(void **state) {
 }
 
 // Heads of 10 numbers, rows that are no multiple of a vector, several rows at a time.
-static void sizes_that_fill_nothing(void **state) {
+TEST(sizes_that_fill_nothing) {
     const char *const sets[][7] = {{fp32, all_linear, tied, dropped, "data.sequence_length=36",
                                            "model.head_dim=10", "model.intermediate_size=148"},
             {bf16, all_linear, untied, dropped, "data.sequence_length=44", "model.head_dim=10",
@@ -75,7 +75,7 @@ static void sizes_that_fill_nothing(void **state) {
 
 // 42 tokens in 4 reduction blocks, 20 (two rows of 10) and 4 in 8: lengths that differ by one, and
 // none.
-static void blocks_of_uneven_length(void **state) {
+TEST(blocks_of_uneven_length) {
     const char *const sets[][7] = {{bf16, all_linear, dropped, "data.sequence_length=42"},
             {fp32, all_linear, dropped, "data.sequence_length=10", "training.micro_batch_size=2",
                     "model.num_key_value_heads=8", "model.intermediate_size=176"},
@@ -89,7 +89,7 @@ static void blocks_of_uneven_length(void **state) {
                 n_sets[i]); // 4 ranks cannot share 42 tokens
 }
 
-static void eight_ranks(void **state) {
+TEST(eight_ranks) {
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {8, 1, 1, 1, {SHARED}},
             {8, 1, 1, 1, {WHOLE}}};
     const char *const sets[][7] = {{bf16, all_linear, dropped, "model.num_key_value_heads=8",
@@ -103,7 +103,7 @@ static void eight_ranks(void **state) {
 }
 
 // More tensor ranks than key-value heads: each has branches of its share of a head's columns.
-static void shared_heads(void **state) {
+TEST(shared_heads) {
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}},
             {4, 1, 2, 1, {WHOLE}}};
     const char *const sets[][5] = {{fp32, all_linear, tied, dropped, "model.num_key_value_heads=2"},
@@ -115,7 +115,7 @@ static void shared_heads(void **state) {
 
 // Rows in four reduction blocks. Where tensor ranks share the tokens, those of a reduction block
 // may be on several.
-static void context_ranks_too(void **state) {
+TEST(context_ranks_too) {
     static const bits_case some[] = {{1, 2, 1, 1, {NULL}},
             {1, 4, 1, 1, {"training.recompute=full"}}, {2, 1, 1, 1, {SHARED}},
             {4, 2, 1, 1, {SHARED}}, {4, 2, 1, 1, {WHOLE}}, {2, 4, 1, 1, {SHARED}},
@@ -133,7 +133,7 @@ static void context_ranks_too(void **state) {
 
 // Context ranks beside tensor ranks that share a key-value head, and beside those that have one or
 // both.
-static void context_ranks_and_shared_heads(void **state) {
+TEST(context_ranks_and_shared_heads) {
     static const bits_case some[] = {{4, 2, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
             {2, 4, 1, 1, {SHARED}}, {8, 1, 1, 1, {SHARED, "training.recompute=full"}},
             {4, 1, 2, 1, {SHARED, ZERO0}}, {1, 4, 1, 2, {NULL}}};
@@ -150,21 +150,11 @@ static void context_ranks_and_shared_heads(void **state) {
 
 // The number of reduction blocks decides: with others the bits are others, so the cases above say
 // something.
-static void blocks_decide(void **state) {
+TEST(blocks_decide) {
     const char *sets[] = {fp32, q_and_v, "parallel.tensor_blocks=4", RANK};
     layout_run four = run_case(&alone, sets, 4);
     sets[2] = "parallel.tensor_blocks=1";
     layout_run chain = run_case(&alone, sets, 4);
     assert_memory_not_equal(chain.weights, four.weights, sizeof(float) * (size_t)four.n_weights);
     free(four.weights), free(chain.weights);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_branches_fp32),
-            cmocka_unit_test(all_branches_bf16), cmocka_unit_test(query_and_value_alone),
-            cmocka_unit_test(some_branches), cmocka_unit_test(sizes_that_fill_nothing),
-            cmocka_unit_test(blocks_of_uneven_length), cmocka_unit_test(eight_ranks),
-            cmocka_unit_test(shared_heads), cmocka_unit_test(context_ranks_too),
-            cmocka_unit_test(context_ranks_and_shared_heads), cmocka_unit_test(blocks_decide)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

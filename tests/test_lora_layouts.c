@@ -30,7 +30,7 @@ static const pipeline_case pipelines[] = {
                 "training.recompute=full", "model.tie_word_embeddings=false"},
 };
 
-static void stages_have_the_bits_of_one_rank(void **state) {
+TEST(stages_have_the_bits_of_one_rank) {
     for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++) {
         const pipeline_case *c = &pipelines[i];
         const char *sets[] = {"lora.rank=4", dropped, c->targets, c->precision, c->recompute,
@@ -100,14 +100,14 @@ static void compare_with_one(const char *targets, const char *type, double bound
     free(one.weights);
 }
 
-static void context_ranks_are_close_to_one(void **state) {
+TEST(context_ranks_are_close_to_one) {
     compare_with_one(all_branches, "training.precision=fp32", 2e-6);
     compare_with_one("lora.target_modules=[q_proj, v_proj]", "training.precision=fp32", 2e-6);
     compare_with_one("lora.target_modules=[k_proj, down_proj]", "training.precision=bf16", 1e-3);
 }
 
 // The mask is that of one rank: with another one the loss would differ by far more than rounding.
-static void dropout_matters(void **state) {
+TEST(dropout_matters) {
     const char *sets[] = {"lora.rank=4", dropped, all_branches, "training.precision=fp32"};
     layout_run with = train_layout(1, sets, 4);
     sets[1] = "lora.dropout=0";
@@ -116,10 +116,4 @@ static void dropout_matters(void **state) {
         fail_msg("losses %.9g and %.9g", with.loss[0], without.loss[0]);
     free(with.weights);
     free(without.weights);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stages_have_the_bits_of_one_rank),
-            cmocka_unit_test(context_ranks_are_close_to_one), cmocka_unit_test(dropout_matters)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,8 @@ static const char *write_steps(arena *a, int n_steps, int wide) {
     return path;
 }
 
-static void any_step_is_found(void **state) {
+TEST(any_step_is_found) {
     enum { STEPS = 9000 };
-    arena *a = arena_new("test");
     const char *path = write_steps(a, STEPS, 40);
     for (int64_t from = 0; from <= STEPS + 5; from += from < 20 || from > STEPS - 20 ? 1 : 211) {
         json_t *all = part_of(path, from), *list = json_object_get(all, "records");
@@ -49,12 +48,10 @@ static void any_step_is_found(void **state) {
         }
         json_decref(all);
     }
-    arena_free(a);
 }
 
-static void parts_join_without_gaps(void **state) {
+TEST(parts_join_without_gaps) {
     enum { STEPS = 2500 };
-    arena *a = arena_new("test");
     const char *path = write_steps(a, STEPS, 3);
     int64_t from = 0, expected = 1, n = 0;
     for (bool more = true; more;) {
@@ -72,11 +69,9 @@ static void parts_join_without_gaps(void **state) {
         json_decref(all);
     }
     assert_int_equal(n, STEPS + STEPS / 10);
-    arena_free(a);
 }
 
-static void what_is_no_record_is_left_out(void **state) {
-    arena *a = arena_new("test");
+TEST(what_is_no_record_is_left_out) {
     const char *path = path_join(a, temporary_dir(a), "metrics.jsonl");
     FILE *f = fopen(path, "w");
     fputs("\n{\"step\": 1}\nrubbish\n{\"step\": \"2\"}\n[1]\n\xff\xfe\n{\"step\": 3}\n{\"step\": 4}",
@@ -86,11 +81,9 @@ static void what_is_no_record_is_left_out(void **state) {
     assert_int_equal(json_array_size(list), 2); // the last line is still being written
     assert_int_equal(number_of(all, "next"), 4);
     json_decref(all);
-    arena_free(a);
 }
 
-static void no_file_is_no_record(void **state) {
-    arena *a = arena_new("test");
+TEST(no_file_is_no_record) {
     const char *dir = temporary_dir(a);
     json_t *all = part_of(path_join(a, dir, "metrics.jsonl"), 7);
     assert_int_equal(json_array_size(json_object_get(all, "records")), 0);
@@ -99,7 +92,6 @@ static void no_file_is_no_record(void **state) {
     str out = {0};
     FAILS(metrics_part(dir, 0, &out), DRV_E_IO, "");
     str_free(&out);
-    arena_free(a);
 }
 
 static int64_t newest_of(const char *path, const char *key) {
@@ -109,8 +101,7 @@ static int64_t newest_of(const char *path, const char *key) {
     return step;
 }
 
-static void the_newest_is_found_from_the_end(void **state) {
-    arena *a = arena_new("test");
+TEST(the_newest_is_found_from_the_end) {
     const char *path = write_steps(a, 9000, 40);
     assert_int_equal(newest_of(path, "loss"), 9000);
     assert_int_equal(newest_of(path, "val_loss"), 9000);
@@ -128,13 +119,4 @@ static void the_newest_is_found_from_the_end(void **state) {
     assert_int_equal(newest_of(path, "loss"), -1);
     assert_int_equal(newest_of(temporary_dir(a), "loss"), -1);
     assert_int_equal(newest_of("/nowhere", "loss"), -1);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_step_is_found),
-            cmocka_unit_test(parts_join_without_gaps),
-            cmocka_unit_test(what_is_no_record_is_left_out), cmocka_unit_test(no_file_is_no_record),
-            cmocka_unit_test(the_newest_is_found_from_the_end)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void same_bits_with_any_rows(const rows_case *cases, size_t n_cases, cons
 
 #define N_OF(list) (sizeof(list) / sizeof *(list))
 
-static void on_one_rank(void **state) {
+TEST(on_one_rank) {
     static const rows_case cases[] = {{2, {1, 1, 1, 1, {ZERO1}}}, {4, {1, 1, 1, 1, {ZERO0}}},
             {4, {1, 1, 1, 1, {"training.recompute=full"}}},
             {2, {1, 1, 1, 1, {"training.recompute=selective"}}}};
@@ -44,7 +44,7 @@ static void on_one_rank(void **state) {
 }
 
 // Partial sums longer than a chunk of logits and than a block of a product.
-static void long_rows(void **state) {
+TEST(long_rows) {
     static const rows_case cases[] = {{2, {1, 1, 1, 1, {0}}}, {4, {2, 1, 1, 1, {0}}}};
     static const char *const precisions[] = {FP32, BF16};
     for (size_t i = 0; i < N_OF(precisions); i++) {
@@ -56,7 +56,7 @@ static void long_rows(void **state) {
 
 // Tensor ranks that share tokens have whole partial sums, parts of one, or of two: odd rows of 40
 // tokens in 2 reduction blocks a row are on two ranks.
-static void in_layouts(void **state) {
+TEST(in_layouts) {
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {2, 1, 1, 1, {SHARED}}},
             {4, {2, 1, 1, 1, {WHOLE}}}, {2, {1, 2, 1, 1, {ZERO1}}}, {4, {1, 4, 1, 1, {ZERO1}}},
             {4, {2, 2, 1, 1, {SHARED}}}, {2, {1, 1, 2, 1, {ZERO1}}}, {4, {1, 1, 2, 1, {ZERO0}}},
@@ -73,7 +73,7 @@ static void in_layouts(void **state) {
 
 // Runs of tokens whose number no rank's share is a multiple of; partial sums that are on two of
 // four ranks.
-static void tokens_that_do_not_divide(void **state) {
+TEST(tokens_that_do_not_divide) {
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {4, 1, 1, 1, {SHARED}}},
             {2, {4, 1, 1, 1, {SHARED}}}, {4, {2, 1, 2, 1, {SHARED}}}};
     static const char *const branches[] = {"lora.rank=0", "lora.rank=3"};
@@ -84,7 +84,7 @@ static void tokens_that_do_not_divide(void **state) {
     }
 }
 
-static void low_rank_branches(void **state) {
+TEST(low_rank_branches) {
     static const rows_case cases[] = {{2, {1, 1, 1, 1, {0}}}, {4, {1, 1, 1, 1, {0}}},
             {4, {2, 1, 1, 1, {SHARED}}}, {2, {2, 2, 1, 1, {SHARED}}}, {2, {1, 1, 2, 2, {0}}}};
     static const char *const precisions[] = {FP32, BF16};
@@ -96,7 +96,7 @@ static void low_rank_branches(void **state) {
 }
 
 // Level 2 adds whole micro-batches: the others have its bits with partial sums of as many rows.
-static void partial_sums_of_two_rows(void **state) {
+TEST(partial_sums_of_two_rows) {
     static const rows_case cases[] = {{4, {1, 1, 1, 1, {0}}},
             {2, {1, 1, 2, 1, {"parallel.zero=2"}}}, {4, {1, 1, 2, 1, {ZERO1}}},
             {2, {1, 1, 1, 1, {"parallel.zero=2"}}}};
@@ -115,7 +115,7 @@ static void partial_sums_of_two_rows(void **state) {
 }
 
 // What is sent is what was planned, where ranks tell each other runs.
-static void as_planned(void **state) {
+TEST(as_planned) {
     static const char *const branches[] = {"lora.rank=0", "lora.rank=4"};
     for (size_t i = 0; i < N_OF(branches); i++)
         for (int n_rows = 1; n_rows <= 4; n_rows *= 2) {
@@ -131,7 +131,7 @@ static void as_planned(void **state) {
         }
 }
 
-static void what_cannot_be_is_refused(void **state) {
+TEST(what_cannot_be_is_refused) {
     static const struct {
         const char *sets[3], *text;
     } cases[] = {{{"parallel.partial_sum_rows=3"},
@@ -145,17 +145,15 @@ static void what_cannot_be_is_refused(void **state) {
             {{"parallel.partial_sum_rows=2", "backend=pjrt"},
                     "is 2, but backend pjrt adds whole micro-batches up"}};
     for (size_t i = 0; i < N_OF(cases); i++) {
-        arena *a = arena_new("cfg");
         run_config cfg;
         const char *sets[] = {"model.preset=tiny", "training.global_batch_size=8",
                 "training.micro_batch_size=4", cases[i].sets[0],
                 cases[i].sets[1] ? cases[i].sets[1] : "training.steps=9"};
         FAILS(config_load(a, NULL, sets, 5, &cfg), DRV_E_USAGE, cases[i].text);
-        arena_free(a);
     }
 }
 
-static void what_auto_comes_to(void **state) {
+TEST(what_auto_comes_to) {
     static const struct {
         const char *set;
         int64_t rows;
@@ -163,21 +161,10 @@ static void what_auto_comes_to(void **state) {
             {"training.grad_dtype=bf16", 4}, {"backend=pjrt", 4},
             {"parallel.partial_sum_rows=2", 2}, {"parallel.partial_sum_rows=4", 4}};
     for (size_t i = 0; i < N_OF(cases); i++) {
-        arena *a = arena_new("cfg");
         run_config cfg;
         const char *sets[] = {"model.preset=tiny", "training.global_batch_size=8",
                 "training.micro_batch_size=4", cases[i].set};
         OK(config_load(a, NULL, sets, 4, &cfg));
         assert_int_equal(config_partial_sum_rows(&cfg), cases[i].rows);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(on_one_rank), cmocka_unit_test(long_rows),
-            cmocka_unit_test(in_layouts), cmocka_unit_test(tokens_that_do_not_divide),
-            cmocka_unit_test(low_rank_branches), cmocka_unit_test(partial_sums_of_two_rows),
-            cmocka_unit_test(as_planned), cmocka_unit_test(what_cannot_be_is_refused),
-            cmocka_unit_test(what_auto_comes_to)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static drv_status read_text(arena *a, const char *text, model_config *out) {
     "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "                             \
     "\"original_max_position_embeddings\": 64"
 
-static void what_is_no_llama_is_refused(void **state) {
+TEST(what_is_no_llama_is_refused) {
     static const struct {
         const char *json, *says[3];
     } cases[] = {{"[]", {"config.json", "expected a JSON object, found a list of 0"}},
@@ -64,7 +64,6 @@ static void what_is_no_llama_is_refused(void **state) {
             {"{" SHAPE ", \"eos_token_id\": [1, \"2\"]}", {"eos_token_id[1]", "\"2\""}},
             {"{" SHAPE ", \"eos_token_id\": [1,1,1,1,1,1,1,1,1]}",
                     {"eos_token_id", "a list of 9", "at most 8"}}};
-    arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;
         const drv_status status = read_text(a, cases[i].json, &m);
@@ -73,11 +72,9 @@ static void what_is_no_llama_is_refused(void **state) {
             if (!strstr(drv_message(), cases[i].says[k]))
                 fail_msg("\"%s\" does not say \"%s\"", drv_message(), cases[i].says[k]);
     }
-    arena_free(a);
 }
 
-static void defaults_are_those_of_transformers(void **state) {
-    arena *a = arena_new("config.json");
+TEST(defaults_are_those_of_transformers) {
     model_config m;
     OK(read_text(a,
             "{" SHAPE ", \"rope_scaling\": null, \"pad_token_id\": -1, \"use_cache\": true}", &m));
@@ -87,7 +84,6 @@ static void defaults_are_those_of_transformers(void **state) {
     assert_true(m.rms_norm_eps == 1e-6 && m.rope_theta == 1e4 && m.initializer_range == 0.02);
     assert_false(m.tie_word_embeddings);
     assert_true(m.bos_token_id == -1 && m.n_eos == 0 && m.pad_token_id == -1);
-    arena_free(a);
 }
 
 static char *as_json(const model_config *m) {
@@ -97,8 +93,7 @@ static char *as_json(const model_config *m) {
     return text;
 }
 
-static void a_family_has_its_own_defaults(void **state) {
-    arena *a = arena_new("config.json");
+TEST(a_family_has_its_own_defaults) {
     model_config m;
     OK(read_text(a,
             "{\"model_type\": \"qwen3\", \"vocab_size\": 32, \"hidden_size\": 64, "
@@ -114,11 +109,9 @@ static void a_family_has_its_own_defaults(void **state) {
             &m));
     assert_int_equal(m.head_dim, 16);
     assert_int_equal(m.num_key_value_heads, 4);
-    arena_free(a);
 }
 
-static void the_family_says_what_is_added(void **state) {
-    arena *a = arena_new("config.json");
+TEST(the_family_says_what_is_added) {
     model_config m;
     OK(read_text(a, "{\"model_type\": \"qwen2\", \"num_key_value_heads\": 2, " SHAPE "}", &m));
     assert_int_equal(m.max_position_embeddings, 32768);
@@ -133,10 +126,9 @@ static void the_family_says_what_is_added(void **state) {
     // No key of YAML makes another model of a Llama's file.
     OK(read_text(a, "{" SHAPE ", \"qk_norm\": true, \"qkv_bias\": true}", &m));
     assert_false(m.qk_norm || m.qkv_bias);
-    arena_free(a);
 }
 
-static void layers_without_rope_are_read_as_transformers_does(void **state) {
+TEST(layers_without_rope_are_read_as_transformers_does) {
     static const struct {
         const char *fields;
         int64_t interval; // of 7 layers; 0: all rotate
@@ -155,7 +147,6 @@ static void layers_without_rope_are_read_as_transformers_does(void **state) {
             {"\"no_rope_layers\": 4", 0, "\"no_rope_layers\" is \"4\", expected null or a list"},
             {"\"use_sliding_window\": true, \"sliding_window\": 8", 0,
                     "\"use_sliding_window\" is \"true\", expected false: windows of layers"}};
-    arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config config;
         const char *text = arena_printf(a,
@@ -179,10 +170,9 @@ static void layers_without_rope_are_read_as_transformers_does(void **state) {
         assert_int_equal(config.no_rope_layer_interval, cases[i].interval);
         free(written);
     }
-    arena_free(a);
 }
 
-static void windows_are_read_as_transformers_does(void **state) {
+TEST(windows_are_read_as_transformers_does) {
     static const struct {
         const char *fields;
         int64_t window, from; // tokens, layer
@@ -209,7 +199,6 @@ static void windows_are_read_as_transformers_does(void **state) {
             {"\"use_sliding_window\": true, \"sliding_window\": 32768, \"max_window_layers\": 1, "
              "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
                     0, 0, NULL}}; // as long as the context
-    arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;
         const char *text = arena_printf(a,
@@ -228,10 +217,9 @@ static void windows_are_read_as_transformers_does(void **state) {
         assert_int_equal(m.max_window_layers, cases[i].from);
         free(written);
     }
-    arena_free(a);
 }
 
-static void rope_is_read_from_any_version_of_transformers(void **state) {
+TEST(rope_is_read_from_any_version_of_transformers) {
     static const char *const cases[] =
             {"{" SHAPE
              ", \"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", " LLAMA3 "}}",
@@ -253,7 +241,6 @@ static void rope_is_read_from_any_version_of_transformers(void **state) {
                     "{" SHAPE ", \"rope_theta\": 500000, \"original_max_position_embeddings\": 64, "
                     "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": "
                     "1, \"high_freq_factor\": 4, \"original_max_position_embeddings\": 32}}"};
-    arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;
         OK(read_text(a, cases[i], &m));
@@ -261,10 +248,9 @@ static void rope_is_read_from_any_version_of_transformers(void **state) {
         assert_true(m.rope_theta == 5e5 && m.rope_factor == 8 && m.rope_low_freq_factor == 1 &&
                     m.rope_high_freq_factor == 4 && m.rope_original_context == 64);
     }
-    arena_free(a);
 }
 
-static void rope_of_other_models_is_refused(void **state) {
+TEST(rope_of_other_models_is_refused) {
     static const char *const cases[][2] = {
             {"\"rope_scaling\": {\"type\": \"default\", \"partial_rotary_factor\": 0.5}",
                     "\"rope_scaling.partial_rotary_factor\" is \"0.5\", expected 1"},
@@ -273,17 +259,14 @@ static void rope_of_other_models_is_refused(void **state) {
                     "\"rope_parameters.full_attention\" is a section, expected one object for all"},
             {"\"rope_scaling\": {\"rope_type\": \"longrope\", \"type\": \"default\"}",
                     "\"rope_scaling.rope_type\" is \"longrope\""}};
-    arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;
         FAILS(read_text(a, arena_printf(a, "{" SHAPE ", %s}", cases[i][0]), &m), DRV_E_DATA,
                 cases[i][1]);
     }
-    arena_free(a);
 }
 
-static void written_and_read_back_is_the_same(void **state) {
-    arena *a = arena_new("config.json");
+TEST(written_and_read_back_is_the_same) {
     for (int i = 0; i < n_model_presets; i++) {
         model_config want, got;
         assert_true(model_preset(model_preset_name(i), &want));
@@ -302,11 +285,9 @@ static void written_and_read_back_is_the_same(void **state) {
         free(text);
         free(again);
     }
-    arena_free(a);
 }
 
-static void differences_are_named(void **state) {
-    arena *a = arena_new("difference");
+TEST(differences_are_named) {
     model_config m, other;
     assert_true(model_preset("tiny", &m));
     other = m;
@@ -317,19 +298,4 @@ static void differences_are_named(void **state) {
     other = m;
     other.tie_word_embeddings = false;
     assert_non_null(strstr(model_config_difference(a, &m, &other), "tie_word_embeddings true"));
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_no_llama_is_refused),
-            cmocka_unit_test(defaults_are_those_of_transformers),
-            cmocka_unit_test(a_family_has_its_own_defaults),
-            cmocka_unit_test(the_family_says_what_is_added),
-            cmocka_unit_test(layers_without_rope_are_read_as_transformers_does),
-            cmocka_unit_test(windows_are_read_as_transformers_does),
-            cmocka_unit_test(rope_is_read_from_any_version_of_transformers),
-            cmocka_unit_test(rope_of_other_models_is_refused),
-            cmocka_unit_test(written_and_read_back_is_the_same),
-            cmocka_unit_test(differences_are_named)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

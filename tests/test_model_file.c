@@ -75,8 +75,7 @@ static int check_converted(arena *a, const json_t *test, const char *path) {
     return 1;
 }
 
-static void ids_of_the_packages(void **state) {
-    arena *a = arena_new("cases");
+TEST(ids_of_the_packages) {
     char *rest;
     size_t n_file;
     int n_cases = 0, n_converted = 0;
@@ -99,10 +98,9 @@ static void ids_of_the_packages(void **state) {
         json_decref(test);
     }
     assert_true(cases_path || (n_cases >= 36 && n_converted >= 2));
-    arena_free(a);
 }
 
-static void refused(void **state) {
+TEST(refused) {
     static const struct {
         const char *bytes;
         size_t n;
@@ -134,7 +132,6 @@ static void refused(void **state) {
             CASE("IQ== 200000\n", "200001 ranks of tiktoken, whose pattern the file does not have"),
 #undef CASE
     };
-    arena *a = arena_new("refused");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.model");
     tokenizer *t;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -142,12 +139,10 @@ static void refused(void **state) {
         FAILS(tokenizer_open(a, path, &t), DRV_E_DATA, cases[i].text);
         FAILS(tokenizer_open(a, path, &t), DRV_E_DATA, path);
     }
-    arena_free(a);
 }
 
 // Whatever is left of a file that was cut, or has another byte: it opens, or one line says why not.
-static void harmed(void **state) {
-    arena *a = arena_new("harmed");
+TEST(harmed) {
     char *rest;
     size_t n_file;
     const char *folder = temporary_dir(a);
@@ -172,12 +167,9 @@ static void harmed(void **state) {
         }
         json_decref(test);
     }
-    arena_free(a);
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ids_of_the_packages),
-            cmocka_unit_test(refused), cmocka_unit_test(harmed)};
     cases_path = argc > 1 ? argv[1] : NULL;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -15,7 +15,7 @@
 
 // --- numbers
 // Every f16 comes back; every value between two neighbours goes to the nearer one, ties to even.
-static void halves_round_to_nearest_even(void **state) {
+TEST(halves_round_to_nearest_even) {
     for (uint32_t h = 0; h < 0x7C00; h++) {
         const float low = f16_to_f32((uint16_t)h);
         assert_int_equal(f32_to_f16(low), h);
@@ -35,7 +35,7 @@ static void halves_round_to_nearest_even(void **state) {
     assert_true(isnan(f16_to_f32(f32_to_f16((float)NAN))) && isinf(f16_to_f32(0xFC00)));
 }
 
-static void what_a_type_cannot_hold(void **state) {
+TEST(what_a_type_cannot_hold) {
     uint16_t out[2];
     OK(tensor_round("w", ST_F16, (float[]){65519, -65519}, 2, out));
     FAILS(tensor_round("w", ST_F16, (float[]){1, 65520}, 2, out), DRV_E_DATA,
@@ -94,13 +94,12 @@ static void check_rows(const model_source *s, int t) {
     }
 }
 
-static void shards_and_rows(void **state) {
+TEST(shards_and_rows) {
     static const struct {
         int64_t limit;
         int n_files; // shards, and their index
     } cases[] = {{0, 1}, {1 << 20, 1}, {144, 1}, {143, 3}, {140, 3}, {60, 4}, {1, 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("shards");
         const char *path = path_join(a, temporary_dir(a), "out");
         char **names;
         int n;
@@ -114,14 +113,12 @@ static void shards_and_rows(void **state) {
         for (int t = 0; t < N_ENTRIES; t++)
             check_rows(&s, t);
         model_source_close(&s);
-        arena_free(a);
     }
 }
 
 // A folder that others use: files of the same names are replaced, an earlier model goes with its
 // proof and figures, the rest stays.
-static void into_a_folder_in_use(void **state) {
-    arena *a = arena_new("into");
+TEST(into_a_folder_in_use) {
     const char *dir = temporary_dir(a);
     static const char *const before[] = {"README.md", "model-00001-of-00009.safetensors",
             "model.safetensors.index.json", "config.json", "verify.json", "trainer.json"};
@@ -143,13 +140,11 @@ static void into_a_folder_in_use(void **state) {
         OK(file_read(a, path_join(a, dir, names[i]), &text, &n_text));
         assert_string_equal(text, i ? "new" : "old");
     }
-    arena_free(a);
 }
 
 // A link stands for its folder; a folder in a folder of that name is moved file by file; a link to
 // nothing is refused before the work.
-static void into_a_folder_by_a_link(void **state) {
-    arena *a = arena_new("link");
+TEST(into_a_folder_by_a_link) {
     const char *dir = temporary_dir(a), *target = path_join(a, dir, "target"),
                *link = path_join(a, dir, "link"), *nowhere = path_join(a, dir, "nowhere");
     out_folder o;
@@ -169,12 +164,10 @@ static void into_a_folder_by_a_link(void **state) {
         assert_string_equal(text, i ? "new" : "old");
         assert_false(file_exists(arena_printf(a, "%s" FILE_ASIDE, target)));
     }
-    arena_free(a);
 }
 
 // Only what has drover's own ending is in the way.
-static void a_users_tmp_stays(void **state) {
-    arena *a = arena_new("theirs");
+TEST(a_users_tmp_stays) {
     const char *out = path_join(a, temporary_dir(a), "out"),
                *theirs = path_join(a, arena_printf(a, "%s.tmp", out), "config.json");
     out_folder o;
@@ -188,12 +181,10 @@ static void a_users_tmp_stays(void **state) {
     assert_int_equal(file_size(theirs), 4);
     assert_false(file_exists(path_join(a, out, "old")));
     assert_int_equal(file_size(path_join(a, out, "new")), 4);
-    arena_free(a);
 }
 
 // The current folder stays the same folder. What a killed writer left does not count as files.
-static void into_the_current_folder(void **state) {
-    arena *a = arena_new("here");
+TEST(into_the_current_folder) {
     const char *dir = temporary_dir(a);
     const int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     out_folder o;
@@ -209,7 +200,6 @@ static void into_the_current_folder(void **state) {
     FAILS(model_write_check("/", ".", false), DRV_E_USAGE, "has files in it, as \"file\"");
     assert_int_equal(fchdir(before), 0);
     close(before);
-    arena_free(a);
 }
 
 // The C library's, which fails for folders as on a full disk if full_disk is set.
@@ -223,8 +213,7 @@ int fsync(int fd) {
 
 // Another try would be refused, since the output is there: the message says so, and the status is
 // not the one that asks for another try.
-static void in_place_but_not_synced(void **state) {
-    arena *a = arena_new("sync");
+TEST(in_place_but_not_synced) {
     const char *out = path_join(a, temporary_dir(a), "out");
     for (int i = 0; i < 2; i++) { // renamed, then into the folder that is there
         out_folder o;
@@ -236,12 +225,10 @@ static void in_place_but_not_synced(void **state) {
         full_disk = false;
         assert_int_equal(file_size(path_join(a, out, "file")), 4);
     }
-    arena_free(a);
 }
 
 // Two writers of one folder: the second is refused, and what the first has written stays.
-static void consolidate_takes_the_lock(void **state) {
-    arena *a = arena_new("lock");
+TEST(consolidate_takes_the_lock) {
     const char *dir = temporary_dir(a), *from = golden_path(a, "tied"),
                *out = path_join(a, dir, "out");
     file_lock lock;
@@ -254,13 +241,11 @@ static void consolidate_takes_the_lock(void **state) {
     file_lock_release(&lock);
     OK(ckpt_consolidate(a, from, out, 0, false));
     assert_false(file_exists(o.lock));
-    arena_free(a);
 }
 
 // Copies a file that memory need not hold, and one in a folder of its own; a folder that cannot be
 // made is a failure.
-static void copies_of_files(void **state) {
-    arena *a = arena_new("copies");
+TEST(copies_of_files) {
     const char *dir = temporary_dir(a), *from = path_join(a, dir, "from"),
                *out = path_join(a, dir, "out");
     enum { BYTES = (4 << 20) + 5 };
@@ -280,7 +265,6 @@ static void copies_of_files(void **state) {
     assert_memory_equal(copy, bytes, BYTES);
     out_folder_discard(&o);
     free(bytes);
-    arena_free(a);
 }
 
 // --- names
@@ -301,7 +285,7 @@ static drv_status open_named(arena *a, const char *const *names, model_source *o
 
 // Trainers put their wrappers' names before those of transformers; a model without its output
 // weight has no "model." (transformers' LlamaModel).
-static void names_of_trainers(void **state) {
+TEST(names_of_trainers) {
     static const char *const same[] = {"model.embed_tokens.weight", "model.layers.0.x.weight",
             "lm_head.weight"};
     static const char *const cases[][4] = {{"module.model.embed_tokens.weight",
@@ -318,25 +302,20 @@ static void names_of_trainers(void **state) {
             {"model.language_model.embed_tokens.weight", "model.language_model.layers.0.x.weight",
                     "lm_head.weight"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("names");
         model_source s;
         OK(open_named(a, cases[i], &s));
         for (int k = 0; k < 3; k++)
             if (!model_source_find(&s, same[k])) fail_msg("case %zu: no \"%s\"", i, same[k]);
         model_source_close(&s);
-        arena_free(a);
     }
     static const char *const twice[] = {"module.model.embed_tokens.weight",
             "module.model.norm.weight", "model.norm.weight", NULL};
-    arena *a = arena_new("names");
     model_source s;
     FAILS(open_named(a, twice, &s), DRV_E_DATA, "two tensors are \"model.norm.weight\"");
-    arena_free(a);
 }
 
 // --- what is not read
-static void other_layouts_are_refused(void **state) {
-    arena *a = arena_new("refused");
+TEST(other_layouts_are_refused) {
     static const struct {
         const char *file, *says;
     } cases[] = {{"pytorch_model.bin", "is not a file of torch.save"},
@@ -361,11 +340,9 @@ static void other_layouts_are_refused(void **state) {
     OK(file_write_atomic(file, "{}", 2));
     FAILS(model_source_open(a, file, &s), DRV_E_DATA, "model.bin\" is not a file of torch.save");
     FAILS(model_source_open(a, "/no/such", &s), DRV_E_IO, "does not exist");
-    arena_free(a);
 }
 
-static void a_run_is_no_model(void **state) {
-    arena *a = arena_new("run");
+TEST(a_run_is_no_model) {
     model_source s;
     const char *run = path_join(a, temporary_dir(a), "my run");
     OK(dir_make(path_join(a, run, "checkpoints/step-000001")));
@@ -373,11 +350,9 @@ static void a_run_is_no_model(void **state) {
             "my run\" is a run directory, expected one of its checkpoints: drover ckpt list '/");
     FAILS(model_source_open(a, path_join(a, run, "checkpoints"), &s), DRV_E_DATA,
             "is a run directory");
-    arena_free(a);
 }
 
-static void a_file_that_is_shortened(void **state) {
-    arena *a = arena_new("shortened");
+TEST(a_file_that_is_shortened) {
     const char *path = path_join(a, temporary_dir(a), "out");
     OK(write_folder(a, path, 0));
     model_source s;
@@ -389,18 +364,4 @@ static void a_file_that_is_shortened(void **state) {
     FAILS(source_read_f32(&s, last, 0, 2, x), DRV_E_IO, "was shortened while it was read");
     OK(source_read_f32(&s, first, 0, 5, x));
     model_source_close(&s);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(halves_round_to_nearest_even),
-            cmocka_unit_test(what_a_type_cannot_hold), cmocka_unit_test(shards_and_rows),
-            cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(into_a_folder_by_a_link),
-            cmocka_unit_test(a_users_tmp_stays), cmocka_unit_test(into_the_current_folder),
-
-            cmocka_unit_test(in_place_but_not_synced), cmocka_unit_test(consolidate_takes_the_lock),
-            cmocka_unit_test(copies_of_files), cmocka_unit_test(names_of_trainers),
-            cmocka_unit_test(other_layouts_are_refused), cmocka_unit_test(a_run_is_no_model),
-            cmocka_unit_test(a_file_that_is_shortened)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

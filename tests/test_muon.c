@@ -151,7 +151,7 @@ static void expect_golden(const char *optimizer, const char *type, const char *k
     free(run.weights);
 }
 
-static void twenty_steps_are_those_of_torch(void **state) {
+TEST(twenty_steps_are_those_of_torch) {
     expect_golden("muon", "fp32", "f32", 2e-6); // measured: 5e-7
     // 4.4e-5: of 10,000 roundings a step a few fall otherwise.
     expect_golden("muon", "bf16", "bf16", 1e-4);
@@ -169,7 +169,7 @@ static const struct {
         {4, {"parallel.tensor=2", "parallel.zero=1"}},
         {4, {"parallel.tensor=2", "parallel.context=2", "parallel.zero=0"}}};
 
-static void ranks_have_the_bits_of_one(void **state) {
+TEST(ranks_have_the_bits_of_one) {
     static const char *const types[][2] = {{"training.precision=fp32", "optimizer.type=normuon"},
             {"training.precision=bf16", "optimizer.type=muon"}};
     for (int k = 0; k < 2; k++) {
@@ -193,7 +193,7 @@ static void ranks_have_the_bits_of_one(void **state) {
 
 // Biases and norms of heads are AdamW's, on ranks as on one, where sums of gradients travel beside
 // the backward pass, or in shards after each micro-batch.
-static void other_families_have_the_bits_of_one(void **state) {
+TEST(other_families_have_the_bits_of_one) {
     static const char *const families[] = {"model.qkv_bias=true", "model.qk_norm=true"};
     for (int k = 0; k < 2; k++) {
         const char *sets[] = {"optimizer.type=normuon", families[k],
@@ -208,7 +208,7 @@ static void other_families_have_the_bits_of_one(void **state) {
 }
 
 // What is sent is what was planned, and the state of a matrix is one moment beside its master.
-static void traffic_and_state_are_as_planned(void **state) {
+TEST(traffic_and_state_are_as_planned) {
     const char *sets[] = {"optimizer.type=muon", "parallel.tensor=2", "training.precision=bf16"};
     layout_run run = train_layout(4, sets, 3), one = train_layout(1, sets, 1);
     const char *adamw[] = {"optimizer.type=adamw"};
@@ -217,21 +217,11 @@ static void traffic_and_state_are_as_planned(void **state) {
         if (fabs((double)run.sent[axis] - run.planned[axis]) > 1e-9 * run.planned[axis] + 0.5)
             fail_msg("%s ranks sent %lld bytes, planned %.17g", mesh_axis_name((mesh_axis)axis),
                     (long long)run.sent[axis], run.planned[axis]);
-    arena *a = arena_new("tiny");
     run_config cfg;
     OK(config_load(a, NULL, one.sets, one.n_sets, &cfg));
     int64_t n_elements =
             model_parameters(&cfg.model) - cfg.model.vocab_size * cfg.model.hidden_size;
     n_elements -= (2 * cfg.model.num_hidden_layers + 1) * cfg.model.hidden_size; // norms
     assert_int_equal(other.optimizer_bytes - one.optimizer_bytes, 4 * n_elements);
-    arena_free(a);
     free(run.weights), free(one.weights), free(other.weights);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps_are_those_of_torch),
-            cmocka_unit_test(ranks_have_the_bits_of_one),
-            cmocka_unit_test(other_families_have_the_bits_of_one),
-            cmocka_unit_test(traffic_and_state_are_as_planned)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

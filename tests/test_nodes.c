@@ -116,10 +116,9 @@ static const launcher_row rows_known[] = {
                 "10.0.0.7", 0, "DROVER_NODE_RANK", "", 0, false},
 };
 
-static void each_launcher_is_understood(void **state) {
+TEST(each_launcher_is_understood) {
     for (size_t i = 0; i < sizeof rows_known / sizeof *rows_known; i++) {
         const launcher_row *row = &rows_known[i];
-        arena *a = arena_new("test");
         node_placement w = {0};
         if (nodes_discover(a, row->environment, &w) != DRV_OK)
             fail_msg("%s: %s", row->launcher, drv_message());
@@ -134,12 +133,11 @@ static void each_launcher_is_understood(void **state) {
                     row->launcher, rank, words, w.ranks_per_node.value, w.tasks_per_node.value,
                     w.master.value, w.port.value, w.job.value, w.restarts.value,
                     w.is_rank ? ", a rank" : "");
-        arena_free(a);
     }
 }
 
 // Never N runs of one: who is one of several and has no MPI is refused.
-static void none_of_them_trains_alone(void **state) {
+TEST(none_of_them_trains_alone) {
     for (size_t i = 0; i < sizeof rows_known / sizeof *rows_known; i++) {
         const launcher_row *row = &rows_known[i];
         const drv_status status = nodes_check_alone(row->environment, "my run.yaml");
@@ -151,7 +149,7 @@ static void none_of_them_trains_alone(void **state) {
     }
 }
 
-static void what_cannot_be_is_refused_by_name(void **state) {
+TEST(what_cannot_be_is_refused_by_name) {
     static const struct {
         const char *environment[MAX_VARIABLES], *text;
     } cases[] = {
@@ -190,44 +188,42 @@ static void what_cannot_be_is_refused_by_name(void **state) {
                     "SLURM_STEP_NODELIST is \"$(x)\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("test");
         node_placement w = {0};
         FAILS(nodes_discover(a, cases[i].environment, &w), DRV_E_USAGE, cases[i].text);
         assert_int_equal(nodes_check_alone(cases[i].environment, "run.yaml"), DRV_E_USAGE);
-        arena_free(a);
     }
 }
 
-static void options_go_first(void **state) {
+TEST(options_go_first) {
     static const char *const environment[] = {"PET_NNODES=4", "PET_NODE_RANK=1", NULL};
-    arena *a = arena_new("test");
     node_placement w = {.nodes = {2, "--nodes"}, .node_rank = {0, "--node-rank"}};
     OK(nodes_discover(a, environment, &w));
     assert_int_equal(w.nodes.value, 2);
     assert_string_equal(nodes_words(a, &w, 1), "2 nodes x 1 rank, by --node-rank");
-    arena_free(a);
 }
 
-static void the_first_host_of_a_list(void **state) {
+TEST(the_first_host_of_a_list) {
     static const struct {
         const char *list, *first;
     } cases[] = {{"n1", "n1"}, {"n[1-4]", "n1"}, {"n[03-10,12],m1", "n03"}, {"a,b", "a"},
             {"rack[2,5]-gpu,x", "rack2-gpu"}, {"n[7]", "n7"}, {"", NULL}, {"n[", NULL},
             {"n[0-1]x[3-4],m", "n0x3"}, {"n]", NULL}, {"n[]", NULL}, {"n[1", NULL},
             {"n[x-2]", NULL}, {"a;b", NULL}, {"-x", NULL}, {",a", NULL}};
-    arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *first = nodes_first_host(a, cases[i].list);
         if (!first != !cases[i].first || (first && strcmp(first, cases[i].first) != 0))
             fail_msg("\"%s\": %s", cases[i].list, first ? first : "none");
     }
-    arena_free(a);
+}
+
+TEST(a_test_within_a_job_is_no_part_of_it) {
+    OK(nodes_check_alone((const char *const *)environ, "run.yaml"));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_launcher_is_understood),
-            cmocka_unit_test(none_of_them_trains_alone),
-            cmocka_unit_test(what_cannot_be_is_refused_by_name), cmocka_unit_test(options_go_first),
-            cmocka_unit_test(the_first_host_of_a_list)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const char *const job[][2] = {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"},
+            {"PMIX_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"RANK", "2"}, {"WORLD_SIZE", "4"}};
+    for (size_t i = 0; i < sizeof job / sizeof *job; i++)
+        setenv(job[i][0], job[i][1], 1);
+    return tests_run();
 }

@@ -62,8 +62,7 @@ static void check_tokenizer(const char *path, const json_t *line) {
     arena_free(a);
 }
 
-static void as_hugging_face(void **state) {
-    arena *a = arena_new("odd tokenizers");
+TEST(as_hugging_face) {
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     FILE *f = fopen(golden_path(a, "tokenizers/odd.jsonl"), "r");
     assert_non_null(f);
@@ -79,10 +78,4 @@ static void as_hugging_face(void **state) {
     assert_int_equal(n, 40);
     free(line);
     fclose(f);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_hugging_face)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

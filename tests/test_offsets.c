@@ -49,8 +49,7 @@ static void check_record(int number, const json_t *record, const tokenizer *tok)
     offset_list_free(&at);
 }
 
-static void begins_are_those_of_hugging_face(void **state) {
-    arena *a = arena_new("offsets");
+TEST(begins_are_those_of_hugging_face) {
     char *file, *line;
     size_t n_file;
     int number = 0;
@@ -67,12 +66,10 @@ static void begins_are_those_of_hugging_face(void **state) {
         json_decref(o);
     }
     assert_true(number >= 100);
-    arena_free(a);
 }
 
 // What is put around a text begins at its ends.
-static void specials_begin_at_the_ends(void **state) {
-    arena *a = arena_new("offsets");
+TEST(specials_begin_at_the_ends) {
     tokenizer *t;
     id_list ids = {0};
     offset_list begins = {0};
@@ -87,13 +84,4 @@ static void specials_begin_at_the_ends(void **state) {
     tokenizer_close(t);
     id_list_free(&ids);
     offset_list_free(&begins);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(begins_are_those_of_hugging_face),
-            cmocka_unit_test(specials_begin_at_the_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

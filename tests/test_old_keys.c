@@ -40,9 +40,8 @@ static const char *printed(arena *a, const run_config *cfg) {
     return copy;
 }
 
-static void both_spellings_mean_the_same(void **state) {
+TEST(both_spellings_mean_the_same) {
     for (int i = 0; i < N_RENAMED; i++) {
-        arena *a = arena_new("old keys");
         run_config old, new, set;
         const char *before = arena_printf(a, "parallel.%s=%d", renamed[i].before, renamed[i].value),
                    *sets[] = {"model.preset=tiny", "training.global_batch_size=8",
@@ -59,13 +58,11 @@ static void both_spellings_mean_the_same(void **state) {
         assert_non_null(strstr(text, line));
         assert_string_equal(printed(a, &old), text);
         assert_string_equal(printed(a, &set), text);
-        arena_free(a);
     }
 }
 
-static void each_spelling_counts_as_the_key(void **state) {
+TEST(each_spelling_counts_as_the_key) {
     for (int i = 0; i < N_RENAMED; i++) {
-        arena *a = arena_new("old keys");
         const char *yaml = arena_printf(a, TINY "parallel: {%s: 1,\n  %s: 2}\n", renamed[i].before,
                 renamed[i].now);
         run_config cfg;
@@ -73,12 +70,10 @@ static void each_spelling_counts_as_the_key(void **state) {
         yaml = arena_printf(a, TINY "parallel: {%s: many}\n", renamed[i].before);
         FAILS(load(a, yaml, &cfg), DRV_E_USAGE,
                 arena_printf(a, "run.yaml:2: key \"parallel.%s\" is", renamed[i].before));
-        arena_free(a);
     }
 }
 
-static void old_spellings_are_said(void **state) {
-    arena *a = arena_new("old keys");
+TEST(old_spellings_are_said) {
     const char *path = path_join(a, temporary_dir(a), "log.txt");
     OK(log_open_file(path));
     log_to_file_only(true);
@@ -111,12 +106,4 @@ static void old_spellings_are_said(void **state) {
         json_decref(now);
     }
     log_close_file();
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_spellings_mean_the_same),
-            cmocka_unit_test(each_spelling_counts_as_the_key),
-            cmocka_unit_test(old_spellings_are_said)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

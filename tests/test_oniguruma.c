@@ -89,14 +89,11 @@ static void check_patterns(const char *path) {
 
 static const char *file; // of the command line; NULL: the golden one
 
-static void as_hugging_face(void **state) {
-    arena *a = arena_new("patterns");
+TEST(as_hugging_face) {
     check_patterns(file ? file : golden_path(a, "tokenizers/patterns.jsonl"));
-    arena_free(a);
 }
 
 int main(int argc, char **argv) {
     if (argc > 1) file = argv[1];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_hugging_face)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -54,7 +54,7 @@ static void run_close(op_run *r) {
     arena_free(r->a);
 }
 
-static void every_row_has_an_example(void **state) {
+TEST(every_row_has_an_example) {
     for (int op = 0; op < N_OPS; op++)
         if (n_examples((op_kind)op) == 0) fail_msg("%s has no example", op_name((op_kind)op));
 }
@@ -95,7 +95,7 @@ static void compare_with_reference(op_kind op, int which, dtype dt, const char *
     run_close(&want);
 }
 
-static void examples_at_all_levels(void **state) {
+TEST(examples_at_all_levels) {
     for (cpu_level level = CPU_REF; level <= cpu_detect(); level++)
         for (int op = 0; op < N_OPS; op++)
             for (int which = 0; which < n_examples((op_kind)op); which++) {
@@ -244,7 +244,7 @@ static int64_t check_gradient(op_kind op, int which, wanted w) {
     return checked;
 }
 
-static void gradients(void **state) {
+TEST(gradients) {
     for (int op = 0; op < N_OPS; op++) {
         int64_t checked = 0;
         if (!op_rows[op]->grad) continue;
@@ -257,7 +257,5 @@ static void gradients(void **state) {
 
 int main(void) {
     par_set_threads(4); // the gradient of attention takes both sequences of an example together
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_row_has_an_example),
-            cmocka_unit_test(examples_at_all_levels), cmocka_unit_test(gradients)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

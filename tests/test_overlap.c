@@ -101,15 +101,13 @@ static void compare(arena *a, const overlap_group *of, int ranks, const char *ke
     free(with.weights);
 }
 
-static void overlap_changes_no_bits(void **state) {
+TEST(overlap_changes_no_bits) {
     for (const overlap_group *of = groups; of < groups + N_OF(groups); of++) {
-        arena *a = arena_new("keys");
         layout_run one = {.weights = NULL};
         if (!of->not_as_one) one = run_keys(a, 1, of->keys, "", NULL);
         for (int i = 0; i < MAX_CASES && of->cases[i].ranks; i++)
             compare(a, of, of->cases[i].ranks, of->cases[i].keys, &one);
         free(one.weights);
-        arena_free(a);
     }
 }
 
@@ -233,13 +231,12 @@ static void look_at_rank(arena *a, size_t i, int rank, found *sums, const op_att
     assert_true(sums->n > 0);
 }
 
-static void each_sum_follows_what_adds_last(void **state) {
+TEST(each_sum_follows_what_adds_last) {
     for (size_t i = 0; i < N_OF(graphs); i++) {
         const op_attrs want = {.mesh = {.ranks = graphs[i].of_sum, .whole = graphs[i].whole},
                 .sum = {.data_ranks = 2, .in_accum_group = graphs[i].n_micro}};
         int n_weights = 0;
         for (int rank = 0; rank < graphs[i].ranks; rank++) {
-            arena *a = arena_new("sums");
             found *sums = ARENA_NEW(a, found);
             look_at_rank(a, i, rank, sums, &want);
             for (int k = 0; k < sums->n; k++) {
@@ -248,15 +245,13 @@ static void each_sum_follows_what_adds_last(void **state) {
                             sums->name[k]);
                 n_weights += strstr(sums->summed_in[k]->name, "weights") != NULL;
             }
-            arena_free(a);
         }
         assert_true(graphs[i].in_weights == (n_weights > 0));
     }
 }
 
 // No model has a weight that two nodes add to: here is one that is multiplied by three times.
-static void several_nodes_add(void **state) {
-    arena *a = arena_new("several");
+TEST(several_nodes_add) {
     found *sums = ARENA_NEW(a, found);
     graph *built = graph_new(a, "several");
     built->mesh.size[AXIS_DATA] = 6;
@@ -282,7 +277,6 @@ static void several_nodes_add(void **state) {
                     .mesh.whole = 1});
     assert_int_equal(sums->n, 2);
     assert_true(sums->summed_in[0] == built && sums->summed_in[1] == built);
-    arena_free(a);
 }
 
 // --- memory
@@ -301,7 +295,7 @@ static memory_plan memory_of(int ranks, const char *keys, const char *overlap) {
 
 // Sums go through a bucket, which is not part of the arena; of what is left, overlapped gathers of
 // weights and sums that are there already take nothing.
-static void memory_counts_the_bucket(void **state) {
+TEST(memory_counts_the_bucket) {
     static const struct {
         int ranks;
         const char *zero;
@@ -309,7 +303,6 @@ static void memory_counts_the_bucket(void **state) {
     } shapes[] = {{2, "zero=0", 512}, {2, "zero=1", 512}, {3, "zero=1", 512},
             {3, "zero=0", 200000}};
     for (size_t i = 0; i < N_OF(shapes); i++) {
-        arena *a = arena_new("keys");
         const char *keys = arena_printf(a,
                 "%s training.global_batch_size=12 model.vocab_size=%lld "
                 "model.tie_word_embeddings=false",
@@ -326,7 +319,6 @@ static void memory_counts_the_bucket(void **state) {
         assert_true(with.communication - bucket < 64); // of the norm
         assert_int_equal(with.total - with.activations - with.data,
                 without.total - without.activations - without.data + bucket);
-        arena_free(a);
     }
 }
 
@@ -548,7 +540,7 @@ static drv_status play_scene(comm *self, void *ctx) {
     return status;
 }
 
-static void whoever_touches_it_waits(void **state) {
+TEST(whoever_touches_it_waits) {
     for (int what = 0; what < N_COLLECTIVES; what++)
         for (int who = 0; who < N_TOUCHERS; who++) {
             scene of = {.what = (collective)what, .who = who, .late = GATE_INIT};
@@ -579,16 +571,8 @@ static drv_status gives_up(comm *self, void *ctx) {
     return comm_rank(self) == 0 ? status : drv_fail(DRV_E_DATA, "bad row 17");
 }
 
-static void who_waits_hears_of_a_failure(void **state) {
+TEST(who_waits_hears_of_a_failure) {
     bool heard = false;
     FAILS(comm_run_threads(RANKS, 1, NULL, gives_up, &heard), DRV_E_DATA, "bad row 17");
     assert_true(heard);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(overlap_changes_no_bits),
-            cmocka_unit_test(each_sum_follows_what_adds_last), cmocka_unit_test(several_nodes_add),
-            cmocka_unit_test(memory_counts_the_bucket), cmocka_unit_test(whoever_touches_it_waits),
-            cmocka_unit_test(who_waits_hears_of_a_failure)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,8 +59,7 @@ static void print_rows(rows *r, int64_t n, str *out) {
 static const char *const talks[] = {"..L", ".....aa..L", "...", ".aaaaaaaaaaa", "..a.L", "",
         "........L", "........."};
 
-static void rows_of_examples(void **state) {
-    arena *a = arena_new("pack");
+TEST(rows_of_examples) {
     const char *prefix = write_set(a, talks, 8, true);
     static const struct {
         rows_opts o;
@@ -84,13 +83,11 @@ static void rows_of_examples(void **state) {
     rows *r = open_set(a, prefix, (rows_opts){.loss = LOSS_ALL});
     assert_int_equal(rows_per_epoch(r), 5);
     rows_close(r);
-    arena_free(a);
 }
 
 // Cut rows of a set with roles count answers alone too, and sets without roles are refused where
 // answers are to count.
-static void loss_without_packing(void **state) {
-    arena *a = arena_new("pack");
+TEST(loss_without_packing) {
     rows *r = open_set(a, write_set(a, talks, 2, true), (rows_opts){.packing = PACKING_DOCUMENTS});
     str text = {0};
     print_rows(r, rows_per_epoch(r), &text);
@@ -104,11 +101,9 @@ static void loss_without_packing(void **state) {
             .n_vocab = VOCAB,
             .loss = LOSS_RESPONSES};
     FAILS(rows_open(a, &o, &r), DRV_E_USAGE, "data.loss is responses, but no");
-    arena_free(a);
 }
 
-static void sets_without_an_answer(void **state) {
-    arena *a = arena_new("pack");
+TEST(sets_without_an_answer) {
     static const char *const silent[] = {"....", ".........L"};
     rows *r;
     const row_source_spec s = {write_set(a, silent, 2, true), 1};
@@ -116,12 +111,10 @@ static void sets_without_an_answer(void **state) {
     FAILS(rows_open(a, &o, &r), DRV_E_DATA,
             "nothing to predict in 2 examples (data.loss: responses); 1 longer than 9 tokens are cut off there "
             "(data.too_long: truncate); 2 without a token to learn are left out; expected a larger data.sequence_length");
-    arena_free(a);
 }
 
 // A first token is never predicted, so an answer that is only that leaves nothing to learn.
-static void answers_of_a_first_token(void **state) {
-    arena *a = arena_new("pack");
+TEST(answers_of_a_first_token) {
     static const char *const first[] = {"L..", "..L", "L.L"};
     rows *r = open_set(a, write_set(a, first, 3, true), (rows_opts){0});
     str text = {0};
@@ -129,11 +122,10 @@ static void answers_of_a_first_token(void **state) {
     assert_string_equal(text.p, "|3 4* |6 7* |0 0 0 0 \n");
     str_free(&text);
     rows_close(r);
-    arena_free(a);
 }
 
 // Every piece once, none cut, each row filled; the same whatever was packed before.
-static void packing_of_random_lengths(void **state) {
+TEST(packing_of_random_lengths) {
     const rng_key key = {11, RNG_TEST, 0};
     enum { N = 5000, T = 200 };
     piece_list list = {0};
@@ -169,7 +161,7 @@ static void packing_of_random_lengths(void **state) {
 
 // Against the definition in lm-evaluation-harness, lm_eval/utils.py: get_rolling_token_windows,
 // whose prefix is our first token.
-static void windows_predict_each_token_once(void **state) {
+TEST(windows_predict_each_token_once) {
     for (int64_t n = 0; n < 40; n++)
         for (int64_t stride = 1; stride <= WIDTH; stride++) {
             piece_list list = {0};
@@ -190,8 +182,7 @@ static void windows_predict_each_token_once(void **state) {
 }
 
 // Windows of documents in rows: what fits stays whole.
-static void rows_of_windows(void **state) {
-    arena *a = arena_new("pack");
+TEST(rows_of_windows) {
     static const char *const texts[] = {"....", "...........", ".....", "."};
     rows *r = open_set(a, write_set(a, texts, 4, false),
             (rows_opts){.packing = PACKING_DOCUMENTS, .stride = WIDTH});
@@ -201,11 +192,9 @@ static void rows_of_windows(void **state) {
             "|0* 1* 2* |15* 16* 17* 18* |0 \n|4* 5* 6* 7* 8* 9* 10* 11* \n|6 7 8 9 10 11 12* 13* \n");
     str_free(&text);
     rows_close(r);
-    arena_free(a);
 }
 
-static void damaged_roles(void **state) {
-    arena *a = arena_new("pack");
+TEST(damaged_roles) {
     dataset *set;
     const char *prefix = write_set(a, talks, 2, true), *path = arena_printf(a, "%s.roles", prefix);
     OK(dataset_open(a, prefix, &set));
@@ -226,19 +215,4 @@ static void damaged_roles(void **state) {
     }
     assert_int_equal(remove(path), 0);
     FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "is missing, but");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(rows_of_examples),
-            cmocka_unit_test(loss_without_packing),
-            cmocka_unit_test(sets_without_an_answer),
-            cmocka_unit_test(answers_of_a_first_token),
-            cmocka_unit_test(packing_of_random_lengths),
-            cmocka_unit_test(windows_predict_each_token_once),
-            cmocka_unit_test(rows_of_windows),
-            cmocka_unit_test(damaged_roles),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static int status_of(page_request request) {
     return page_request_check(&request, &keys).status;
 }
 
-static void every_path_is_found(void **state) {
+TEST(every_path_is_found) {
     for (int i = 0; i < N_PAGE_PATHS; i++) {
         const page_request request = request_of(page_path_name((page_path)i));
         const page_answer answer = page_request_check(&request, &keys);
@@ -40,7 +40,7 @@ static void every_path_is_found(void **state) {
         assert_int_equal(status_of(request_of(none[i])), 404);
 }
 
-static void only_health_is_open(void **state) {
+TEST(only_health_is_open) {
     for (int i = 0; i < N_PAGE_PATHS; i++) {
         page_request request = request_of(page_path_name((page_path)i));
         request.authorization = NULL;
@@ -53,7 +53,7 @@ static void only_health_is_open(void **state) {
 }
 
 // RFC 7617, section 2: "Aladdin:open sesame"; and lengths that leave one and two bytes over.
-static void a_password_opens_it(void **state) {
+TEST(a_password_opens_it) {
     static const struct {
         const char *password, *given;
         bool opens;
@@ -82,7 +82,7 @@ static void a_password_opens_it(void **state) {
     }
 }
 
-static void a_password_may_be_long(void **state) {
+TEST(a_password_may_be_long) {
     static char longest[TOKEN_MAX * 2] = "Basic ";
     const page_keys with = {.password = "open sesame"};
     page_request request = request_of("/");
@@ -91,7 +91,7 @@ static void a_password_may_be_long(void **state) {
     assert_int_equal(page_request_check(&request, &with).status, 401);
 }
 
-static void tokens_are_compared_whole(void **state) {
+TEST(tokens_are_compared_whole) {
     static const char *const wrong[] = {"", "Bearer", "Bearer ", "Bearer " COOKIE, "Bearer " CODE,
             "Basic " TOKEN, TOKEN, "Bearer 0123456789abcdef0123456789abcde", "Bearer " TOKEN "0",
             "Bearer " TOKEN TOKEN, "Bearer " TOKEN " x", "Bearer " METRICS};
@@ -105,7 +105,7 @@ static void tokens_are_compared_whole(void **state) {
     assert_int_equal(status_of(request), 200);
 }
 
-static void metrics_have_a_token_of_their_own(void **state) {
+TEST(metrics_have_a_token_of_their_own) {
     page_request request = request_of("/metrics");
     page_keys none = keys;
     request.authorization = "Bearer " METRICS;
@@ -116,7 +116,7 @@ static void metrics_have_a_token_of_their_own(void **state) {
     assert_int_equal(page_request_check(&request, &none).status, 401);
 }
 
-static void cookies_are_found_among_others(void **state) {
+TEST(cookies_are_found_among_others) {
     static const struct {
         const char *text;
         int status;
@@ -133,7 +133,7 @@ static void cookies_are_found_among_others(void **state) {
     }
 }
 
-static void the_code_is_of_the_page_alone(void **state) {
+TEST(the_code_is_of_the_page_alone) {
     page_request request = request_of("/?code=" CODE);
     page_keys used = keys;
     request.authorization = NULL;
@@ -148,7 +148,7 @@ static void the_code_is_of_the_page_alone(void **state) {
     }
 }
 
-static void other_hosts_and_origins_are_refused(void **state) {
+TEST(other_hosts_and_origins_are_refused) {
     static const char *const ours[] = {"127.0.0.1:8080", "10.0.0.7", "[::1]:9", "localhost:1",
             "LOCALHOST", "run.example.org:8080", "node-7"};
     static const char *const others[] = {NULL, "", "evil.example", "127.0.0.1.evil.example:8080",
@@ -172,7 +172,7 @@ static void other_hosts_and_origins_are_refused(void **state) {
     }
 }
 
-static void methods_bodies_and_odd_targets_are_refused(void **state) {
+TEST(methods_bodies_and_odd_targets_are_refused) {
     static const char *const methods[] = {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT",
             "get", "", "GETT"};
     static const char *const targets[] = {"", "x", "*", "http://127.0.0.1/", "/../etc/passwd",
@@ -202,7 +202,7 @@ static void methods_bodies_and_odd_targets_are_refused(void **state) {
     assert_int_equal(status_of(request_of(longest)), 400);
 }
 
-static void queries_are_read(void **state) {
+TEST(queries_are_read) {
     const page_request request = request_of("/api/metrics?from=9007199254740993");
     assert_int_equal(page_request_check(&request, &keys).from, 9007199254740993);
     const page_request none = request_of("/api/metrics");
@@ -216,17 +216,4 @@ static void queries_are_read(void **state) {
     assert_int_equal(status_of(request_of(wrong[0])), 200); // nothing asked for: all
     for (size_t i = 1; i < sizeof wrong / sizeof *wrong; i++)
         if (status_of(request_of(wrong[i])) != 400) fail_msg("target \"%s\"", wrong[i]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_is_found),
-            cmocka_unit_test(only_health_is_open), cmocka_unit_test(a_password_opens_it),
-            cmocka_unit_test(a_password_may_be_long), cmocka_unit_test(tokens_are_compared_whole),
-            cmocka_unit_test(metrics_have_a_token_of_their_own),
-            cmocka_unit_test(cookies_are_found_among_others),
-            cmocka_unit_test(the_code_is_of_the_page_alone),
-            cmocka_unit_test(other_hosts_and_origins_are_refused),
-            cmocka_unit_test(methods_bodies_and_odd_targets_are_refused),
-            cmocka_unit_test(queries_are_read)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

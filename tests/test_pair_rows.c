@@ -149,14 +149,12 @@ static const char as_they_are[] = "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
                                      "|a b c d e* X* d<3-6> e*<3-6>\n"
                                      "|a b* X* X* b*<1-4> Y*<1-4> Y*<1-4> |.\n";
 
-static void prompts_stand_there_once(void **state) {
-    arena *a = arena_new("pairs");
+TEST(prompts_stand_there_once) {
     const char *prefix = write_set(a, NO_MARKS);
     expect_rows(a, prefix, false, as_they_are);
     expect_rows(a, prefix, true,
             "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
             "|a b c d e* X* e*<4-6> |.\n");
-    arena_free(a);
 }
 
 static drv_status verify(arena *a, const char *prefix) {
@@ -168,8 +166,7 @@ static drv_status verify(arena *a, const char *prefix) {
 }
 
 // Rows are made of the marks that a build keeps, where they are those that it kept.
-static void pairs_that_do_not_fit_are_counted(void **state) {
-    arena *a = arena_new("pairs");
+TEST(pairs_that_do_not_fit_are_counted) {
     rows *r;
     const row_source_spec s = {write_pairs(a, &pairs[6], 2, MARKS), 1}; // 1 + 6 + 4 tokens
     const rows_opts o = {.sources = &s,
@@ -181,11 +178,9 @@ static void pairs_that_do_not_fit_are_counted(void **state) {
             .drop_long = true};
     FAILS(rows_open(a, &o, &r), DRV_E_DATA,
             "nothing to predict in 1 pairs; 1 too long for a row are left out (data.too_long: drop)");
-    arena_free(a);
 }
 
-static void marks_stand_for_the_tokens(void **state) {
-    arena *a = arena_new("pairs");
+TEST(marks_stand_for_the_tokens) {
     const char *prefix = write_set(a, MARKS), *path = arena_printf(a, "%s.pairs", prefix);
     char *bytes;
     size_t n;
@@ -206,11 +201,9 @@ static void marks_stand_for_the_tokens(void **state) {
     expect_rows(a, prefix, false, by_other_marks);
     assert_int_equal(verify(a, prefix), DRV_E_DATA);
     assert_non_null(strstr(drv_message(), "pair 1 has 3, 4 and 4, expected 5, 4 and 4"));
-    arena_free(a);
 }
 
-static void tokens_know_their_pairs(void **state) {
-    arena *a = arena_new("pairs");
+TEST(tokens_know_their_pairs) {
     rows *r = open_set(a, write_set(a, MARKS), false);
     const double references[N_DOCUMENTS] = {-1, -2, -3, -4, -5, -6};
     rows_set_references(r, references);
@@ -226,7 +219,6 @@ static void tokens_know_their_pairs(void **state) {
     assert_int_equal(second.pair[4], pair_word(0, false, true));
     assert_int_equal(second.pair[5], pair_word(0, false, false));
     rows_close(r);
-    arena_free(a);
 }
 
 // --- responses by length, parity and how long they are alike
@@ -288,8 +280,7 @@ static const char **kept_by_rows(arena *a, const char *prefix, int width) {
 }
 
 // Both responses lose as much; those that are alike once they are cut are in no row, at any length.
-static void both_are_cut_alike(void **state) {
-    arena *a = arena_new("pairs");
+TEST(both_are_cut_alike) {
     const char **documents = ARENA_ARRAY(a, const char *, N_DRAWN);
     int n = 0;
     for (int i = 0; i < N_DRAWN / 2; i++) {
@@ -308,13 +299,4 @@ static void both_are_cut_alike(void **state) {
                 fail_msg("%s and %s in %d tokens: %s, expected %s", x, y, width, got[i], want);
         }
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(prompts_stand_there_once),
-            cmocka_unit_test(pairs_that_do_not_fit_are_counted),
-            cmocka_unit_test(marks_stand_for_the_tokens), cmocka_unit_test(tokens_know_their_pairs),
-            cmocka_unit_test(both_are_cut_alike)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

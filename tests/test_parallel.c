@@ -50,7 +50,7 @@ static void check_loop(team *t, int n_threads, int64_t n) {
     free(c.seen);
 }
 
-static void every_chunk_once(void **state) {
+TEST(every_chunk_once) {
     static const int threads[] = {1, 2, 3, 16}; // 16: more than there are cores
     static const int64_t chunks[] = {0, 1, 2, 3, 17, 1000, 100000};
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
@@ -68,7 +68,7 @@ static void tiny_chunk(void *arg, int64_t i) {
     (*(_Atomic int *)arg)++;
 }
 
-static void thousands_of_tiny_loops(void **state) {
+TEST(thousands_of_tiny_loops) {
     team *t = team_new(4);
     for (int i = 0; i < 30000; i++) {
         const int n = 2 + i % 7;
@@ -112,9 +112,9 @@ static void nested_outer(void *arg, int64_t i) {
     if (par_thread() != thread) n->foreign++;
 }
 
-static void loops_inside_loops(void **state) {
-    team *a = team_new(3), *b = team_new(2);
-    const struct { team *outer, *inner; } cases[] = {{a, a}, {a, b}, {b, a}};
+TEST(loops_inside_loops) {
+    team *three = team_new(3), *two = team_new(2);
+    const struct { team *outer, *inner; } cases[] = {{three, three}, {three, two}, {two, three}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int repeat = 0; repeat < 200; repeat++) {
             nest n = {.outer = cases[k].outer, .inner = cases[k].inner};
@@ -122,8 +122,8 @@ static void loops_inside_loops(void **state) {
             assert_int_equal(n.sum, 80);
             assert_int_equal(n.foreign, 0);
         }
-    team_free(a);
-    team_free(b);
+    team_free(three);
+    team_free(two);
 }
 
 // --- several ranks in one process, and two callers of one team
@@ -161,14 +161,14 @@ static void run_ranks(rank *ranks, int n) {
     }
 }
 
-static void a_team_for_each_rank(void **state) {
+TEST(a_team_for_each_rank) {
     rank ranks[4] = {0};
     for (int i = 0; i < 4; i++)
         ranks[i] = (rank){.team = team_new(i + 1), .n_threads = i + 1};
     run_ranks(ranks, 4);
 }
 
-static void callers_that_share_a_team(void **state) {
+TEST(callers_that_share_a_team) {
     par_set_threads(3);
     rank ranks[3] = {0};
     run_ranks(ranks, 3);
@@ -212,7 +212,7 @@ static void count_others(void *arg, int64_t i) {
     if (par_thread() != 0) n_by_others++;
 }
 
-static void late_thread_holds_nobody_up(void **state) {
+TEST(late_thread_holds_nobody_up) {
     // SIGSEGV is one of the few signals that members take; here it stands for a core that is lost.
     struct sigaction before, stop = {.sa_handler = hold_thread};
     sigaction(SIGSEGV, &stop, &before);
@@ -271,7 +271,7 @@ static void pester(pest *p, pid_t thread) {
     let_run(p);
 }
 
-static void stopped_at_any_moment(void **state) {
+TEST(stopped_at_any_moment) {
     struct sigaction before, stop = {.sa_sigaction = short_stop, .sa_flags = SA_SIGINFO};
     sigaction(SIGSEGV, &stop, &before);
     team *t = team_new(2);
@@ -310,7 +310,7 @@ static void slow_first(void *arg, int64_t i) {
     s->n_done++;
 }
 
-static void others_go_on_beside_a_slow_chunk(void **state) {
+TEST(others_go_on_beside_a_slow_chunk) {
     team *t = team_new(2);
     for (int repeat = 0; repeat < 20; repeat++) {
         slow_chunk s = {0};
@@ -328,7 +328,7 @@ static void *busy_loop(void *arg) {
     return NULL;
 }
 
-static void under_load(void **state) {
+TEST(under_load) {
     enum { N_BUSY = 4 };
     _Atomic bool stop = false;
     pthread_t busy[N_BUSY];
@@ -347,7 +347,7 @@ static void under_load(void **state) {
 }
 
 // --- processes and settings
-static void child_of_a_fork(void **state) {
+TEST(child_of_a_fork) {
     par_set_threads(3);
     _Atomic int64_t sum = 0;
     par_for(100, add_square, &sum); // the parent's threads are there
@@ -370,7 +370,7 @@ static void child_of_a_fork(void **state) {
     par_set_threads(2);
 }
 
-static void numbers_of_threads(void **state) {
+TEST(numbers_of_threads) {
     const struct {
         const char *drover, *omp;
         int asked, want; // 0: not looked at, but at least one
@@ -389,11 +389,5 @@ static void numbers_of_threads(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_chunk_once),
-            cmocka_unit_test(thousands_of_tiny_loops), cmocka_unit_test(loops_inside_loops),
-            cmocka_unit_test(a_team_for_each_rank), cmocka_unit_test(callers_that_share_a_team),
-            cmocka_unit_test(late_thread_holds_nobody_up), cmocka_unit_test(stopped_at_any_moment),
-            cmocka_unit_test(others_go_on_beside_a_slow_chunk), cmocka_unit_test(under_load),
-            cmocka_unit_test(child_of_a_fork), cmocka_unit_test(numbers_of_threads)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -35,8 +35,7 @@ static drv_status rows_of(const char *path, const char *const *names, json_t **o
     return status;
 }
 
-static void as_pyarrow_was_given(void **state) {
-    arena *a = arena_new("rows");
+TEST(as_pyarrow_was_given) {
     static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
     char *text;
     size_t n;
@@ -56,11 +55,9 @@ static void as_pyarrow_was_given(void **state) {
         json_decref(got);
     }
     json_decref(want);
-    arena_free(a);
 }
 
-static void chosen_fields(void **state) {
-    arena *a = arena_new("fields");
+TEST(chosen_fields) {
     const char *dir = golden_path(a, "parquet");
     static const char *const few[] = {"tools", NULL}, *const none[] = {"id", "chat", NULL};
     json_t *got;
@@ -72,12 +69,10 @@ static void chosen_fields(void **state) {
     FAILS(rows_of(path_join(a, dir, "chat1.parquet"), none, &got), DRV_E_DATA,
             "(id, chat); it has \"id\", \"messages\", \"system\", \"tools\"");
     json_decref(got);
-    arena_free(a);
 }
 
 // Any file cut short or with a wrong byte is refused or read, never more.
-static void broken(void **state) {
-    arena *a = arena_new("broken");
+TEST(broken) {
     const char *path = path_join(a, temporary_dir(a), "x.parquet");
     static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
     log_to_file_only(true);
@@ -97,7 +92,6 @@ static void broken(void **state) {
         }
     }
     log_to_file_only(false);
-    arena_free(a);
 }
 
 // --- lists as other writers put them
@@ -119,9 +113,8 @@ static void add_element(str *s, int repetition, const char *name, int children, 
 }
 
 // The forms of LogicalTypes.md, "Lists", and a list without any mark.
-static void schemas(void **state) {
+TEST(schemas) {
     enum { REQUIRED, OPTIONAL, REPEATED };
-    arena *a = arena_new("schema");
     const parquet_file file = {"x.parquet", -1, 100};
     parquet_schema schema;
     str bytes = {0};
@@ -158,11 +151,4 @@ static void schemas(void **state) {
     in = (thrift){.p = (unsigned char *)bytes.p, .end = (unsigned char *)bytes.p + bytes.n};
     FAILS(parquet_read_schema(a, &file, &in, &schema), DRV_E_DATA, "children do not fit");
     str_free(&bytes);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_pyarrow_was_given),
-            cmocka_unit_test(chosen_fields), cmocka_unit_test(broken), cmocka_unit_test(schemas)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

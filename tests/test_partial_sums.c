@@ -226,7 +226,7 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 // product.
 static const int64_t lengths[] = {1, 5, 37, 129, 600, 1601};
 
-static void each_partial_sum_is_a_call(void **state) {
+TEST(each_partial_sum_is_a_call) {
     static const struct {
         int row_blocks, partial_sums, blocks;
     } sums[] = {{0, 2, 0}, {0, 5, 0}, {2, 3, 0}, {0, 4, 4}, {2, 2, 3}};
@@ -248,7 +248,7 @@ static void each_partial_sum_is_a_call(void **state) {
 
 // A vocabulary in reduction blocks, and short chunks with a rest: one, two or three partial sums in
 // each.
-static void chunks_of_the_loss(void **state) {
+TEST(chunks_of_the_loss) {
     for (int dt = DT_F32; dt <= DT_BF16; dt++)
         for (int most = 16; most <= 130; most += 38)
             for (int blocks = 0; blocks <= 4; blocks += 4) {
@@ -264,7 +264,7 @@ static void chunks_of_the_loss(void **state) {
 }
 
 // What is frozen.
-static void parts_of_the_loss(void **state) {
+TEST(parts_of_the_loss) {
     partial_sums_case c = loss_case(DT_F32);
     c.attrs.vocabulary.skip_dx = 1;
     c.attrs.sum.partial_sums = 3;
@@ -276,7 +276,7 @@ static void parts_of_the_loss(void **state) {
 
 // --- against double
 // acc + sum over all tokens of dy^T x.
-static void the_sum_is_right(void **state) {
+TEST(the_sum_is_right) {
     for (int dt = DT_F32; dt <= DT_BF16; dt++) {
         partial_sums_case c = matmul_case((dtype)dt);
         c.attrs.sum.partial_sums = 3;
@@ -311,10 +311,9 @@ static const char *refusal(op_kind op, int n_in, tensor *const *in, op_attrs att
     return op_outputs(&n, out, &n_out);
 }
 
-static void what_does_not_divide(void **state) {
+TEST(what_does_not_divide) {
     for (int i = 0; i < N_CASES; i++) {
         partial_sums_case c = cases[i](DT_F32);
-        arena *a = arena_new("refused");
         graph *g = graph_new(a, "refused");
         tensor *in[MAX_IN];
         c.tokens = 20;
@@ -324,13 +323,11 @@ static void what_does_not_divide(void **state) {
         assert_null(refusal(c.op, c.n_in, in, c.attrs));
         c.attrs.sum.partial_sums = 3;
         assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "must divide the tokens"));
-        arena_free(a);
     }
 }
 
-static void chunks_that_cut_partial_sums(void **state) {
+TEST(chunks_that_cut_partial_sums) {
     partial_sums_case c = loss_case(DT_F32);
-    arena *a = arena_new("refused");
     graph *g = graph_new(a, "refused");
     tensor *in[MAX_IN];
     c.attrs.sum.partial_sums = 4;
@@ -345,14 +342,9 @@ static void chunks_that_cut_partial_sums(void **state) {
     assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "summed apart"));
     c.attrs.sum.apart = 1;
     assert_null(refusal(c.op, c.n_in, in, c.attrs));
-    arena_free(a);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_partial_sum_is_a_call),
-            cmocka_unit_test(chunks_of_the_loss), cmocka_unit_test(parts_of_the_loss),
-            cmocka_unit_test(the_sum_is_right), cmocka_unit_test(what_does_not_divide),
-            cmocka_unit_test(chunks_that_cut_partial_sums)};
     par_set_threads(2);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

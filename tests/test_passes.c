@@ -152,7 +152,7 @@ static void compare_weight(const small_run *run, const frozen_case *test, const 
     }
 }
 
-static void frozen_weights(void **state) {
+TEST(frozen_weights) {
     for (size_t i = 0; i < sizeof frozen_cases / sizeof *frozen_cases; i++) {
         const frozen_case *c = &frozen_cases[i];
         small_run r = run_open(c->tied, c->trained, KEEP_ALL);
@@ -196,7 +196,7 @@ static double flops_of(const graph *g) {
 
 // Only what leads to a trained weight: the head alone needs one product and no backward pass; one
 // projection of the last layer needs what follows it and nothing of the layer before.
-static void nothing_is_computed_in_vain(void **state) {
+TEST(nothing_is_computed_in_vain) {
     small_run r = run_open(false, head_alone, KEEP_ALL);
     assert_int_equal(count(r.step, OP_matmul, false, false), 0);
     assert_int_equal(count(r.step, OP_rmsnorm_grad, false, false), 0);
@@ -227,7 +227,7 @@ static void expect_same_gradients(small_run *got, small_run *want) {
     }
 }
 
-static void recomputation_keeps_the_bits(void **state) {
+TEST(recomputation_keeps_the_bits) {
     static const choice choices[] = {all, norms_alone, first_mlp};
     for (int i = 0; i < 3; i++) {
         small_run want = run_open(true, choices[i], KEEP_ALL);
@@ -286,7 +286,7 @@ static int check_moves(const graph *g, int64_t n_layers) {
     return moves;
 }
 
-static void moved_values_keep_the_bits(void **state) {
+TEST(moved_values_keep_the_bits) {
     static const choice choices[] = {all, norms_alone, first_mlp};
     int moves[KEEP_STREAM + 1] = {0};
     for (int i = 0; i < 3; i++)
@@ -316,8 +316,7 @@ static bool is_unguarded(const tensor *t) {
 }
 
 // A layer whose first node reads state alone: its copy must not look like the original.
-static void copies_are_guarded(void **state) {
-    arena *a = arena_new("guard");
+TEST(copies_are_guarded) {
     graph *built = graph_new(a, "g");
     built->layer = 0;
     tensor *gate = graph_state(built, TENSOR_WEIGHT, "gate", DT_F64, 2, (int64_t[]){6, 8});
@@ -340,7 +339,6 @@ static void copies_are_guarded(void **state) {
             fail_msg("%s is made again from state alone", op_name(built->nodes[i]->op));
     }
     assert_int_equal(copies, 1);
-    arena_free(a);
 }
 
 // --- shards
@@ -367,8 +365,7 @@ static int next_layer(const graph *g, int i) {
 // Where a compiler orders nodes, each gather waits for the end of the second layer before the one
 // that reads it: no earlier, so that two layers' weights are whole at most, and no later, so that
 // it runs beside the layer before.
-static void gathers_wait_for_a_layer(void **state) {
-    arena *a = arena_new("gathers");
+TEST(gathers_wait_for_a_layer) {
     graph *g = shared_step(a, 4, DT_F64);
     int gathers = 0;
     pass_shard_weights(g, &(weight_shards){.ranks = 2, .data_ranks = 2, .early = true});
@@ -383,13 +380,11 @@ static void gathers_wait_for_a_layer(void **state) {
             fail_msg("a gather of layer %d may begin too early", n->layer);
     }
     assert_int_equal(gathers, 6 * 3 + 1 + 6 * 4); // forward, head, backward
-    arena_free(a);
 }
 
 // With shards of sums the gradients of a layer are sent and added while the next layer's are
 // computed: none is under way when a layer after that adds, or when the program ends.
-static void gradients_travel_beside_a_layer(void **state) {
-    arena *a = arena_new("gradients");
+TEST(gradients_travel_beside_a_layer) {
     graph *step = shared_step(a, 2, DT_F32); // sums in fp64 are not shared
     int matrices = 0, pending = 0, layer = -2, layers = 0;
     const gradient_shards by = {.ranks = 2,
@@ -413,16 +408,9 @@ static void gradients_travel_beside_a_layer(void **state) {
     assert_int_equal(matrices, 2 * 4 + 2);
     assert_int_equal(pending, 0);
     assert_int_equal(layers, 2 + 2);
-    arena_free(a);
 }
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(frozen_weights),
-            cmocka_unit_test(nothing_is_computed_in_vain),
-            cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded),
-            cmocka_unit_test(moved_values_keep_the_bits),
-            cmocka_unit_test(gathers_wait_for_a_layer),
-            cmocka_unit_test(gradients_travel_beside_a_layer)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

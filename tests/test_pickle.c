@@ -16,7 +16,7 @@ typedef struct bytes {
     size_t n;
 } bytes;
 
-static void names_that_tensors_do_not_need(void **state) {
+TEST(names_that_tensors_do_not_need) {
     static const struct {
         bytes pickle;
         const char *says;
@@ -29,16 +29,14 @@ static void names_that_tensors_do_not_need(void **state) {
             {BYTES("ctorch\nTensor.__class__\n."), "names \"torch.Tensor.__class__\""},
             {BYTES("ctorch._utils._rebuild_tensor_v2\n\n."), "which is not one of the names"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("names");
         pickle found;
         FAILS(read_bytes(a, cases[i].pickle.p, cases[i].pickle.n, &found), DRV_E_DATA,
                 cases[i].says);
         if (!strstr(drv_message(), "nothing of it was run")) fail_msg("%s", drv_message());
-        arena_free(a);
     }
 }
 
-static void opcodes_that_do_not_fit(void **state) {
+TEST(opcodes_that_do_not_fit) {
     static const struct {
         bytes pickle;
         const char *says;
@@ -77,20 +75,17 @@ static void opcodes_that_do_not_fit(void **state) {
             {BYTES("]q\0(h\0ta."), "contains itself"},
             {BYTES("ctorch\nSize\n)Rq\0h\0b."), "an object that contains itself"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("opcodes");
         pickle found;
         FAILS(read_bytes(a, cases[i].pickle.p, cases[i].pickle.n, &found), DRV_E_DATA,
                 cases[i].says);
         assert_null(strchr(drv_message(), '\n'));
-        arena_free(a);
     }
 }
 
 // A list in a list and so on. 99 of them can be read, 101 cannot; a million cost no stack.
-static void deep_values(void **state) {
+TEST(deep_values) {
     static const int depths[] = {99, 101, 1000000};
     for (int i = 0; i < 3; i++) {
-        arena *a = arena_new("deep");
         str s = {0};
         pickle found;
         for (int k = 0; k < depths[i]; k++)
@@ -103,14 +98,12 @@ static void deep_values(void **state) {
         else
             FAILS(read_bytes(a, s.p, s.n, &found), DRV_E_DATA, "nests values more than 100 deep");
         str_free(&s);
-        arena_free(a);
     }
 }
 
 // Each list has the one before it twice: 2^90 paths, 91 values. The same deeper than is allowed.
-static void lists_that_double(void **state) {
+TEST(lists_that_double) {
     for (int depth = 90; depth <= 120; depth += 30) {
-        arena *a = arena_new("double");
         str s = {0};
         pickle found;
         // Only the last list stays on the stack: the others go into a tuple that is dropped.
@@ -127,12 +120,10 @@ static void lists_that_double(void **state) {
             FAILS(read_bytes(a, s.p, s.n, &found), DRV_E_DATA, "more than 100 deep");
         }
         str_free(&s);
-        arena_free(a);
     }
 }
 
-static void more_values_than_are_allowed(void **state) {
-    arena *a = arena_new("many");
+TEST(more_values_than_are_allowed) {
     const pickle_opts opts = {.names = torch_names, .max_values = 1000};
     static const char *const fillers[] = {"N", "K\1", "(", "]", "2"};
     pickle found;
@@ -145,16 +136,4 @@ static void more_values_than_are_allowed(void **state) {
                 i == 2 || i == 4 ? "makes the stack too long" : "has more than 1000 values");
         str_free(&s);
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(names_that_tensors_do_not_need),
-            cmocka_unit_test(opcodes_that_do_not_fit),
-            cmocka_unit_test(deep_values),
-            cmocka_unit_test(lists_that_double),
-            cmocka_unit_test(more_values_than_are_allowed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static int peak_of_rank(const pipeline_shape *s, int rank) {
     return peak < n ? peak : n;
 }
 
-static void published_formulas(void **state) {
+TEST(published_formulas) {
     static const pipeline_shape shapes[] = {
             {PIPELINE_GPIPE, 4, 1, 8, 0, false},
             {PIPELINE_GPIPE, 3, 1, 2, 0, false},
@@ -91,7 +91,6 @@ static void published_formulas(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const pipeline_shape *shape = &shapes[i];
         const double forward = 1, input = 1, weight = 1, each = forward + input + weight;
-        arena *a = arena_new("test");
         pipeline_schedule schedule;
         pipeline_result result;
         OK(pipeline_build(a, shape, &schedule));
@@ -104,18 +103,16 @@ static void published_formulas(void **state) {
                     shape->micro_batches, result.seconds, result.bubble, seconds, bubble / seconds);
         for (int rank = 0; rank < shape->ranks; rank++)
             assert_int_equal(result.peak[rank], peak_of_rank(shape, rank));
-        arena_free(a);
     }
 }
 
 // What is in flight has slots of its own: no two at a time the same, and no more than the peak says.
-static void slots_are_of_one_micro_batch(void **state) {
+TEST(slots_are_of_one_micro_batch) {
     static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, 4, 1, 8, 0, false},
             {PIPELINE_1F1B, 4, 1, 8, 0, false}, {PIPELINE_INTERLEAVED, 4, 3, 8, 0, false},
             {PIPELINE_ZB_H1, 4, 1, 8, 0, false}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int rank = 0; rank < shapes[i].ranks; rank++) {
-            arena *a = arena_new("test");
             pipeline_schedule schedule;
             pipeline_result result;
             OK(pipeline_build(a, &shapes[i], &schedule));
@@ -136,7 +133,6 @@ static void slots_are_of_one_micro_batch(void **state) {
                 sum += slots.n[v];
             assert_true(sum >= result.peak[rank] && sum <= shapes[i].chunks * result.peak[rank]);
             if (shapes[i].chunks == 1) assert_int_equal(sum, result.peak[rank]);
-            arena_free(a);
         }
 }
 
@@ -220,7 +216,7 @@ static void check_pool(const pool_case *from, int rank) {
     arena_free(a);
 }
 
-static void micro_batches_share_a_pool(void **state) {
+TEST(micro_batches_share_a_pool) {
     static const pool_case cases[] = {{{PIPELINE_GPIPE, 4, 1, 6, 0, false}, {2}},
             {{PIPELINE_1F1B, 4, 1, 8, 0, false}, {3}},
             {{PIPELINE_INTERLEAVED, 4, 3, 8, 0, false}, {1, 2, 3}},
@@ -233,9 +229,8 @@ static void micro_batches_share_a_pool(void **state) {
 
 // Llama 3.1 405B on 8 stages of 8 chunks: the first rank has 71 forwards before their backwards,
 // where slots of each chunk apart would be 96.
-static void chunks_share_a_pool(void **state) {
+TEST(chunks_share_a_pool) {
     const pipeline_shape shape = {PIPELINE_INTERLEAVED, 8, 8, 64, 0, false};
-    arena *a = arena_new("test");
     pipeline_schedule schedule;
     int64_t bytes[8 * PIPELINE_SPANS] = {0};
     int apart = 0;
@@ -247,25 +242,22 @@ static void chunks_share_a_pool(void **state) {
         apart += slots.n[v];
     assert_int_equal(pipeline_place(a, &schedule, 0, 1, bytes).bytes, 71 * 64);
     assert_int_equal(apart, 96);
-    arena_free(a);
 }
 
 // A group larger than the number of ranks (arXiv:2407.21783, section 3.3.2): 10 micro-batches on 4
 // ranks in groups of 5 have the formula's bubble.
-static void free_group(void **state) {
+TEST(free_group) {
     const pipeline_shape shape = {PIPELINE_INTERLEAVED, 4, 2, 10, 5, false};
-    arena *a = arena_new("test");
     pipeline_schedule schedule;
     pipeline_result result;
     OK(pipeline_build(a, &shape, &schedule));
     simulate(a, &schedule, 1, 1, 1, &result);
     assert_true(fabs(result.seconds - (10 * 3 + bubble_seconds(&shape, 1, 1, 1))) < 1e-9);
-    arena_free(a);
 }
 
 // Of random shapes each rank does every task once, and all tables end; a stage that takes long
 // and a transfer make them slower, never shorter than the work of the slowest rank.
-static void random_shapes(void **state) {
+TEST(random_shapes) {
     for (uint64_t seed = 0; seed < 400; seed++) {
         const rng_key key = {seed, RNG_TEST, 0};
         const int ranks = 1 + (int)(rng_u64(&key, 0) % 8), chunks = 1 + (int)(rng_u64(&key, 1) % 4);
@@ -273,7 +265,6 @@ static void random_shapes(void **state) {
         for (pipeline_kind kind = 0; kind < N_PIPELINE_KINDS; kind++) {
             const pipeline_shape shape = {kind, ranks, kind == PIPELINE_INTERLEAVED ? chunks : 1, m,
                     0, false};
-            arena *a = arena_new("test");
             pipeline_schedule schedule;
             pipeline_result result;
             if (pipeline_build(a, &shape, &schedule) == DRV_OK) {
@@ -284,7 +275,6 @@ static void random_shapes(void **state) {
             } else {
                 assert_int_equal(kind, PIPELINE_INTERLEAVED);
             }
-            arena_free(a);
         }
     }
 }
@@ -305,7 +295,7 @@ static int smallest_group(pipeline_shape shape) {
 
 // Every small interleaved shape: the group that is found is the smallest one with which the ranks
 // do not wait for each other, and nothing is found where there is none. All evaluations end.
-static void groups_that_end(void **state) {
+TEST(groups_that_end) {
     int larger = 0, none = 0;
     for (int ranks = 2; ranks <= 5; ranks++)
         for (int chunks = 2; chunks <= 4; chunks++)
@@ -318,12 +308,10 @@ static void groups_that_end(void **state) {
                             expected);
                 larger += expected > ranks;
                 none += expected == 0;
-                arena *a = arena_new("test");
                 pipeline_schedule table;
                 shape = (pipeline_shape){PIPELINE_INTERLEAVED, ranks, chunks, m, 0, true};
                 OK(pipeline_build(a, &shape, &table));
                 OK(pipeline_check(&table));
-                arena_free(a);
             }
     assert_true(larger > 0 && none > 0);
 }
@@ -335,7 +323,7 @@ static double draw_seconds(const rng_key *key, uint64_t i) {
 
 // Long tables, of which a part is simulated, against the reference: their stages and transfers take
 // nearly or just as long as each other, so that some settle late.
-static void long_tables(void **state) {
+TEST(long_tables) {
     for (uint64_t seed = 0; seed < 60; seed++) {
         const rng_key key = {seed, RNG_TEST, 1};
         static const pipeline_kind kinds[] = {PIPELINE_1F1B, PIPELINE_INTERLEAVED, PIPELINE_ZB_H1};
@@ -349,7 +337,6 @@ static void long_tables(void **state) {
             seconds[i / MAX_STAGES][i % MAX_STAGES] = draw_seconds(&key, 3 + (uint64_t)i);
         const pipeline_cost cost = {seconds[0], seconds[1], seconds[2],
                 seed % 2 ? draw_seconds(&key, 2) / 10 : 0};
-        arena *a = arena_new("test");
         pipeline_schedule schedule;
         pipeline_result result;
         OK(pipeline_build(a, &shape, &schedule));
@@ -358,12 +345,11 @@ static void long_tables(void **state) {
         if (fabs(result.seconds / expected - 1) > 1e-11)
             fail_msg("seed %llu, %s: %.12g s, expected %.12g", (unsigned long long)seed,
                     pipeline_kind_name(kind), result.seconds, expected);
-        arena_free(a);
     }
 }
 
 // A shortened table begins and ends as the whole one does, and needs as much memory.
-static void shortened_tables(void **state) {
+TEST(shortened_tables) {
     static const pool_case cases[] = {{{PIPELINE_1F1B, 4, 1, 61, 0, false}, {3}},
             {{PIPELINE_INTERLEAVED, 4, 3, 96, 0, false}, {1, 2, 3}},
             {{PIPELINE_INTERLEAVED, 2, 3, 50, 3, false}, {1, 2, 3}}, // the last group is short
@@ -373,7 +359,6 @@ static void shortened_tables(void **state) {
         for (int rank = 0; rank < cases[i].shape.ranks; rank++) {
             const pipeline_shape *shape = &cases[i].shape, few = pipeline_shortened(shape, 1);
             int64_t bytes[4 * MAX_PIECES * PIPELINE_SPANS] = {0};
-            arena *a = arena_new("test");
             pipeline_schedule whole, part;
             OK(pipeline_build(a, shape, &whole));
             OK(pipeline_build(a, &few, &part));
@@ -391,12 +376,11 @@ static void shortened_tables(void **state) {
             }
             assert_int_equal(pipeline_place(a, &part, rank, MAX_PIECES, bytes).bytes,
                     pipeline_place(a, &whole, rank, MAX_PIECES, bytes).bytes);
-            arena_free(a);
         }
 }
 
 // A table that a person or a bug could write: rank 1 of two, with two tasks exchanged.
-static void refuses_broken_tables(void **state) {
+TEST(refuses_broken_tables) {
     static const struct {
         int rank, first, second;
         const char *says;
@@ -406,31 +390,27 @@ static void refuses_broken_tables(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const pipeline_shape shape = {PIPELINE_1F1B, 2, 1, 3, 0, false};
-        arena *a = arena_new("test");
         pipeline_schedule s;
         OK(pipeline_build(a, &shape, &s));
         pipeline_task *order = s.order[cases[i].rank], task = order[cases[i].first];
         order[cases[i].first] = order[cases[i].second];
         order[cases[i].second] = task;
         FAILS(pipeline_check(&s), DRV_E_DATA, cases[i].says);
-        arena_free(a);
     }
 }
 
 // Rank 1 gives gradients back at once, rank 0 takes the first after all forwards: soon each has a
 // send under way that the other does not take.
-static void refuses_sends_that_wait_for_each_other(void **state) {
+TEST(refuses_sends_that_wait_for_each_other) {
     const pipeline_shape shape = {PIPELINE_GPIPE, 2, 1, 8, 0, false};
-    arena *a = arena_new("test");
     pipeline_schedule s;
     OK(pipeline_build(a, &shape, &s));
     for (int i = 0; i < s.n_tasks; i++)
         s.order[1][i] = (pipeline_task){i % 2 ? WORK_BACKWARD : WORK_FORWARD, 0, i / 2};
     FAILS(pipeline_check(&s), DRV_E_DATA, "ranks wait for each other");
-    arena_free(a);
 }
 
-static void refuses_shapes_that_do_not_exist(void **state) {
+TEST(refuses_shapes_that_do_not_exist) {
     static const struct {
         pipeline_shape shape;
         const char *says;
@@ -441,21 +421,7 @@ static void refuses_shapes_that_do_not_exist(void **state) {
             {{PIPELINE_GPIPE, 0, 1, 1, 0, false}, "0 ranks"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("test");
         pipeline_schedule s;
         FAILS(pipeline_build(a, &cases[i].shape, &s), DRV_E_USAGE, cases[i].says);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(published_formulas),
-            cmocka_unit_test(slots_are_of_one_micro_batch),
-            cmocka_unit_test(micro_batches_share_a_pool), cmocka_unit_test(chunks_share_a_pool),
-            cmocka_unit_test(free_group), cmocka_unit_test(random_shapes),
-            cmocka_unit_test(groups_that_end), cmocka_unit_test(long_tables),
-            cmocka_unit_test(shortened_tables), cmocka_unit_test(refuses_broken_tables),
-            cmocka_unit_test(refuses_sends_that_wait_for_each_other),
-            cmocka_unit_test(refuses_shapes_that_do_not_exist)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

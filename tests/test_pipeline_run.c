@@ -94,13 +94,12 @@ static drv_status run_rank(comm *c, void *ctx) {
     return status;
 }
 
-static void the_bubble_is_that_of_the_table(void **state) {
+TEST(the_bubble_is_that_of_the_table) {
     static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, RANKS, 1, 8, 0, false},
             {PIPELINE_1F1B, RANKS, 1, 8, 0, false}, {PIPELINE_INTERLEAVED, RANKS, 2, 8, 0, false},
             {PIPELINE_ZB_H1, RANKS, 1, 8, 0, false}};
     enum { STAGES = 2 * RANKS };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        arena *a = arena_new("test");
         pipeline_schedule schedule;
         pipeline_result simulated;
         double each[STAGES], end = 0;
@@ -119,7 +118,6 @@ static void the_bubble_is_that_of_the_table(void **state) {
         assert_true(fabs(end - simulated.seconds) < 1e-9);
         // Rank 1 is never the last or the first stage: it sends both ways for each micro-batch.
         assert_int_equal(t.sent, 2LL * shapes[i].micro_batches * shapes[i].chunks * MESSAGE);
-        arena_free(a);
     }
 }
 
@@ -143,13 +141,11 @@ static drv_status run_failing(comm *c, void *ctx) {
     return status;
 }
 
-static void a_rank_that_fails_ends_all(void **state) {
+TEST(a_rank_that_fails_ends_all) {
     const pipeline_shape shape = {PIPELINE_1F1B, RANKS, 1, 8, 0, false};
-    arena *a = arena_new("test");
     pipeline_schedule schedule;
     OK(pipeline_build(a, &shape, &schedule));
     FAILS(comm_run_threads(RANKS, 1, NULL, run_failing, &schedule), DRV_E_DEVICE, "no more memory");
-    arena_free(a);
 }
 
 // --- rounds
@@ -190,12 +186,11 @@ static drv_status run_until_stopped(comm *self, void *ctx) {
     return comm_barrier(comm_all_ranks(self));
 }
 
-static void all_ranks_may_stop_after_the_same_round(void **state) {
+TEST(all_ranks_may_stop_after_the_same_round) {
     static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, RANKS, 1, 5, 0, false},
             {PIPELINE_1F1B, RANKS, 1, 6, 0, false}, {PIPELINE_1F1B, RANKS, 1, 1, 0, false},
             {PIPELINE_INTERLEAVED, RANKS, 2, 8, 0, false}, {PIPELINE_ZB_H1, RANKS, 1, 6, 0, false}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        arena *a = arena_new("test");
         pipeline_schedule schedule;
         int n_rounds;
         OK(pipeline_build(a, &shapes[i], &schedule));
@@ -205,13 +200,5 @@ static void all_ranks_may_stop_after_the_same_round(void **state) {
             stopped_run t = {&schedule, stop_after};
             OK(comm_run_threads(RANKS, 1, NULL, run_until_stopped, &t));
         }
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bubble_is_that_of_the_table),
-            cmocka_unit_test(a_rank_that_fails_ends_all),
-            cmocka_unit_test(all_ranks_may_stop_after_the_same_round)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static pjrt_api *fake_api(arena *a) {
     return api;
 }
 
-static void failing_device_may_work_again(void **state) {
+TEST(failing_device_may_work_again) {
     enum { CANCELLED = 1, UNKNOWN = 2, FAILED_PRECONDITION = 9, UNAVAILABLE = 14, DATA_LOSS = 15 };
     static const struct {
         pjrt_slot slot;
@@ -60,14 +60,12 @@ static void failing_device_may_work_again(void **state) {
             {PJRT_SLOT_Client_Compile, PJRT_CODE_INTERNAL, DRV_E_DEVICE},
             {PJRT_SLOT_Client_Create, UNAVAILABLE, DRV_E_DEVICE},
     };
-    arena *a = arena_new("test");
     const pjrt_plugin plugin = {.name = "fake", .path = "fake.so", .api = fake_api(a)};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         _Alignas(16) char args[512] = {0};
         refused_with = cases[i].code;
         FAILS(plugin_call(&plugin, cases[i].slot, args), cases[i].status, ": lost");
     }
-    arena_free(a);
 }
 
 // --- events: what is to be called when each comes
@@ -103,8 +101,7 @@ static void set_slot(pjrt_api *api, pjrt_slot slot, pjrt_error *(*function)(void
 
 // An event that has not come in time: the device has failed, and nothing is given to it or waited
 // for any more, but for what is there already. An event that comes after all harms nobody.
-static void silent_device_is_given_up(void **state) {
-    arena *a = arena_new("test");
+TEST(silent_device_is_given_up) {
     pjrt_api *api = fake_api(a);
     device_health health = {0};
     const pjrt_plugin plugin = {.name = "fake",
@@ -133,11 +130,4 @@ static void silent_device_is_given_up(void **state) {
     asked[0].callback(NULL, asked[0].arg);
     asked[1].callback((pjrt_error *)(uintptr_t)&refused_with, asked[1].arg);
     assert_int_equal(n_forgotten, 1); // what it came with
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(failing_device_may_work_again),
-            cmocka_unit_test(silent_device_is_given_up)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ static const char asked[] =
         "%5 = \"stablehlo.convert\"(%s) : (tensor<4x4xbf16>) -> tensor<4x4xf8E5M2> loc(unknown)\n"
         "custom_call __cudnn$fmhaSoftmax\n custom_call __cudnn$fmhaSoftmaxBackward\n __cudnn$fmhaSoftmax";
 
-static void each_kind_is_counted(void **state) {
+TEST(each_kind_is_counted) {
     program_facts f;
     str hlo = planted();
     assert_true(optimised_read(hlo.p, hlo.n, asked, strlen(asked), &f));
@@ -161,7 +161,7 @@ static str planted_update(void) {
     return out;
 }
 
-static void kernels_of_the_update_are_counted(void **state) {
+TEST(kernels_of_the_update_are_counted) {
     static const char two[] = "// updates a weight\n%1 = ...\n// updates a weight\n";
     program_facts f;
     str hlo = planted_update();
@@ -171,7 +171,7 @@ static void kernels_of_the_update_are_counted(void **state) {
     str_free(&hlo);
 }
 
-static void damaged_modules_are_refused(void **state) {
+TEST(damaged_modules_are_refused) {
     program_facts f;
     str hlo = planted();
     for (size_t n = 0; n < hlo.n; n++) {
@@ -232,13 +232,11 @@ static program_facts compiled(const device_client *c, const char *text, const ch
     return program.facts;
 }
 
-static void plugin_says_what_it_made(void **state) {
-    arena *a = arena_new("test");
+TEST(plugin_says_what_it_made) {
     pjrt_plugin *plugin;
     device_client *client;
     if (plugin_open(a, "cpu", &plugin) != DRV_OK) {
         print_message("left out: %s\n", drv_message());
-        arena_free(a);
         return;
     }
     print_message("reads %s, outside the tree\n", plugin->path);
@@ -256,13 +254,4 @@ static void plugin_says_what_it_made(void **state) {
     f = compiled(client, copied, copied);
     assert_int_equal(f.weight_copies, 1);
     client_close(client);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_kind_is_counted),
-            cmocka_unit_test(kernels_of_the_update_are_counted),
-            cmocka_unit_test(damaged_modules_are_refused),
-            cmocka_unit_test(plugin_says_what_it_made)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void near_values(const step_values *got, const step_values *want, double 
     near("parameter norm", got->param_norm, want->param_norm, bound);
 }
 
-static void steps_are_those_of_the_cpu(void **state) {
+TEST(steps_are_those_of_the_cpu) {
     static const struct {
         int micro_batch;
         bool bf16;
@@ -130,7 +130,7 @@ static void steps_are_those_of_the_cpu(void **state) {
 }
 
 // Both sets of numbers are given; the state says which holds.
-static void a_skipped_step_counts_no_update(void **state) {
+TEST(a_skipped_step_counts_no_update) {
     for (int skipped = 0; skipped < 2; skipped++) {
         const double norm2 = skipped ? HUGE_VAL : 1;
         step_run *got = open_run("pjrt", 2, false), *want = open_run("cpu", 2, false);
@@ -149,7 +149,7 @@ static void a_skipped_step_counts_no_update(void **state) {
 }
 
 // A NaN in a weight: nothing is updated, and the next step knows it without the host.
-static void a_step_without_a_finite_norm_changes_nothing(void **state) {
+TEST(a_step_without_a_finite_norm_changes_nothing) {
     step_run *run = open_run("pjrt", 2, false);
     const char *name = run->p.held.params.p[0].name;
     const float nan = NAN;
@@ -174,7 +174,7 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
 }
 
 // The next step is under way when the numbers of this one are read.
-static void numbers_may_be_read_a_step_later(void **state) {
+TEST(numbers_may_be_read_a_step_later) {
     step_run *one = open_run("pjrt", 2, false), *ahead = open_run("pjrt", 2, false);
     step_values now[STEPS], later[STEPS];
     for (int i = 0; i < STEPS; i++) {
@@ -191,7 +191,7 @@ static void numbers_may_be_read_a_step_later(void **state) {
 }
 
 // What is updated takes the memory of what it was: nothing else of any size is a result.
-static void weights_and_moments_are_updated_in_place(void **state) {
+TEST(weights_and_moments_are_updated_in_place) {
     step_run *r = open_run("pjrt", 2, false);
     backend_memory m;
     assert_true(backend_program_memory(r->p.held.b, r->p.whole_step, &m));
@@ -204,7 +204,7 @@ static void weights_and_moments_are_updated_in_place(void **state) {
 }
 
 // Text says of no operation where it is from, but one that the plugin refuses is named by its node.
-static void a_refused_operation_is_named_by_its_node(void **state) {
+TEST(a_refused_operation_is_named_by_its_node) {
     step_run *small = open_run("cpu", ROWS, false);
     const backend_opts opts = {.plugin = "cpu", .cache_dir = "none"};
     const graph *eval = small->p.eval_graph;
@@ -242,13 +242,7 @@ int main(void) {
     }
     print_message("reads %s, outside the tree\n", path);
     cache = temporary_dir(a);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_are_those_of_the_cpu),
-            cmocka_unit_test(a_skipped_step_counts_no_update),
-            cmocka_unit_test(a_step_without_a_finite_norm_changes_nothing),
-            cmocka_unit_test(numbers_may_be_read_a_step_later),
-            cmocka_unit_test(weights_and_moments_are_updated_in_place),
-            cmocka_unit_test(a_refused_operation_is_named_by_its_node)};
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run();
     arena_free(a);
     return failed;
 }

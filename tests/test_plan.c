@@ -67,7 +67,7 @@ static preset_run *build(const char *const *sets, int n) {
     return r;
 }
 
-static void plans_hold(void **state) {
+TEST(plans_hold) {
     static const char *const modes[] = {"training.recompute=none", "training.recompute=selective",
             "training.recompute=full"};
     int64_t arena_bytes[3];
@@ -104,7 +104,7 @@ static int64_t lowest_gap(const place_item *items, int n, const place_item *x) {
     return offset;
 }
 
-static void placing_is_greedy(void **state) {
+TEST(placing_is_greedy) {
     enum { MAX_ITEMS = 160 };
     place_item items[MAX_ITEMS];
     for (uint64_t seed = 0; seed < 300; seed++) {
@@ -113,10 +113,10 @@ static void placing_is_greedy(void **state) {
         const int n = (int)(rng_u64(&key, drawn++) % MAX_ITEMS),
                   n_times = 1 + (int)(rng_u64(&key, drawn++) % 90);
         for (int i = 0; i < n; i++) {
-            const int a = (int)(rng_u64(&key, drawn++) % (uint64_t)n_times),
-                      b = (int)(rng_u64(&key, drawn++) % (uint64_t)n_times);
+            const int x = (int)(rng_u64(&key, drawn++) % (uint64_t)n_times),
+                      y = (int)(rng_u64(&key, drawn++) % (uint64_t)n_times);
             const int64_t bytes = 64 * (1 + (int64_t)(rng_u64(&key, drawn++) % 7));
-            items[i] = (place_item){bytes, a < b ? a : b, a < b ? b : a, i, -1};
+            items[i] = (place_item){bytes, x < y ? x : y, x < y ? y : x, i, -1};
         }
         const int64_t end = place_items(items, n, n_times, NULL);
         int64_t highest = 0;
@@ -134,8 +134,7 @@ static void placing_is_greedy(void **state) {
 
 // --- storage
 // An output must not take over the storage of an input that the node reads by another name as well.
-static void storage_is_not_read_twice(void **state) {
-    arena *a = arena_new("twice");
+TEST(storage_is_not_read_twice) {
     graph *g = graph_new(a, "g");
     tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){4, 8});
     tensor *y = graph_add(g, OP_add, 2, (tensor *[]){x, x}, NULL)->out[0];
@@ -151,13 +150,12 @@ static void storage_is_not_read_twice(void **state) {
     assert_ptr_equal(p->storage[once->id], twice);
     check_plan(p);
     check_values(p);
-    arena_free(a);
 }
 
 // --- the memory of the host
 // Each layer but the last leaves its kept values there, so that the device needs no more for more
 // layers; without the key nothing is there.
-static void offloaded_values_need_no_device(void **state) {
+TEST(offloaded_values_need_no_device) {
     memory_plan memory[2][2];
     for (int more = 0; more < 2; more++)
         for (int offload = 0; offload < 2; offload++) {
@@ -231,7 +229,7 @@ static int64_t most_at_a_time(const plan *made) {
 // A step of one micro-batch needs what is in memory at each node, and little more, which is lost
 // between values; that of two micro-batches holds all gradients at each node. In fp32 all weights
 // are read by the update, so nothing else is in their memory.
-static void gradients_begin_where_they_are_made(void **state) {
+TEST(gradients_begin_where_they_are_made) {
     static const char *const more[] = {"training.recompute=none", "training.recompute=full",
             "model.tie_word_embeddings=false", "lora.rank=8", "model.num_hidden_layers=2"};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
@@ -262,7 +260,7 @@ static void gradients_begin_where_they_are_made(void **state) {
 //   drover compile run.yaml --target cuda:h200
 // with backend pjrt, a row a step, recompute selective, bf16, rows of documents and these keys. The
 // plan is within 1 %.
-static void plans_are_the_compilers(void **state) {
+TEST(plans_are_the_compilers) {
     static const struct {
         const char *preset;
         int tokens;
@@ -304,7 +302,7 @@ static void plans_are_the_compilers(void **state) {
 }
 
 // --- the plan and what is held
-static void the_back_end_holds_the_plan(void **state) {
+TEST(the_back_end_holds_the_plan) {
     static const char *const extra[] = {"training.precision=bf16", "training.precision=fp32",
             "training.recompute=full", "model.tie_word_embeddings=false", "model.hidden_size=72",
             "data.sequence_length=37"};
@@ -345,7 +343,7 @@ static double flops_of_training(const model_config *m, int64_t seq) {
 }
 
 // Parameters of the published models, in millions.
-static void presets(void **state) {
+TEST(presets) {
     static const double millions[] = {6738.415616, 13015.86432, 68976.648192, 8030.261248,
             70553.706496, 8030.261248, 70553.706496, 405853.388800, 1235.814400,
             3212.749824,              // llama
@@ -356,7 +354,6 @@ static void presets(void **state) {
             3075.098624,  // smollm3
             134.515008, 15.191712, 0};
     for (int i = 0; i < n_model_presets; i++) {
-        arena *a = arena_new("preset");
         const char *sets[] = {arena_printf(a, "model.preset=%s", model_preset_name(i)),
                 "data.sequence_length=512"};
         run_config cfg;
@@ -381,21 +378,18 @@ static void presets(void **state) {
                 flops_of_training(&cfg.model, cfg.sequence_length) * (double)cfg.sequence_length;
         const double flops = held_find(&built.held, "step")->plan->flops;
         assert_true(flops > 0.9999 * want && flops < 1.0001 * want);
-        arena_free(a);
     }
 }
 
-static void the_text_is_stable(void **state) {
+TEST(the_text_is_stable) {
     str text[2] = {{0}, {0}};
     for (int i = 0; i < 2; i++) {
-        arena *a = arena_new("text");
         run_config c;
         programs p;
         OK(config_load(a, NULL, (const char *[]){"model.preset=tiny", "data.sequence_length=16"}, 2,
                 &c));
         OK(programs_build(a, &c, &p));
         graph_print(p.step_graph, &text[i]);
-        arena_free(a);
     }
     assert_string_equal(text[0].p, text[1].p);
     assert_non_null(strstr(text[0].p, "linear_cross_entropy_grad("));
@@ -406,12 +400,5 @@ static void the_text_is_stable(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_hold),
-            cmocka_unit_test(placing_is_greedy), cmocka_unit_test(storage_is_not_read_twice),
-            cmocka_unit_test(offloaded_values_need_no_device),
-            cmocka_unit_test(gradients_begin_where_they_are_made),
-            cmocka_unit_test(plans_are_the_compilers),
-            cmocka_unit_test(the_back_end_holds_the_plan), cmocka_unit_test(presets),
-            cmocka_unit_test(the_text_is_stable)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

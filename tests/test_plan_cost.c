@@ -38,7 +38,7 @@ static plan_cost cost_of(int n_layers, const char *recompute) {
 
 // From 128 to 1,024 layers a linear program does 8 times the work, a quadratic one up to 64 times.
 // What placing looks at for an item grows by 10/7 (logarithms of the nodes), not by 8.
-static void planning_is_not_quadratic(void **state) {
+TEST(planning_is_not_quadratic) {
     static const char *const modes[] = {"training.recompute=none", "training.recompute=selective",
             "training.recompute=full"};
     for (int i = 0; i < 3; i++) {
@@ -53,9 +53,4 @@ static void planning_is_not_quadratic(void **state) {
             fail_msg("%s: %.4g branches for 128 layers, %.4g for 1,024", modes[i], few.branches,
                     many.branches);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(planning_is_not_quadratic)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

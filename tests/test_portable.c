@@ -268,7 +268,7 @@ static const struct {
         {"generation", generation, 600, {0x757A718412D23A1B, 0x3A6119CF9F76540F}},
 };
 
-static void every_level_gives_the_recorded_bits(void **state) {
+TEST(every_level_gives_the_recorded_bits) {
     static const int64_t lengths[] = {1, 2, 7, 8, 9, 15, 16, 17, 23, 24, 31, 33, 63, 64, 65, 80,
             100, 129, 150, 200, 335, 600};
     const int top = (int)(cpu_detect() < CPU_AVX512 ? cpu_detect() : CPU_AVX512);
@@ -291,7 +291,7 @@ static void every_level_gives_the_recorded_bits(void **state) {
 }
 
 // A level whose table lacks a new kernel would end a run.
-static void every_level_has_every_kernel(void **state) {
+TEST(every_level_has_every_kernel) {
     for (int level = CPU_REF; level <= (int)CPU_AVX512_BF16; level++) {
         const kernels *k = kernels_for((cpu_level)level);
         void (*members[sizeof *k / sizeof(void (*)(void))])(void);
@@ -299,10 +299,4 @@ static void every_level_has_every_kernel(void **state) {
         for (size_t i = 0; i < sizeof members / sizeof *members; i++)
             if (!members[i]) fail_msg("member %d of kernels_%s is not set", (int)i, k->name);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_has_every_kernel),
-            cmocka_unit_test(every_level_gives_the_recorded_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

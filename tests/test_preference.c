@@ -217,7 +217,7 @@ static void check_loss(golden *from, const char *which, form how) {
     check_values(from, run, which, &sum);
 }
 
-static void loss_and_gradients_are_those_of_trl(void **state) {
+TEST(loss_and_gradients_are_those_of_trl) {
     golden from = golden_open("");
     for (form how = APART; how < N_FORMS; how++)
         check_loss(&from, "plain", how);
@@ -254,7 +254,7 @@ static const char *write_set(golden *from, int64_t n_vocab) {
 }
 
 // TRL cuts each response off at a max_length that leaves of both what a row has.
-static void pairs_that_are_cut_are_those_of_trl(void **state) {
+TEST(pairs_that_are_cut_are_those_of_trl) {
     golden from = golden_open("cut.");
     const int64_t row_tokens = (int64_t)*golden_values(&from, "cut.row", NULL);
     test_run *run = open_run(&from, "cut", row_tokens);
@@ -292,7 +292,7 @@ static void pairs_that_are_cut_are_those_of_trl(void **state) {
 }
 
 // Where the exponential of the margin overflows a double, or vanishes beside one.
-static void losses_of_large_margins_are_finite(void **state) {
+TEST(losses_of_large_margins_are_finite) {
     assert_true(pair_loss(1e4, 0) == 0 && pair_pull(1e4, 0) == 0);
     assert_true(pair_loss(-1e4, 0) == 1e4 && pair_pull(-1e4, 0) == 1);
     assert_true(fabs(pair_loss(0, 0.25) - log(2)) < 1e-15 && pair_pull(0, 0.25) == 0.25);
@@ -353,7 +353,7 @@ static void expect_exact_sum(int n_losses, const double *losses) {
 }
 
 // A chain of doubles loses what a token adds to 1e16, or does not, as the order has it.
-static void sums_of_a_response_are_exact_in_any_order(void **state) {
+TEST(sums_of_a_response_are_exact_in_any_order) {
     double losses[MOST_LOSSES];
     expect_exact_sum(3, (const double[]){1e16, 1, 1});
     for (int i = 0; i < MOST_LOSSES; i++) // numbers of 53 bits at one of 60 places
@@ -369,7 +369,7 @@ static void refuse(const char *line, bool texts, const char *why) {
     if (!strstr(drv_message(), why)) fail_msg("%s: %s, expected %s", line, drv_message(), why);
 }
 
-static void records_without_a_pair_are_refused(void **state) {
+TEST(records_without_a_pair_are_refused) {
     refuse("{\"prompt\": \"a\", \"chosen\": \"b\"}", false, "no \"rejected\"");
     refuse("{\"prompt\": \"a\", \"rejected\": \"b\"}", false, "no \"chosen\"");
     refuse("{\"prompt\": \"a\", \"chosen\": null, \"rejected\": \"b\"}", false, "no \"chosen\"");
@@ -401,7 +401,7 @@ static const char *content(const json_t *messages, size_t i) {
     return text ? text : "";
 }
 
-static void prompts_stand_apart_or_within(void **state) {
+TEST(prompts_stand_apart_or_within) {
     static const char *const lines[] = {
             "{\"system\": \"s\", \"prompt\": \"q\", \"chosen\": \"a\", \"rejected\": \"b\"}",
             "{\"system\": \"s\", \"question\": \"q\", \"chosen\": {\"from\": \"gpt\", \"value\": \"a\"}, \"rejected\": "
@@ -444,9 +444,8 @@ static void prompts_stand_apart_or_within(void **state) {
 
 // Checks records against what TRL makes of them (tools/golden_pairs.py), but for those whose prompt
 // TRL would have twice.
-static void prompts_are_those_of_trl(void **state) {
+TEST(prompts_are_those_of_trl) {
     static const char *const members[] = {"prompt", "chosen", "rejected"};
-    arena *a = arena_new("pairs");
     char *text;
     size_t n;
     OK(file_read(a, golden_path(a, "pairs.jsonl"), &text, &n));
@@ -467,12 +466,10 @@ static void prompts_are_those_of_trl(void **state) {
         free(made);
         json_decref(case_of);
     }
-    arena_free(a);
 }
 
 // --- the reference's log-probabilities
-static void a_file_of_references_is_whole_or_refused(void **state) {
-    arena *a = arena_new("references");
+TEST(a_file_of_references_is_whole_or_refused) {
     const char *key = "{\"model\":\"0123\"}",
                *path = reference_file_path(a, path_join(a, temporary_dir(a), "pairs"), key);
     const double values[] = {-1.5, -2.25, (double)NAN, (double)NAN};
@@ -492,18 +489,9 @@ static void a_file_of_references_is_whole_or_refused(void **state) {
         text[i] ^= 4;
         assert_int_equal(reference_file_parse(path, text, i, key, 2, got), DRV_E_DATA);
     }
-    arena_free(a);
 }
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loss_and_gradients_are_those_of_trl),
-            cmocka_unit_test(pairs_that_are_cut_are_those_of_trl),
-            cmocka_unit_test(losses_of_large_margins_are_finite),
-            cmocka_unit_test(sums_of_a_response_are_exact_in_any_order),
-            cmocka_unit_test(records_without_a_pair_are_refused),
-            cmocka_unit_test(prompts_stand_apart_or_within),
-            cmocka_unit_test(prompts_are_those_of_trl),
-            cmocka_unit_test(a_file_of_references_is_whole_or_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

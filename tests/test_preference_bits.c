@@ -40,7 +40,7 @@ static void same_bits(const char *const *model, int n_model, const layout_case *
     free(one.weights);
 }
 
-static void ranks_of_every_kind(void **state) {
+TEST(ranks_of_every_kind) {
     const char *const model[] = {"training.precision=fp32", "model.vocab_size=509"};
     const layout_case cases[] = {{2, {"parallel.data=2"}, 1}, {2, {"parallel.context=2"}, 1},
             {2, {"parallel.tensor=2"}, 1}, {2, {"parallel.pipeline=2"}, 1},
@@ -58,7 +58,7 @@ static void ranks_of_every_kind(void **state) {
 }
 
 // Across what is hidden from a rejected response, and over the ends of chunks of the row.
-static void in_a_window(void **state) {
+TEST(in_a_window) {
     const char *const model[] = {"training.precision=fp32", "model.sliding_window=4"};
     const layout_case cases[] = {{2, {"parallel.context=2"}, 1}};
     same_bits(model, 2, cases, 1);
@@ -67,7 +67,7 @@ static void in_a_window(void **state) {
 // Reduction blocks of the row, which go around in the ring, are sums of other parts of the same
 // numbers; also where the first token of a chunk, by its window, sees less of the row than later
 // ones, with which a rejected response begins.
-static void blocks_of_rows(void **state) {
+TEST(blocks_of_rows) {
     const char *const model[] = {"training.precision=fp32", "model.sliding_window=4"};
     for (int n = 1; n <= 2; n++) {
         const layout_case blocks = {.ranks = 1}, whole = {1, {"parallel.context_blocks=1"}, 1};
@@ -78,7 +78,7 @@ static void blocks_of_rows(void **state) {
     }
 }
 
-static void branches_in_bf16(void **state) {
+TEST(branches_in_bf16) {
     const char *const model[] = {"training.precision=bf16", "lora.rank=4", "lora.dropout=0.1"};
     const layout_case cases[] = {{4, {"parallel.context=2", "parallel.tensor=2"}, 2},
             {2, {"parallel.pipeline=2"}, 1}};
@@ -87,8 +87,5 @@ static void branches_in_bf16(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_of_every_kind),
-            cmocka_unit_test(branches_in_bf16), cmocka_unit_test(in_a_window),
-            cmocka_unit_test(blocks_of_rows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

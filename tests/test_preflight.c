@@ -37,8 +37,7 @@ static void expect_named(arena *a, const node_result *results, int n, const int 
         fail_msg("\"%s\" does not say \"%s\"", judged.said[nodes[0]], says);
 }
 
-static void nodes_that_stand_out(void **state) {
-    arena *a = arena_new("test");
+TEST(nodes_that_stand_out) {
     node_result results[NODES];
     static const int third[] = {3}, fifth_and_third[] = {5, 3};
     good(results, NODES);
@@ -65,11 +64,9 @@ static void nodes_that_stand_out(void **state) {
     good(results, 1); // alone: there is nothing beside it
     results[0].value[NODE_BANDWIDTH] = results[0].value[NODE_LATENCY] = (double)NAN;
     expect_named(a, results, 1, NULL, 0, "");
-    arena_free(a);
 }
 
-static void results_read_back(void **state) {
-    arena *a = arena_new("test");
+TEST(results_read_back) {
     node_result results[NODES], *again;
     preflight judged;
     int n;
@@ -103,12 +100,11 @@ static void results_read_back(void **state) {
                 DRV_E_DATA, wrong[i].says);
     json_decref(object);
     free(text);
-    arena_free(a);
 }
 
 // Who meets whom: each other, nobody twice, nobody himself; of an odd number one pauses in each
 // round.
-static void rounds_meet(void **state) {
+TEST(rounds_meet) {
     static const int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 64, 65};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const int n = sizes[k], rounds = node_rounds(n);
@@ -133,7 +129,7 @@ static void rounds_meet(void **state) {
 
 // A node that has its host alone takes all, many on one host together half of what is there at most
 // (copies go from one buffer to another).
-static void many_on_a_host_share_it(void **state) {
+TEST(many_on_a_host_share_it) {
     const int64_t mib = (int64_t)1 << 20, gib = mib << 10, most = 256 * mib;
     assert_int_equal(node_share(most, mib, gib, 1), most);
     assert_int_equal(node_share(most, mib, INT64_MAX, 64), most);
@@ -145,11 +141,4 @@ static void many_on_a_host_share_it(void **state) {
             assert_true(each == most || 8 * each * n > there - 8 * n);
             assert_true(2 * n * each <= there / 2);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nodes_that_stand_out),
-            cmocka_unit_test(results_read_back), cmocka_unit_test(rounds_meet),
-            cmocka_unit_test(many_on_a_host_share_it)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,7 @@ int fstat(int descriptor, struct stat *out) {
     return result;
 }
 
-static void a_program_is_read_back(void **state) {
-    arena *a = arena_new("program");
+TEST(a_program_is_read_back) {
     const char *path = path_join(a, temporary_dir(a), "folder/program.pjrt");
     program_about about = {.key = {3, 4}, .n_devices = 2, .compile_s = 1.5, .has_facts = 1}, read;
     const unsigned char *payload;
@@ -34,13 +33,11 @@ static void a_program_is_read_back(void **state) {
     assert_memory_equal(&read, &about, sizeof read);
     assert_int_equal(n_payload, 8);
     assert_memory_equal(payload, "compiled", 8);
-    arena_free(a);
 }
 
 // Machines that share the folder remove and replace its files at any time.
-static void a_file_that_is_cut_short_is_damaged(void **state) {
+TEST(a_file_that_is_cut_short_is_damaged) {
     enum { PAGES = 2 * 4096 };
-    arena *a = arena_new("cut");
     const char *dir = temporary_dir(a), *path = path_join(a, dir, "program.pjrt");
     const program_about about = {.n_devices = 1};
     kept_program *list;
@@ -53,10 +50,9 @@ static void a_file_that_is_cut_short_is_damaged(void **state) {
     OK(status);
     assert_int_equal(n, 1);
     assert_string_equal(list[0].damage, "100 bytes, expected 480 or more");
-    arena_free(a);
 }
 
-static void seeds_reach_every_branch(void **state) {
+TEST(seeds_reach_every_branch) {
     static const char damaged[] = "its hash does not match";
     static const struct {
         const char *seed, *says; // NULL: it is read
@@ -65,7 +61,6 @@ static void seeds_reach_every_branch(void **state) {
             {"length", "the program has 7 bytes, expected 8"}, {"hash", damaged},
             {"program", damaged}, {"plugin", damaged}, {"kind", damaged}, {"interface", damaged},
             {"drover", damaged}};
-    arena *a = arena_new("seeds");
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         const char *path = path_join(a, TEST_DIR "/corpus/compile_cache", seeds[i].seed);
         program_about about;
@@ -84,12 +79,4 @@ static void seeds_reach_every_branch(void **state) {
         assert_int_equal(n_payload, 7);
         assert_int_equal(about.facts.update_kernels, seeds[i].seed[0] == 'f' ? 11 : 0);
     }
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_read_back),
-            cmocka_unit_test(a_file_that_is_cut_short_is_damaged),
-            cmocka_unit_test(seeds_reach_every_branch)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static uint32_t sum_by_hand(const char *line) {
     return h;
 }
 
-static void a_line_is_what_the_format_says(void **state) {
+TEST(a_line_is_what_the_format_says) {
     char p[3 * RANK_LINE + 1] = "";
     rank_row row = row_of(7);
     rank_table_format(&row, 1, 12.5, p);
@@ -52,8 +52,7 @@ static void a_line_is_what_the_format_says(void **state) {
     assert_string_equal(p + 2 * RANK_LINE, want);
 }
 
-static void what_is_written_is_read(void **state) {
-    arena *a = arena_new("test");
+TEST(what_is_written_is_read) {
     const char *dir = temporary_dir(a);
     rank_table_writer *writer;
     rank_table table;
@@ -87,11 +86,9 @@ static void what_is_written_is_read(void **state) {
     OK(rank_table_read(a, dir, &table));
     assert_int_equal(table.n, 2);
     rank_table_close(writer);
-    arena_free(a);
 }
 
-static void a_torn_line_is_told(void **state) {
-    arena *a = arena_new("test");
+TEST(a_torn_line_is_told) {
     enum { N = 3, BYTES = (N + 2) * RANK_LINE };
     char p[BYTES];
     rank_table table;
@@ -112,7 +109,6 @@ static void a_torn_line_is_told(void **state) {
     memcpy(p + 3 * RANK_LINE, p + 2 * RANK_LINE, RANK_LINE); // a line in another's place
     OK(rank_table_parse(a, "t", p, BYTES, &table));
     assert_true(table.n_torn == 1 && !table.rows[1].known);
-    arena_free(a);
 }
 
 // Replaces a part of a line, and gives the line the checksum of its new content.
@@ -124,7 +120,7 @@ static void replace(char *line, int column, const char *text) {
 }
 
 // Lines with a good checksum that another program wrote.
-static void odd_cells(void **state) {
+TEST(odd_cells) {
     enum { RANK = 0, HOST = 7, PROCESS = 28, SINCE = 80, HEARD = 88, COMPUTE = 95, HELD = 127 };
     static const struct {
         int column;
@@ -135,7 +131,6 @@ static void odd_cells(void **state) {
             {HEARD, "  late", false}, {HELD, "       1.5", false}, {PROCESS, "       ", true},
             {HEARD, "      ", true}, {HEARD, " ended", true}, {HOST, "\1\377", true},
             {COMPUTE, "1e3    ", true}, {HELD, "9999999999", true}};
-    arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[3 * RANK_LINE];
         rank_table table;
@@ -154,12 +149,10 @@ static void odd_cells(void **state) {
         assert_true(r->resident == (column == HELD ? 9999999999 * 1024 : 3072));
         assert_string_equal(r->host, column == HOST ? "??de0" : "node0");
     }
-    arena_free(a);
 }
 
 // A number loses its decimals before it becomes nines; one that is not known leaves its cell empty.
-static void odd_numbers(void **state) {
-    arena *a = arena_new("test");
+TEST(odd_numbers) {
     char text[3 * RANK_LINE];
     rank_table table;
     rank_row row = row_of(0);
@@ -181,18 +174,16 @@ static void odd_numbers(void **state) {
     assert_int_equal(json_integer_value(json_object_get(unknown, "rank")), 3);
     json_decref(known);
     json_decref(unknown);
-    arena_free(a);
 }
 
 // First lines with a good checksum.
-static void odd_heads(void **state) {
+TEST(odd_heads) {
     static const char *const heads[] = {"drover ranks 1: 0 ranks, 192 bytes a line, time 1.000  ",
             "drover ranks 1: -1 ranks, 192 bytes a line, time 1.000 ",
             "drover ranks 1: 262145 ranks, 192 bytes a line, time 1 ",
             "drover ranks 1: 1 ranks, 191 bytes a line, time 1.000  ",
             "drover ranks 1: 1 ranks, 192 bytes a line, time inf    ",
             "drover ranks 1: 1 ranks, 192 bytes a line, time        "};
-    arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         char p[3 * RANK_LINE];
         rank_table table;
@@ -202,11 +193,9 @@ static void odd_heads(void **state) {
         FAILS(rank_table_parse(a, "t", p, sizeof p, &table), DRV_E_DATA,
                 "the first line is torn, or not one of drover's");
     }
-    arena_free(a);
 }
 
-static void what_is_no_table_is_refused(void **state) {
-    arena *a = arena_new("test");
+TEST(what_is_no_table_is_refused) {
     const char *dir = temporary_dir(a), *path = arena_printf(a, "%s/ranks/status", dir);
     char p[3 * RANK_LINE];
     rank_table table;
@@ -226,11 +215,9 @@ static void what_is_no_table_is_refused(void **state) {
     assert_int_equal(ftruncate(fd, 10LL << 30), 0);
     close(fd);
     FAILS(rank_table_read(a, dir, &table), DRV_E_DATA, "more than a table of ranks can have");
-    arena_free(a);
 }
 
-static void it_may_lie_on_a_disk_of_its_own(void **state) {
-    arena *a = arena_new("test");
+TEST(it_may_lie_on_a_disk_of_its_own) {
     const char *dir = temporary_dir(a), *local = arena_printf(a, "%s/local", temporary_dir(a));
     rank_table_writer *writer;
     rank_table table;
@@ -250,7 +237,6 @@ static void it_may_lie_on_a_disk_of_its_own(void **state) {
     rank_table_close(writer);
     assert_int_equal(lstat(arena_printf(a, "%s/ranks/status", dir), &is), 0);
     assert_true(S_ISREG(is.st_mode));
-    arena_free(a);
 }
 
 static double processor_s(void) {
@@ -260,9 +246,8 @@ static double processor_s(void) {
 }
 
 // Once a second: below 200 kB, and below 1 % of a core (sanitizers take longer).
-static void a_thousand_ranks_cost_little(void **state) {
+TEST(a_thousand_ranks_cost_little) {
     enum { N = 1024, TRIES = 30 };
-    arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     rank_table_writer *writer;
     rank_row *rows = ARENA_ARRAY(a, rank_row, N);
@@ -283,7 +268,6 @@ static void a_thousand_ranks_cost_little(void **state) {
 #ifndef __SANITIZE_ADDRESS__
     assert_true(best < 0.01);
 #endif
-    arena_free(a);
 }
 
 static drv_status tell(comm *self, void *ctx) {
@@ -301,22 +285,6 @@ static drv_status tell(comm *self, void *ctx) {
     return comm_barrier(comm_all_ranks(self));
 }
 
-static void ranks_of_a_process_see_each_other(void **state) {
+TEST(ranks_of_a_process_see_each_other) {
     OK(comm_run_threads(4, 1, NULL, tell, NULL));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_line_is_what_the_format_says),
-            cmocka_unit_test(what_is_written_is_read),
-            cmocka_unit_test(a_torn_line_is_told),
-            cmocka_unit_test(odd_cells),
-            cmocka_unit_test(odd_numbers),
-            cmocka_unit_test(odd_heads),
-            cmocka_unit_test(what_is_no_table_is_refused),
-            cmocka_unit_test(it_may_lie_on_a_disk_of_its_own),
-            cmocka_unit_test(a_thousand_ranks_cost_little),
-            cmocka_unit_test(ranks_of_a_process_see_each_other),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include "record/rank_times.h"
 
-static void the_slowest_rank_and_its_reason(void **state) {
+TEST(the_slowest_rank_and_its_reason) {
     static const struct {
         const char *what;
         rank_time of[3]; // compute, data, save, wait, sent
@@ -84,11 +84,11 @@ static drv_status share_recent(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void all_ranks_know_each_step(void **state) {
+TEST(all_ranks_know_each_step) {
     OK(comm_run_threads(3, 1, NULL, share_recent, NULL));
 }
 
-static void all_ranks_know_the_means_of_all(void **state) {
+TEST(all_ranks_know_the_means_of_all) {
     OK(comm_run_threads(4, 1, NULL, share, NULL));
 }
 
@@ -106,14 +106,6 @@ static drv_status waits(comm *self, void *ctx) {
     return DRV_OK;
 }
 
-static void waiting_for_messages_is_counted(void **state) {
+TEST(waiting_for_messages_is_counted) {
     OK(comm_run_threads(2, 1, NULL, waits, NULL));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_slowest_rank_and_its_reason),
-            cmocka_unit_test(all_ranks_know_the_means_of_all),
-            cmocka_unit_test(all_ranks_know_each_step),
-            cmocka_unit_test(waiting_for_messages_is_counted)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,8 +48,7 @@ static json_t *golden_rows(arena *a) {
     return rows;
 }
 
-static void parquet_rows(void **state) {
-    arena *a = arena_new("parquet");
+TEST(parquet_rows) {
     json_t *want = golden_rows(a), *got;
     const char *dir = golden_path(a, "parquet");
     char **names;
@@ -86,12 +85,10 @@ static void parquet_rows(void **state) {
         json_decref(got);
     }
     json_decref(want);
-    arena_free(a);
 }
 
 // Any file cut short or with a wrong byte is refused or read, never more.
-static void parquet_broken(void **state) {
-    arena *a = arena_new("broken");
+TEST(parquet_broken) {
     static const char *const files[] = {"none_dict_v1", "zstd_DELTA_BYTE_ARRAY_v2", "nested"};
     const char *path = path_join(a, temporary_dir(a), "x.parquet");
     json_t *got;
@@ -113,12 +110,10 @@ static void parquet_broken(void **state) {
             json_decref(got);
         }
     }
-    arena_free(a);
 }
 
 // The files of ../shared, by the digests that their makers gave.
-static void parquet_of_others(void **state) {
-    arena *a = arena_new("others");
+TEST(parquet_of_others) {
     const char *dir = outside_path(TEST_DIR "/../../shared/data/parquet/made");
     json_t *list;
     OK(json_read_file(path_join(a, dir, "expectations.json"), &list));
@@ -149,7 +144,6 @@ static void parquet_of_others(void **state) {
         json_decref(got);
     }
     json_decref(list);
-    arena_free(a);
 }
 
 // --- JSON lines and text
@@ -182,8 +176,7 @@ static texts read_all(arena *a, const char *const *inputs, int n_records, const 
     return t;
 }
 
-static void json_lines(void **state) {
-    arena *a = arena_new("json");
+TEST(json_lines) {
     static const char *const lines[] = {"{\"text\": \"a\"}",
             "{\"text\":\"\\u00e9\\ud83d\\ude00\\n\"}",
             " { \"x\" : [1, {\"text\": \"no\"}, null, -1.5e+3, true], \"text\" : \"yes\" } ",
@@ -214,12 +207,10 @@ static void json_lines(void **state) {
         json_decref(o);
         str_free(&t.joined);
     }
-    arena_free(a);
 }
 
 // A long document comes in pieces that are the whole; separators are found at any place.
-static void pieces(void **state) {
-    arena *a = arena_new("pieces");
+TEST(pieces) {
     const char *dir = temporary_dir(a), *path = path_join(a, dir, "x.txt"), *inputs[] = {path};
     str text = {0}, want = {0};
     for (uint64_t i = 0; text.n < (5 << 20) + 12345; i++) {
@@ -246,11 +237,9 @@ static void pieces(void **state) {
     str_free(&t.joined);
     str_free(&want);
     str_free(&text);
-    arena_free(a);
 }
 
-static void packed_and_globbed(void **state) {
-    arena *a = arena_new("packed");
+TEST(packed_and_globbed) {
     const char *dir = temporary_dir(a);
     const char *text = "one\xFF two";
     OK(file_write_atomic(path_join(a, dir, "a.txt"), text, strlen(text)));
@@ -286,12 +275,10 @@ static void packed_and_globbed(void **state) {
     FAILS(text_batch_read(b, r), DRV_E_DATA, "cut short");
     reader_close(r);
     text_batch_free(b);
-    arena_free(a);
 }
 
 // An option that only some kinds of files heed is refused where there is none of them.
-static void options_that_no_file_heeds(void **state) {
-    arena *a = arena_new("unheeded");
+TEST(options_that_no_file_heeds) {
     const char *dir = temporary_dir(a);
     static const char *const endings[] = {"py", NULL};
     static const id_cut cut = {CUT_BEFORE, 1};
@@ -325,7 +312,6 @@ static void options_that_no_file_heeds(void **state) {
         OK(reader_open(a, &path, 1, &cases[i].opts, &r));
         reader_close(r);
     }
-    arena_free(a);
 }
 
 // --- word counts
@@ -353,8 +339,7 @@ static char **counts(arena *a, int64_t memory, int64_t a_word, word_counts *w) {
     return out;
 }
 
-static void counts_spill(void **state) {
-    arena *a = arena_new("counts");
+TEST(counts_spill) {
     word_counts all, spilled, few;
     char **x = counts(a, 1 << 30, 0, &all), **y = counts(a, 100000, 0, &spilled);
     assert_true(all.n > 3000);
@@ -369,7 +354,6 @@ static void counts_spill(void **state) {
     word_counts_free(&all);
     word_counts_free(&spilled);
     word_counts_free(&few);
-    arena_free(a);
 }
 
 static void check_pieces(const str *line, const str *whole, int64_t bad, size_t piece, str *out) {
@@ -392,7 +376,7 @@ static void check_pieces(const str *line, const str *whole, int64_t bad, size_t 
 }
 
 // The pieces of a string, of any size and with any escapes, are what jc_string reads of the whole.
-static void long_json_pieces(void **state) {
+TEST(long_json_pieces) {
     static const char *const parts[] = {" ", " ", "a", "bc ", "Z z", "\\n", "\\\"", "\\\\",
             "\\u00fc", "\\ud83d\\ude00", "\\ud83d", "\xc3\xbc", "\xff", "  x", "\\u0020y"};
     enum { N_PARTS = sizeof parts / sizeof *parts, N_CASES = 600 };
@@ -415,10 +399,5 @@ static void long_json_pieces(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(parquet_rows),
-            cmocka_unit_test(long_json_pieces), cmocka_unit_test(parquet_broken),
-            cmocka_unit_test(parquet_of_others), cmocka_unit_test(json_lines),
-            cmocka_unit_test(pieces), cmocka_unit_test(packed_and_globbed),
-            cmocka_unit_test(options_that_no_file_heeds), cmocka_unit_test(counts_spill)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -33,7 +33,7 @@ static void write_tokenizer(const char *path, const char *settings) {
     str_free(&text);
 }
 
-static void refused_by_name(void **state) {
+TEST(refused_by_name) {
     static const struct {
         const char *settings, *said; // NULL: taken
     } cases[] = {
@@ -65,7 +65,6 @@ static void refused_by_name(void **state) {
             {ADDED("\"id\": 3.0, "), "its id is not a number"},
             {"\"truncation\": {\"max_length\": 2}, \"padding\": {}", NULL}, // said, left aside
     };
-    arena *a = arena_new("refused");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tokenizer *t;
@@ -79,7 +78,6 @@ static void refused_by_name(void **state) {
                     status == DRV_OK ? "taken" : drv_message());
         }
     }
-    arena_free(a);
 }
 
 // --- many added tokens
@@ -94,9 +92,8 @@ static void check_one(encoder *e, const char *text, int32_t first, int32_t secon
 
 // Loading 30,000 took 7 s where time grew by the square of them. The longest is
 // found, and what is only the beginning of one is not.
-static void many_added_tokens(void **state) {
+TEST(many_added_tokens) {
     enum { N = 30000 };
-    arena *a = arena_new("many");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     str text = {0};
     str_puts(&text, "\"added_tokens\": [");
@@ -114,11 +111,4 @@ static void many_added_tokens(void **state) {
     encoder_free(e);
     tokenizer_close(t);
     str_free(&text);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(refused_by_name),
-            cmocka_unit_test(many_added_tokens)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static drv_status all_harms(comm *self, void *ctx) {
     return status;
 }
 
-static void what_is_wrong_on_one_rank_is_found(void **state) {
+TEST(what_is_wrong_on_one_rank_is_found) {
     OK(comm_run_threads(RANKS, 1, NULL, all_harms, NULL));
     for (size_t i = 0; i < sizeof harms / sizeof *harms; i++)
         if (n_told[i] != harms[i].told)
@@ -103,7 +103,7 @@ static void what_is_wrong_on_one_rank_is_found(void **state) {
 }
 
 // --- weights that are no numbers
-static void a_weight_that_is_no_number_is_named(void **state) {
+TEST(a_weight_that_is_no_number_is_named) {
     static const struct {
         const char *state;
         int64_t element; // -1: the last one
@@ -133,10 +133,4 @@ static void a_weight_that_is_no_number_is_named(void **state) {
         OK(backend_write(run->p.held.b, cases[i].state, at * unit, unit, before));
     }
     test_run_close(run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_wrong_on_one_rank_is_found),
-            cmocka_unit_test(a_weight_that_is_no_number_is_named)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

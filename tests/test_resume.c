@@ -65,8 +65,7 @@ static bool is_free(const char *field) {
     return false;
 }
 
-static void every_field_of_the_model_is_compared(void **state) {
-    arena *a = arena_new("test");
+TEST(every_field_of_the_model_is_compared) {
     const model_config saved = some_model();
     const char *dir = write_config(a, &saved);
     OK(resume_check_model(dir, &saved, false, false));
@@ -82,11 +81,9 @@ static void every_field_of_the_model_is_compared(void **state) {
             FAILS(resume_check_model(dir, &other, false, false), DRV_E_USAGE,
                     arena_printf(a, "%.*s is ", (int)strcspn(field, "."), field));
     }
-    arena_free(a);
 }
 
-static void which_layers_have_a_window(void **state) {
-    arena *a = arena_new("test");
+TEST(which_layers_have_a_window) {
     model_config saved = some_model();
     saved.qk_norm = true;
     saved.sliding_window = 16;
@@ -95,12 +92,10 @@ static void which_layers_have_a_window(void **state) {
     const char *dir = write_config(a, &saved);
     OK(resume_check_model(dir, &saved, false, false));
     FAILS(resume_check_model(dir, &other, false, false), DRV_E_USAGE, "max_window_layers is ");
-    arena_free(a);
 }
 
 // A field that one of the two does not have is a difference as well, whichever it is.
-static void a_field_of_one_alone(void **state) {
-    arena *a = arena_new("test");
+TEST(a_field_of_one_alone) {
     const model_config scaled = some_model();
     model_config plain = scaled;
     plain.rope_type = ROPE_DEFAULT;
@@ -108,7 +103,6 @@ static void a_field_of_one_alone(void **state) {
             "rope_scaling is absent, but the config's model has {");
     FAILS(resume_check_model(write_config(a, &scaled), &plain, false, false), DRV_E_USAGE,
             "but the config's model has absent");
-    arena_free(a);
 }
 
 // --- the optimizer
@@ -149,7 +143,7 @@ static void check_moments(const test_run *run, const moments *want) {
     arena_free(a);
 }
 
-static void moments_are_not_trusted(void **state) {
+TEST(moments_are_not_trusted) {
 #define FIRST  "exp_avg.model.layers.0.mlp.down_proj.weight"
 #define SECOND "exp_avg_sq.model.layers.0.mlp.down_proj.weight"
     static const moments cases[] = {{FIRST, -1, ST_F32, NULL, NULL},
@@ -214,7 +208,7 @@ static const char *replaced(arena *a, const char *text, const char *from, const 
     return copy;
 }
 
-static void what_changed_is_said_in_one_line(void **state) {
+TEST(what_changed_is_said_in_one_line) {
     static const struct {
         const char *from, *to; // in the config, or in what is said of its data
         const char *says;
@@ -239,7 +233,6 @@ static void what_changed_is_said_in_one_line(void **state) {
                     "data set \"a\": split_by \"documents\" -> \"tokens\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("test");
         const bool in_config = strstr(CONFIG, cases[i].from);
         json_t *before = about(CONFIG, SOURCE, "fp32"),
                *now = about(in_config ? replaced(a, CONFIG, cases[i].from, cases[i].to) : CONFIG,
@@ -253,12 +246,10 @@ static void what_changed_is_said_in_one_line(void **state) {
             fail_msg("case %zu: \"%s\", expected one line with \"%s\"", i, text, cases[i].says);
         json_decref(before);
         json_decref(now);
-        arena_free(a);
     }
 }
 
-static void another_arithmetic_is_said(void **state) {
-    arena *a = arena_new("test");
+TEST(another_arithmetic_is_said) {
     json_t *before = about(CONFIG, SOURCE, "fp32"), *now = about(CONFIG, SOURCE, "AMX"),
            *old = json_pack("{s:i, s:i}", "seed", 1, "sequence_length", 64),
            *newer = json_pack("{s:i, s:i}", "seed", 2, "sequence_length", 64);
@@ -276,12 +267,10 @@ static void another_arithmetic_is_said(void **state) {
     json_decref(now);
     json_decref(old);
     json_decref(newer);
-    arena_free(a);
 }
 
 // Earlier versions recorded the size of a micro-batch, all of which was a partial sum.
-static void partial_sums_of_an_earlier_version(void **state) {
-    arena *a = arena_new("test");
+TEST(partial_sums_of_an_earlier_version) {
     json_t *before = about(CONFIG, SOURCE, "fp32"), *now = about(CONFIG, SOURCE, "fp32"),
            *config = json_object_get(before, "config");
     json_object_set_new(config, "training.micro_batch_size", json_string("4"));
@@ -300,11 +289,9 @@ static void partial_sums_of_an_earlier_version(void **state) {
     assert_string_equal(said(a), "");
     json_decref(before);
     json_decref(now);
-    arena_free(a);
 }
 
-static void other_files_that_are_carried_are_said(void **state) {
-    arena *a = arena_new("test");
+TEST(other_files_that_are_carried_are_said) {
     const char *dir = temporary_dir(a);
     const ckpt_carried carried[] = {{.name = "tokenizer.json", .bytes = "{}", .n = 2},
             {.name = "chat_template.jinja", .bytes = "x", .n = 1}};
@@ -319,12 +306,10 @@ static void other_files_that_are_carried_are_said(void **state) {
     assert_non_null(
             strstr(text, "changed since the last part: chat_template.jinja differs from that of"));
     assert_int_equal(count(text, "changed since"), 1);
-    arena_free(a);
 }
 
 // --- config.yaml
-static void configs_of_earlier_parts_stay(void **state) {
-    arena *a = arena_new("test");
+TEST(configs_of_earlier_parts_stay) {
     const char *dir = temporary_dir(a), *set = arena_printf(a, "run_dir=%s", dir);
     static const struct {
         const char *lr;
@@ -353,7 +338,6 @@ static void configs_of_earlier_parts_stay(void **state) {
         OK(file_read(a, path_join(a, dir, parts[i].keeps), &text, NULL));
         assert_non_null(strstr(text, parts[i].with));
     }
-    arena_free(a);
 }
 
 // --- a checkpoint that is damaged under right hashes, as a write by another program leaves it
@@ -393,8 +377,7 @@ static char *file_of(arena *a, const char *run_dir, const char *name, size_t *n)
     return bytes;
 }
 
-static void damage_of_the_newest_leaves_the_older_ones(void **state) {
-    arena *a = arena_new("test");
+TEST(damage_of_the_newest_leaves_the_older_ones) {
     const char *run_dir = path_join(a, temporary_dir(a), "run"), *weights = "model.safetensors",
                *newest = path_join(a, run_dir, "checkpoints/step-000003");
     const char *sets[] = {"model.preset=tiny", "model.vocab_size=400", "model.num_hidden_layers=1",
@@ -432,7 +415,6 @@ static void damage_of_the_newest_leaves_the_older_ones(void **state) {
         assert_int_equal(count(log, "step-000003\" is not used: "), (int)i + 1);
         assert_int_equal(count(log, "step-000002: step 2, "), (int)i + 1);
     }
-    arena_free(a);
 }
 
 int main(void) {
@@ -440,16 +422,7 @@ int main(void) {
     log_path = path_join(a, temporary_dir(a), "log.txt");
     if (log_open_file(log_path) != DRV_OK) return 1;
     log_to_file_only(true);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_field_of_the_model_is_compared),
-            cmocka_unit_test(which_layers_have_a_window), cmocka_unit_test(a_field_of_one_alone),
-            cmocka_unit_test(moments_are_not_trusted),
-            cmocka_unit_test(what_changed_is_said_in_one_line),
-            cmocka_unit_test(another_arithmetic_is_said),
-            cmocka_unit_test(partial_sums_of_an_earlier_version),
-            cmocka_unit_test(other_files_that_are_carried_are_said),
-            cmocka_unit_test(configs_of_earlier_parts_stay),
-            cmocka_unit_test(damage_of_the_newest_leaves_the_older_ones)};
-    const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int n_failed = tests_run();
     log_close_file();
     arena_free(a);
     return n_failed;

@@ -28,7 +28,7 @@ static const char *sum_of(char (*text)[512], int n, int first, int step) {
     return text[ring_tree_result(&t)];
 }
 
-static void a_tree_does_not_depend_on_the_order(void **state) {
+TEST(a_tree_does_not_depend_on_the_order) {
     static char text[RING_TREE_SLOTS][512];
     char want[512];
     assert_string_equal(sum_of(text, 6, 2, -1), "(((0+1)+(2+3))+(4+5))"); // as comm/join.h
@@ -257,7 +257,7 @@ static void expect_near(const ring_run *got, const ring_run *want, double bound)
     }
 }
 
-static void ranks_find_what_one_finds_in_double(void **state) {
+TEST(ranks_find_what_one_finds_in_double) {
     for (int i = 0; i < N_CASES; i++) {
         ring_run want = run_ring(&cases[i], DT_F64, 1, 1);
         for (int ranks = 2; ranks <= 8; ranks += ranks == 2 ? 1 : 5) // 2, 3, 8
@@ -285,7 +285,7 @@ static void expect_bits(const ring_run *want, ring_run got) {
     free_run(&got);
 }
 
-static void blocks_decide_the_bits(void **state) {
+TEST(blocks_decide_the_bits) {
     static const int layouts[][2] = {{1, 8}, {2, 4}, {4, 2}};
     for (int i = 0; i < N_CASES; i++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
@@ -300,7 +300,7 @@ static void blocks_decide_the_bits(void **state) {
 
 // So do those of the heads of a group, whichever tensor ranks have them: every degree of both axes.
 // Reduction blocks of one head, of two and of three; the last rank has one.
-static void blocks_of_heads_decide_the_bits(void **state) {
+TEST(blocks_of_heads_decide_the_bits) {
     static const struct {
         ring_case of;
         int blocks;
@@ -318,12 +318,4 @@ static void blocks_of_heads_decide_the_bits(void **state) {
                                                heads[i].blocks, replicas));
             free_run(&want), free_run(&exact);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_tree_does_not_depend_on_the_order),
-            cmocka_unit_test(ranks_find_what_one_finds_in_double),
-            cmocka_unit_test(blocks_decide_the_bits),
-            cmocka_unit_test(blocks_of_heads_decide_the_bits)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static drv_status meet_late(comm *self, void *ctx) {
     return meet(self, ctx);
 }
 
-static void strangers_hold_up_nobody(void **state) {
+TEST(strangers_hold_up_nobody) {
     for (int round = 0; round < 20; round++) {
         stranger s = {0};
         meeting m = {.around = &s};
@@ -108,6 +108,5 @@ static void strangers_hold_up_nobody(void **state) {
 
 int main(void) {
     alarm(2 * LONGEST_S);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(strangers_hold_up_nobody)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

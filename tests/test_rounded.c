@@ -5,8 +5,7 @@
 #include "ir/rounding.h"
 
 // The mean of 2^16 roundings of x, all residues of 16 bits once each, is x.
-static void every_residue_once(void **unused) {
-    (void)unused;
+TEST(every_residue_once) {
     static const float values[] = {1.0f, 1.001f, -1.003f, 3.14159265f, 1e-20f, -7e-39f, 0x1.FFFFp0f,
             0x1.00FFp10f};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -19,8 +18,7 @@ static void every_residue_once(void **unused) {
     }
 }
 
-static void special_values(void **unused) {
-    (void)unused;
+TEST(special_values) {
     assert_int_equal(f32_to_bf16_by(INFINITY, 0xFFFF), 0x7F80);
     assert_int_equal(f32_to_bf16_by(-INFINITY, 0xFFFF), 0xFF80);
     assert_true(isnan(bf16_to_f32(f32_to_bf16_by(NAN, 0xFFFF))));
@@ -32,8 +30,7 @@ static void special_values(void **unused) {
 // The words of a million elements: means of the three 16-bit fields, and of products of any two of
 // an element, of neighbours, and of steps that follow each other, within 5 standard deviations of
 // those of independent uniform numbers.
-static void words_are_even(void **unused) {
-    (void)unused;
+TEST(words_are_even) {
     enum { N = 1 << 20, N_FIELDS = 9 };
     const rounding_keys keys = rounding_keys_of(1234, RNG_UPDATE, "model.norm.weight");
     double sum[N_FIELDS] = {0}, product[N_FIELDS][N_FIELDS] = {{0}};
@@ -128,8 +125,7 @@ static void expect_near(const kernels *k, const array *got, const array *want) {
         fail_msg("%s: %lld of %lld differ", k->name, (long long)n_other, (long long)got->n);
 }
 
-static void levels_and_cuts(void **unused) {
-    (void)unused;
+TEST(levels_and_cuts) {
     static const adamw_types all[] = {{DT_BF16, DT_BF16, DT_BF16}, {DT_BF16, DT_BF16, DT_F32},
             {DT_BF16, DT_F32, DT_F32}, {DT_F32, DT_BF16, DT_BF16}, {DT_F32, DT_BF16, DT_F32},
             {DT_F32, DT_F32, DT_BF16}};
@@ -155,8 +151,7 @@ static void levels_and_cuts(void **unused) {
 
 // Sums of gradients: the same bits on every level, which all add once in fp32 (bf16 + fp32 as
 // doubles rounds once as well); 1,000 sums of 2^-10 of a unit at 1 arrive, where nearest loses all.
-static void sums(void **unused) {
-    (void)unused;
+TEST(sums) {
     enum { N = 4099, TIMES = 1000 };
     const kernels *levels[4] = {&kernels_ref};
     const int n_levels = 1 + vector_levels(levels + 1);
@@ -188,8 +183,7 @@ static void sums(void **unused) {
 }
 
 // --- places: rows 2 .. 4 and 5 .. 9 of two parts, of which a rank has 3 of 8 columns
-static void runs(void **unused) {
-    (void)unused;
+TEST(runs) {
     const uint32_t none = EXTENT_NO_ROW;
     const uint32_t split[N_EXTENT_WORDS] = {3, 8, 4, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none},
                    whole[N_EXTENT_WORDS] = {8, 8, 0, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none};
@@ -204,11 +198,4 @@ static void runs(void **unused) {
     assert_int_equal(extent_run_at(whole, 3, 10).n, 10);
     assert_int_equal(extent_run_at(whole, 17, 100).n, 100);
     assert_int_equal(extent_run_at(whole, 17, 100).first, 5 * 8 + 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_residue_once),
-            cmocka_unit_test(special_values), cmocka_unit_test(words_are_even),
-            cmocka_unit_test(levels_and_cuts), cmocka_unit_test(sums), cmocka_unit_test(runs)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,8 +40,7 @@ static rows *open_rows(arena *a, const row_source_spec *s, int n, rows_opts o) {
 // Three sets of unequal sizes and weights: in rows_per_epoch rows each token once, and each
 // predicted once but for the first ones of documents; a second epoch gives the same again; any seek
 // goes on with the same.
-static void evaluation_sees_every_token_once(void **state) {
-    arena *a = arena_new("rows");
+TEST(evaluation_sees_every_token_once) {
     const row_source_spec spec[] = {{write_set(a, "one", (int[]){13, 1, 40, 0, 7}, 5, 100, VOCAB),
                                             0.1},
             {write_set(a, "two", (int[]){90, 2}, 2, 300, VOCAB), 7},
@@ -79,12 +78,10 @@ static void evaluation_sees_every_token_once(void **state) {
         assert_memory_equal(tokens, first[i % N], sizeof tokens);
     }
     rows_close(stream);
-    arena_free(a);
 }
 
 // --- splits
-static void one_document_is_split_by_tokens(void **state) {
-    arena *a = arena_new("rows");
+TEST(one_document_is_split_by_tokens) {
     const row_source_spec spec = {write_set(a, "one", (int[]){1000}, 1, 0, VOCAB), 1},
                           pair = {write_set(a, "pair", (int[]){700, 300}, 2, 0, VOCAB), 1};
     const struct {
@@ -117,11 +114,9 @@ static void one_document_is_split_by_tokens(void **state) {
     rows *r = open_rows(a, &two, 1, (rows_opts){.packing = PACKING_DOCUMENTS, .split = {1, 1}});
     assert_int_equal(rows_per_epoch(r), (700 - 2) / WIDTH + 1);
     rows_close(r);
-    arena_free(a);
 }
 
-static void nothing_to_predict_is_refused(void **state) {
-    arena *a = arena_new("rows");
+TEST(nothing_to_predict_is_refused) {
     const row_source_spec lone = {write_set(a, "lone", (int[]){1, 1, 0, 1, 1}, 5, 0, VOCAB), 1},
                           empty = {write_set(a, "empty", (int[]){0}, 0, 0, VOCAB), 1},
                           small = {write_set(a, "small", (int[]){9}, 1, 0, VOCAB), 1};
@@ -150,7 +145,6 @@ static void nothing_to_predict_is_refused(void **state) {
     OK(read_row(r, tokens, position, labels, &counted));
     assert_int_equal(counted, 3);
     rows_close(r);
-    arena_free(a);
 }
 
 // --- PREFIX.idx.json
@@ -172,8 +166,7 @@ static const dataset_about said = {.drover = "1.2",
         .largest_id = 16,
         .largest_at = 6};
 
-static void what_is_said_comes_back(void **state) {
-    arena *a = arena_new("about");
+TEST(what_is_said_comes_back) {
     const char *prefix = write_set(a, "set", (int[]){3, 4}, 2, 10, VOCAB);
     dataset *d;
     OK(dataset_open(a, prefix, &d));
@@ -190,11 +183,10 @@ static void what_is_said_comes_back(void **state) {
     assert_int_equal(d->about.eod, 0);
     assert_int_equal(d->about.largest_id, 16);
     dataset_close(d);
-    arena_free(a);
 }
 
 // What is wrong is named and not believed.
-static void what_is_wrong_is_not_believed(void **state) {
+TEST(what_is_wrong_is_not_believed) {
     static const struct {
         const char *from, *to, *says;
     } cases[] = {{"{", "[", "not valid JSON"},
@@ -205,7 +197,6 @@ static void what_is_wrong_is_not_believed(void **state) {
             {"\"id\": 0", "\"id\": 4294967296", "end_of_document.id"},
             {"\"token\": 6", "\"token\": 7", "\"largest.token\" is 7, expected 0 to 6"},
             {"\"largest\": {", "\"largest\": 3, \"x\": {", "\"largest\" is not an object"}};
-    arena *a = arena_new("about");
     const char *prefix = write_set(a, "set", (int[]){3, 4}, 2, 10, VOCAB),
                *path = arena_printf(a, "%s.idx.json", prefix);
     dataset *d;
@@ -224,12 +215,10 @@ static void what_is_wrong_is_not_believed(void **state) {
         str_free(&bad);
     }
     dataset_close(d);
-    arena_free(a);
 }
 
 // --- the vocabulary
-static void tokens_outside_are_found(void **state) {
-    arena *a = arena_new("vocab");
+TEST(tokens_outside_are_found) {
     // 3 MB of u16 and i32: more than a piece of the reader; the bad token is the last one.
     static int sizes[3];
     sizes[0] = 40000, sizes[1] = 0, sizes[2] = 10000;
@@ -252,12 +241,10 @@ static void tokens_outside_are_found(void **state) {
             rows_close(r);
         }
     }
-    arena_free(a);
 }
 
 // What is said of other tokens than those that lie there is not believed.
-static void a_wrong_largest_id_is_not_believed(void **state) {
-    arena *a = arena_new("vocab");
+TEST(a_wrong_largest_id_is_not_believed) {
     const char *prefix = write_set(a, "set", (int[]){9}, 1, 100, VOCAB);
     about(prefix, &(dataset_about){.eod = -1, .largest_id = 50, .largest_at = 3});
     dataset *d;
@@ -266,11 +253,9 @@ static void a_wrong_largest_id_is_not_believed(void **state) {
     assert_false(dataset_knows_largest(d));
     FAILS(dataset_check_vocab(d, 60, NULL), DRV_E_DATA, "token 0 (in document 0) is 100");
     dataset_close(d);
-    arena_free(a);
 }
 
-static void checked_beside_the_caller(void **state) {
-    arena *a = arena_new("vocab");
+TEST(checked_beside_the_caller) {
     const row_source_spec spec[] = {{write_set(a, "good", (int[]){500}, 1, 0, VOCAB), 1},
             {write_set(a, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
     rows *good = open_rows(a, spec, 1, (rows_opts){.packing = PACKING_STREAM}),
@@ -303,12 +288,10 @@ static void checked_beside_the_caller(void **state) {
     FAILS(vocab_check_start(a, list, 2, &check), DRV_E_DATA, "token 499 (in document 0) is 60399");
     rows_close(good);
     rows_close(both);
-    arena_free(a);
 }
 
 // --- the fingerprint
-static void fingerprints_tell_rows_apart(void **state) {
-    arena *a = arena_new("print");
+TEST(fingerprints_tell_rows_apart) {
     const row_source_spec spec[] = {{write_set(a, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
             {write_set(a, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
     const rows_opts base = {.shuffle = true,
@@ -357,7 +340,6 @@ static void fingerprints_tell_rows_apart(void **state) {
     json_decref(again);
     rows_close(stream);
     json_decref(print);
-    arena_free(a);
 }
 
 // Documents that begin in a row, those that fill it up among them.
@@ -376,10 +358,9 @@ static int64_t most_begun(rows *r) {
 
 // Random lengths, also of nothing and of several rows: no row has more than is told, and one has as
 // many where no document is empty.
-static void documents_of_a_row_are_bounded(void **state) {
+TEST(documents_of_a_row_are_bounded) {
     static const rows_packing packings[] = {PACKING_DOCUMENTS, PACKING_STREAM, PACKING_EXAMPLES};
     for (uint64_t seed = 0; seed < 20; seed++) {
-        arena *a = arena_new("bound");
         const rng_key key = {seed, RNG_TEST, 9};
         int sizes[12];
         bool has_empty = false;
@@ -397,21 +378,10 @@ static void documents_of_a_row_are_bounded(void **state) {
                         (unsigned long long)seed, i, (long long)most, (long long)bound);
             rows_close(r);
         }
-        arena_free(a);
     }
 }
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(evaluation_sees_every_token_once),
-            cmocka_unit_test(one_document_is_split_by_tokens),
-            cmocka_unit_test(nothing_to_predict_is_refused),
-            cmocka_unit_test(what_is_said_comes_back),
-            cmocka_unit_test(what_is_wrong_is_not_believed),
-            cmocka_unit_test(tokens_outside_are_found),
-            cmocka_unit_test(a_wrong_largest_id_is_not_believed),
-            cmocka_unit_test(checked_beside_the_caller),
-            cmocka_unit_test(documents_of_a_row_are_bounded),
-            cmocka_unit_test(fingerprints_tell_rows_apart)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

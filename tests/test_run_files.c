@@ -29,8 +29,7 @@ static json_t *start_fields(void) {
             "cpu");
 }
 
-static void each_start_is_an_attempt(void **state) {
-    arena *a = arena_new("test");
+TEST(each_start_is_an_attempt) {
     const char *dir = temporary_dir(a);
     for (int attempt = 1; attempt <= 3; attempt++) {
         run_events *events;
@@ -51,11 +50,9 @@ static void each_start_is_an_attempt(void **state) {
     assert_int_equal(run_event_i64(&list.events[0], "restarts", -1), -1);
     assert_true(list.events[5].time > 1.7e9 && list.events[5].mono >= list.events[0].mono);
     run_events_free(&list);
-    arena_free(a);
 }
 
-static void torn_line_is_ended(void **state) {
-    arena *a = arena_new("test");
+TEST(torn_line_is_ended) {
     const char *dir = temporary_dir(a);
     run_events *events;
     run_event_list list;
@@ -73,13 +70,11 @@ static void torn_line_is_ended(void **state) {
     assert_false(list.torn);
     assert_int_equal(run_event_i64(&list.events[1], "step", -1), 2);
     run_events_free(&list);
-    arena_free(a);
 }
 
 // A limit on the size of files stands for a full disk: the journal opens, and what it did not take
 // comes when there is room.
-static void torn_line_on_a_full_disk(void **state) {
-    arena *a = arena_new("test");
+TEST(torn_line_on_a_full_disk) {
     const char *dir = temporary_dir(a);
     run_events *events;
     run_event_list list;
@@ -100,10 +95,9 @@ static void torn_line_on_a_full_disk(void **state) {
     assert_int_equal(list.n_broken, 1);
     assert_int_equal(run_event_i64(&list.events[0], "step", -1), 1);
     run_events_free(&list);
-    arena_free(a);
 }
 
-static void lines_of_others_are_counted(void **state) {
+TEST(lines_of_others_are_counted) {
     static const struct {
         const char *line;
         int n, broken, unknown;
@@ -143,8 +137,7 @@ static void lines_of_others_are_counted(void **state) {
     }
 }
 
-static void journal_must_be_a_file(void **state) {
-    arena *a = arena_new("test");
+TEST(journal_must_be_a_file) {
     const char *dir = temporary_dir(a);
     run_events *events;
     run_event_list list;
@@ -153,12 +146,10 @@ static void journal_must_be_a_file(void **state) {
     FAILS(run_events_read(dir, &list), DRV_E_IO, "it is a pipe");
     OK(run_events_read(temporary_dir(a), &list)); // none
     assert_int_equal(list.n, 0);
-    arena_free(a);
 }
 
 // What is added goes to the folder that it was opened in, wherever that is now.
-static void journal_moves_with_its_folder(void **state) {
-    arena *a = arena_new("test");
+TEST(journal_moves_with_its_folder) {
     const char *dir = path_join(a, temporary_dir(a), "run"),
                *moved = arena_printf(a, "%s.old", dir);
     run_events *events;
@@ -174,7 +165,6 @@ static void journal_moves_with_its_folder(void **state) {
     OK(run_events_read(moved, &list));
     assert_int_equal(list.n, 1);
     run_events_free(&list);
-    arena_free(a);
 }
 
 // --- status
@@ -199,8 +189,7 @@ static run_status some_status(void) {
     return s;
 }
 
-static void status_is_read_again(void **state) {
-    arena *a = arena_new("test");
+TEST(status_is_read_again) {
     const char *dir = temporary_dir(a);
     const run_status s = some_status();
     run_status read;
@@ -219,10 +208,9 @@ static void status_is_read_again(void **state) {
     assert_string_equal(read.message, s.message);
     assert_string_equal(read.failed_host, "n2");
     assert_true(isnan(read.eta_s) && read.loss == 2.25 && read.time > 1.7e9);
-    arena_free(a);
 }
 
-static void foreign_status_is_refused(void **state) {
+TEST(foreign_status_is_refused) {
     static const char whole[] =
             "{\"version\": 1, \"state\": \"running\", \"time\": 1.5, \"step\": 1, \"steps\": 2, "
             "\"loss\": null, \"attempt\": 1, \"ranks\": 1, \"nodes\": 1%s}";
@@ -242,7 +230,6 @@ static void foreign_status_is_refused(void **state) {
             {"running", "running", ", \"message\": 5", "\"message\" is 5"},
             {"running", "running", ", \"failed_rank\": -2", "\"failed_rank\" is below 0"},
     };
-    arena *a = arena_new("test");
     run_status read;
     const char *plain = arena_printf(a, whole, "");
     OK(run_status_parse(a, "s", plain, strlen(plain), &read));
@@ -256,19 +243,4 @@ static void foreign_status_is_refused(void **state) {
     }
     FAILS(run_status_parse(a, "s", plain, 30, &read), DRV_E_DATA, "not valid JSON");
     FAILS(run_status_parse(a, "s", "[]", 2, &read), DRV_E_DATA, "expected an object");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(each_start_is_an_attempt),
-            cmocka_unit_test(torn_line_is_ended),
-            cmocka_unit_test(torn_line_on_a_full_disk),
-            cmocka_unit_test(lines_of_others_are_counted),
-            cmocka_unit_test(journal_must_be_a_file),
-            cmocka_unit_test(journal_moves_with_its_folder),
-            cmocka_unit_test(status_is_read_again),
-            cmocka_unit_test(foreign_status_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

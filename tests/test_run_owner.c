@@ -69,8 +69,7 @@ static void put_stranger(arena *a, const char *dir) {
     OK(file_write_atomic(path_join(a, dir, "owner.json"), text, strlen(text)));
 }
 
-static void locked_directory_names_its_owner(void **state) {
-    arena *a = arena_new("test");
+TEST(locked_directory_names_its_owner) {
     const char *dir = run_folder(a);
     run_owner *first, *second;
     char pid[64];
@@ -85,13 +84,11 @@ static void locked_directory_names_its_owner(void **state) {
     OK(run_owner_take(a, dir, &quick, &second));
     run_owner_release(second);
     unsetenv("SLURM_JOB_ID");
-    arena_free(a);
 }
 
-static void without_locks_a_heartbeat_keeps_others_away(void **state) {
+TEST(without_locks_a_heartbeat_keeps_others_away) {
     static const int refusals[] = {ENOSYS, ENOTSUP, ENOLCK};
     for (size_t i = 0; i < 3; i++) {
-        arena *a = arena_new("test");
         const char *dir = run_folder(a);
         run_owner *first, *second;
         refused_with = refusals[i];
@@ -102,24 +99,20 @@ static void without_locks_a_heartbeat_keeps_others_away(void **state) {
         OK(run_owner_take(a, dir, &quick, &second));
         run_owner_release(second);
         refused_with = 0;
-        arena_free(a);
     }
 }
 
-static void other_errors_of_locks_are_told(void **state) {
-    arena *a = arena_new("test");
+TEST(other_errors_of_locks_are_told) {
     run_owner *owner;
     refused_with = EIO;
     FAILS(run_owner_take(a, run_folder(a), &quick, &owner), DRV_E_IO, "Input/output error");
     refused_with = 0;
-    arena_free(a);
 }
 
 // Its heartbeat stands still, so it is gone; that its clock is ahead makes it no younger.
-static void stale_owner_is_taken_over(void **state) {
+TEST(stale_owner_is_taken_over) {
     static const int refusals[] = {0, ENOSYS};
     for (size_t i = 0; i < 2; i++) {
-        arena *a = arena_new("test");
         const char *dir = run_folder(a);
         run_owner *owner;
         refused_with = refusals[i];
@@ -129,12 +122,10 @@ static void stale_owner_is_taken_over(void **state) {
         OK(run_owner_check(owner));
         run_owner_release(owner);
         refused_with = 0;
-        arena_free(a);
     }
 }
 
-static void heart_beats(void **state) {
-    arena *a = arena_new("test");
+TEST(heart_beats) {
     const char *dir = run_folder(a);
     run_owner *owner;
     OK(run_owner_take(a, dir, &quick, &owner));
@@ -144,11 +135,9 @@ static void heart_beats(void **state) {
     assert_string_not_equal(first, later);
     assert_int_equal(strlen(first), strlen(later));
     run_owner_release(owner);
-    arena_free(a);
 }
 
-static void lost_directory_is_noticed(void **state) {
-    arena *a = arena_new("test");
+TEST(lost_directory_is_noticed) {
     const char *dir = run_folder(a), *moved = arena_printf(a, "%s.moved", dir);
     run_owner *owner, *other;
     OK(run_owner_take(a, dir, &quick, &owner));
@@ -166,7 +155,6 @@ static void lost_directory_is_noticed(void **state) {
     assert_int_equal(rename(moved, dir), 0); // back again
     OK(run_owner_check(other));
     run_owner_release(other);
-    arena_free(a);
 }
 
 #define START(n)                                                                                   \
@@ -175,8 +163,7 @@ static void lost_directory_is_noticed(void **state) {
     "\"backend\":\"cpu\"}\n"
 static const char starts[] = START("1") START("2");
 
-static void stolen_directory_is_noticed(void **state) {
-    arena *a = arena_new("test");
+TEST(stolen_directory_is_noticed) {
     const char *dir = run_folder(a), *path = path_join(a, dir, "owner.json");
     run_owner *owner;
     OK(run_owner_take(a, dir, &quick, &owner));
@@ -198,11 +185,9 @@ static void stolen_directory_is_noticed(void **state) {
     OK(file_read(a, path, &later, &n_later));
     assert_int_equal(n, n_later);
     assert_string_equal(stranger, later);
-    arena_free(a);
 }
 
-static void attempt_that_has_come_and_gone_is_noticed(void **state) {
-    arena *a = arena_new("test");
+TEST(attempt_that_has_come_and_gone_is_noticed) {
     const char *dir = run_folder(a);
     run_owner *owner;
     OK(run_owner_take(a, dir, &quick, &owner));
@@ -212,19 +197,4 @@ static void attempt_that_has_come_and_gone_is_noticed(void **state) {
     assert_true(run_owner_is_taken(owner));
     FAILS(run_owner_check(owner), DRV_E_IO, "another drover has been in the run directory");
     run_owner_release(owner);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(locked_directory_names_its_owner),
-            cmocka_unit_test(without_locks_a_heartbeat_keeps_others_away),
-            cmocka_unit_test(other_errors_of_locks_are_told),
-            cmocka_unit_test(stale_owner_is_taken_over),
-            cmocka_unit_test(heart_beats),
-            cmocka_unit_test(lost_directory_is_noticed),
-            cmocka_unit_test(attempt_that_has_come_and_gone_is_noticed),
-            cmocka_unit_test(stolen_directory_is_noticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

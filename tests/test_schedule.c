@@ -5,7 +5,7 @@
 
 #include "train/schedule.h"
 
-static void rates(void **state) {
+TEST(rates) {
     const double half = 0.5 * (1 + cos(3.14159265358979323846 / 2));
     const struct {
         schedule_type type;
@@ -54,7 +54,7 @@ static void rates(void **state) {
 
 // The formulas of their sources: nemo/core/optim/lr_scheduler.py (CosineAnnealing), and
 // get_linear_schedule_with_warmup of transformers, which count steps s from 0.
-static void warmups_of_other_trainers(void **state) {
+TEST(warmups_of_other_trainers) {
     enum { WARMUP = 20, STEPS = 100 };
     const double pi = 3.14159265358979323846;
     run_config nemo = {.lr = 3,
@@ -78,7 +78,7 @@ static void warmups_of_other_trainers(void **state) {
     }
 }
 
-static void no_step_is_wasted(void **state) {
+TEST(no_step_is_wasted) {
     for (int type = SCHEDULE_COSINE; type <= (int)SCHEDULE_CONSTANT; type++)
         for (int64_t steps = 1; steps < 40; steps++) {
             run_config cfg = {.lr = 1, .schedule = (schedule_type)type, .steps = steps};
@@ -101,7 +101,7 @@ static run_config loaded(arena *a, const char *const *sets, int n) {
 // What auto and a ratio come to. The ratio is rounded up as transformers does it
 // (TrainingArguments.get_warmup_steps: math.ceil(steps * ratio)); 0.07 x 100 is 7.000000000000001
 // in floating point and still 7.
-static void warmups(void **state) {
+TEST(warmups) {
     static const struct {
         const char *steps, *warmup;
         int64_t expected;
@@ -112,32 +112,27 @@ static void warmups(void **state) {
             {"1000", "schedule.warmup_ratio=0", 0}, {"10", "schedule.warmup_ratio=1", 10},
             {"3", "schedule.warmup_ratio=0.1", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("warm-up");
         const char *sets[] = {arena_printf(a, "training.steps=%s", cases[i].steps),
                 cases[i].warmup};
         const run_config cfg = loaded(a, sets, cases[i].warmup ? 2 : 1);
         if (config_warmup_steps(&cfg) != cases[i].expected)
             fail_msg("case %zu: %lld", i, (long long)config_warmup_steps(&cfg));
-        arena_free(a);
     }
     // A short run gets to its peak: the highest rate is that of the step after the warm-up.
-    arena *a = arena_new("short run");
     const run_config cfg = loaded(a, (const char *[]){"training.steps=12", "optimizer.lr=0.5"}, 2);
     double highest = 0;
     for (int64_t step = 1; step <= 12; step++)
         highest = fmax(highest, schedule_lr(&cfg, step));
     assert_true(highest == 0.5);
-    arena_free(a);
 }
 
-static void epochs_are_steps(void **state) {
+TEST(epochs_are_steps) {
     static const struct {
         const char *epochs;
         int64_t rows, expected;
     } cases[] = {{"3", 100, 38}, {"1", 8, 1}, {"1", 7, 1}, {"1", 9, 2}, {"0.5", 80, 5},
             {"0.07", 800, 7}, {"2", 1000000000000, 250000000000}, {"1e-6", 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("epochs");
         const char *sets[] = {arena_printf(a, "training.epochs=%s", cases[i].epochs),
                 "training.global_batch_size=8"};
         run_config cfg = loaded(a, sets, 2);
@@ -145,7 +140,6 @@ static void epochs_are_steps(void **state) {
         assert_string_equal(config_length_key(&cfg), "training.epochs");
         config_count_steps(&cfg, cases[i].rows, 0, 0);
         if (cfg.steps != cases[i].expected) fail_msg("case %zu: %lld", i, (long long)cfg.steps);
-        arena_free(a);
     }
     // What is left after some steps, of another batch or another number of epochs, in rows.
     static const struct {
@@ -155,25 +149,14 @@ static void epochs_are_steps(void **state) {
             {"3", 136, 34, 136, 68}, {"1", 137, 34, 136, 35}, {"1", 136, 68, 272, 68},
             {"0.07", 800, 1, 8, 7}, {"0.07", 800, 100, 48, 101}, {"2", 8, 1, 9, 2}};
     for (size_t i = 0; i < sizeof resumed / sizeof *resumed; i++) {
-        arena *a = arena_new("epochs");
         const char *sets[] = {arena_printf(a, "training.epochs=%s", resumed[i].epochs),
                 "training.global_batch_size=8"};
         run_config cfg = loaded(a, sets, 2);
         config_count_steps(&cfg, resumed[i].rows, resumed[i].step, resumed[i].taken);
         if (cfg.steps != resumed[i].expected) fail_msg("case %zu: %lld", i, (long long)cfg.steps);
-        arena_free(a);
     }
-    arena *a = arena_new("steps");
     run_config cfg = loaded(a, (const char *[]){"training.steps=5"}, 1);
     config_count_steps(&cfg, 1000, 0, 0);
     assert_int_equal(cfg.steps, 5);
     assert_string_equal(config_length_key(&cfg), "training.steps");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rates),
-            cmocka_unit_test(warmups_of_other_trainers), cmocka_unit_test(warmups),
-            cmocka_unit_test(epochs_are_steps), cmocka_unit_test(no_step_is_wasted)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ static void close_scores(harness_scores *h) {
     documents_free(&h->without);
 }
 
-static void each_text_alone(void **state) {
+TEST(each_text_alone) {
     model_of m = open_model();
     harness_scores h = open_scores(&m);
     for (int64_t i = 0; i < h.with.n * N_LINES; i++) {
@@ -142,7 +142,7 @@ static expected sum_of(const harness_scores *h, int setting) {
 }
 
 // The same texts in rows that they share, none of which sees another.
-static void all_texts_together(void **state) {
+TEST(all_texts_together) {
     model_of m = open_model();
     harness_scores h = open_scores(&m);
     for (int setting = 0; setting < N_LINES; setting++) {
@@ -161,7 +161,7 @@ static void all_texts_together(void **state) {
 }
 
 // As documents of a data set that begin with the prefix.
-static void a_data_set(void **state) {
+TEST(a_data_set) {
     model_of model = open_model();
     harness_scores harness = open_scores(&model);
     run_config cfg;
@@ -190,10 +190,4 @@ static void a_data_set(void **state) {
     }
     close_scores(&harness);
     close_model(&model);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_text_alone),
-            cmocka_unit_test(all_texts_together), cmocka_unit_test(a_data_set)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

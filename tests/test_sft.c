@@ -63,7 +63,7 @@ static void check_golden(setting *s, int number, const json_t *o) {
     sft_example_free(&x);
 }
 
-static void same_as_transformers(void **state) {
+TEST(same_as_transformers) {
     setting s = open_setting();
     char *file;
     size_t n_file;
@@ -103,7 +103,7 @@ static void check_documents(setting *setup, const json_t *test) {
     sft_example_free(&x);
 }
 
-static void turn_by_turn(void **state) {
+TEST(turn_by_turn) {
     setting s = open_setting();
     char *rest;
     size_t n;
@@ -118,7 +118,7 @@ static void turn_by_turn(void **state) {
 
 // Messages that a record says are not learned, under templates with and without marks: 1 is an
 // answer, 2 the last one, of the three that are there.
-static void messages_left_out(void **state) {
+TEST(messages_left_out) {
     static const struct {
         const char *first, *second, *third;
         char roles[3];
@@ -160,7 +160,7 @@ static void messages_left_out(void **state) {
 }
 
 // Forms that give the same conversation: ShareGPT's speakers among messages, content in parts.
-static void forms_of_messages(void **state) {
+TEST(forms_of_messages) {
     static const char plain[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi there\"}, "
                                 "{\"role\": \"assistant\", \"content\": \"x\"}]}";
     static const char *const same[] = {
@@ -189,7 +189,7 @@ static void forms_of_messages(void **state) {
 }
 
 // A list that is JSON in a text, as in a column of CSV, is the list.
-static void lists_in_texts(void **state) {
+TEST(lists_in_texts) {
     setting setup = open_setting();
     const sft_format *format = format_of(&setup, "chatml.jinja");
     static const char *const lines[] = {"{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, "
@@ -212,7 +212,7 @@ static void lists_in_texts(void **state) {
     close_setting(&setup);
 }
 
-static void broken_records(void **state) {
+TEST(broken_records) {
     setting setup = open_setting();
     const sft_format *format = format_of(&setup, "chatml.jinja");
     static const struct {
@@ -240,6 +240,9 @@ static void broken_records(void **state) {
             {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}",
                     "\"input\" is not a string"},
             {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is not a string"},
+            {"{\"prompt\": [{\"role\": \"user\", \"content\": \"q\"}], \"completion\": [{\"role\": \"user\", \"content\": "
+             "\"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}",
+                    "\"completion\" begins with messages of the prompt"},
             {"{\"prompt\": \"x\", \"response\": \"y\", \"tools\": \"no\"}",
                     "\"tools\" is not a list"},
             {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}",
@@ -257,7 +260,7 @@ static void broken_records(void **state) {
 }
 
 // A template whose text of a few messages is not how the text of more begins, and that has no marks.
-static void templates_that_look_ahead(void **state) {
+TEST(templates_that_look_ahead) {
     setting s = open_setting();
     const char *path = path_join(s.a, temporary_dir(s.a), "ahead.jinja");
     static const char source[] =
@@ -274,7 +277,7 @@ static void templates_that_look_ahead(void **state) {
     close_setting(&s);
 }
 
-static void unknown_templates(void **state) {
+TEST(unknown_templates) {
     setting s = open_setting();
     const sft_format *f;
     FAILS(sft_format_open(s.a, s.t, s.folder, NULL, "2026-01-01", &f), DRV_E_USAGE,
@@ -285,7 +288,7 @@ static void unknown_templates(void **state) {
 }
 
 // The end of an answer that a conversation goes on after, too, as an added token.
-static void ends_of_turns(void **state) {
+TEST(ends_of_turns) {
 #define LOOP(text) "{% for m in messages %}{{ " text " }}{% endfor %}"
     static const struct {
         const char *template, *token; // NULL: none
@@ -341,7 +344,7 @@ static void assert_text(const setting *s, const sft_format *f, const char *line,
 // A folder's templates of every kind, and what a record with no tools, with an empty list of them
 // and with one goes through: transformers' apply_chat_template of the same folders (5.23). NULL: it
 // fails.
-static void templates_for_tools(void **state) {
+TEST(templates_for_tools) {
     static const char list[] = "[{\"name\":\"default\",\"template\":\"cd\"},"
                                "{\"name\":\"tool_use\",\"template\":\"ct\"}]";
     static const struct {
@@ -386,7 +389,7 @@ static void templates_for_tools(void **state) {
 }
 
 // Templates that write what the tokenizer does not know are warned of, once.
-static void words_that_are_no_tokens(void **state) {
+TEST(words_that_are_no_tokens) {
     static const struct {
         const char *template, *config, *says; // NULL: nothing
     } cases[] = {
@@ -419,7 +422,7 @@ static void words_that_are_no_tokens(void **state) {
 }
 
 // A text that begins with what the tokenizer puts in front has it once.
-static void begins_once(void **state) {
+TEST(begins_once) {
     static const struct {
         const char *text, *same;
         bool dropped;
@@ -439,22 +442,4 @@ static void begins_once(void **state) {
         id_list_free(&want);
     }
     close_setting(&s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(same_as_transformers),
-            cmocka_unit_test(turn_by_turn),
-            cmocka_unit_test(messages_left_out),
-            cmocka_unit_test(forms_of_messages),
-            cmocka_unit_test(broken_records),
-            cmocka_unit_test(lists_in_texts),
-            cmocka_unit_test(templates_that_look_ahead),
-            cmocka_unit_test(unknown_templates),
-            cmocka_unit_test(ends_of_turns),
-            cmocka_unit_test(templates_for_tools),
-            cmocka_unit_test(begins_once),
-            cmocka_unit_test(words_that_are_no_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

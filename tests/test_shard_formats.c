@@ -82,14 +82,14 @@ static void compare(const char *file, const char *want_file, const reader_opts *
     arena_free(a);
 }
 
-static void bins_are_cut_before_a_token(void **state) {
+TEST(bins_are_cut_before_a_token) {
     compare("gpt2.bin", "gpt2.jsonl",
             &(reader_opts){.ids = {.taken = true, .bin = {CUT_BEFORE, 50256}}});
     compare("llama3.bin", "llama3.jsonl",
             &(reader_opts){.ids = {.taken = true, .bin = {CUT_BEFORE, 128000}}});
 }
 
-static void arrays_are_cut_after_a_token(void **state) {
+TEST(arrays_are_cut_after_a_token) {
     static const char *const with_type[] = {"olmo_u16.npy", "numpy_u16.npy", "numpy_i64.npy",
             "numpy_v2.npy"};
     reader_opts opts = {.ids = {.taken = true, .n_vocab = 50280, .npy = {CUT_AFTER, 50279}}};
@@ -102,30 +102,26 @@ static void arrays_are_cut_after_a_token(void **state) {
     compare("olmo_u32.npy", "olmo.jsonl", &opts);
 }
 
-static void samples_of_mosaic(void **state) {
+TEST(samples_of_mosaic) {
     static const char *const names[] = {"mds_i32", "mds_any", "mds_shape", "mds_bytes", "mds_text",
             "mds_zstd", "mds_gz"};
-    arena *a = arena_new("mosaic");
     for (int i = 0; i < 7; i++)
         compare(names[i], arena_printf(a, "%s.jsonl", names[i]), &plain);
     compare("mds_text/shard.00000.mds", "mds_first.jsonl", &plain);
     compare("mds_chat", "mds_chat.jsonl", &(reader_opts){.lines = true, .fields = fields});
-    arena_free(a);
 }
 
-static void samples_of_webdataset(void **state) {
+TEST(samples_of_webdataset) {
     static const char *const names[] = {"wds_txt", "wds_json", "wds_json_gz", "wds_ids", "wds_gnu",
             "wds_pax", "wds_ustar"};
-    arena *a = arena_new("tars");
     for (int i = 0; i < 7; i++)
         compare(arena_printf(a, "%s.tar", names[i]), arena_printf(a, "%s.jsonl", names[i]), &plain);
     compare("wds_packed.tar.gz", "wds_packed.jsonl", &plain);
-    arena_free(a);
 }
 
 // Whether a shard heeds an option about ids is in its content: it has texts, ids, or ids whose type
 // it does not name.
-static void options_that_no_content_heeds(void **state) {
+TEST(options_that_no_content_heeds) {
     static const struct {
         const char *file;
         bool type, cut; // heeds --token-type; --cut-before
@@ -133,7 +129,6 @@ static void options_that_no_content_heeds(void **state) {
             {"mds_any", false, true}, {"mds_bytes", true, true}, {"numpy_u16.npy", false, true},
             {"olmo_u16.npy", true, true}, {"wds_ids.tar", false, true},
             {"../arrow/ids_i32.arrow", false, true}, {"../arrow/text_plain.arrow", false, false}};
-    arena *a = arena_new("options");
     const reader_opts type = {.ids = {.taken = true, .type = {2, false}}},
                       cut = {.ids = {.taken = true, .rows = {CUT_BEFORE, 1}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -148,12 +143,10 @@ static void options_that_no_content_heeds(void **state) {
             }
             FAILS(status, DRV_E_USAGE, option ? "--cut-before has no" : "--token-type has no");
         }
-    arena_free(a);
 }
 
 // Rows of ids are one stream when a token is named that cuts them; documents go over rows.
-static void rows_are_joined_and_cut(void **state) {
-    arena *a = arena_new("joined");
+TEST(rows_are_joined_and_cut) {
     json_t *rows = json_array(), *cut = json_array(), *one;
     const char *path = golden_file(a, "mds_i32");
     OK(documents_of(path, &plain, rows));
@@ -177,7 +170,6 @@ static void rows_are_joined_and_cut(void **state) {
     assert_true(longest > 300); // than any row
     json_decref(rows);
     json_decref(cut);
-    arena_free(a);
 }
 
 // --- refusals
@@ -197,8 +189,7 @@ static void refused(const char *path, const reader_opts *opts, const char *why) 
     json_decref(got);
 }
 
-static void headers_of_bins(void **state) {
-    arena *a = arena_new("bins");
+TEST(headers_of_bins) {
     int32_t header[256 + 1] = {20240520, 1, 2};
     const size_t n = sizeof header;
     refused(write_file(a, "a.bin", header, 3), &plain, "3 bytes long, expected a header of 1024");
@@ -219,11 +210,9 @@ static void headers_of_bins(void **state) {
     header[0] = 7;
     refused(write_file(a, "a.bin", header, n), &plain, "begins with 7, expected 20240520");
     refused(golden_file(a, "gpt2.bin"), &(reader_opts){0}, "token ids, expected text");
-    arena_free(a);
 }
 
-static void headers_of_arrays(void **state) {
-    arena *a = arena_new("arrays");
+TEST(headers_of_arrays) {
     static const struct {
         const char *dict, *why;
     } cases[] = {{"{'descr': '>u2', 'fortran_order': False, 'shape': (2,), }", "big-endian"},
@@ -250,7 +239,6 @@ static void headers_of_arrays(void **state) {
     const int64_t negative[] = {5, -1};
     refused(write_file(a, "a.npy", negative, 16),
             &(reader_opts){.ids = {.taken = true, .type = {8, true}}}, "token 1 is -1");
-    arena_free(a);
 }
 
 // Replaces `from` in the index of a copy of a golden folder by `to`.
@@ -274,8 +262,7 @@ static const char *folder_of(arena *a, const char *file) {
     return arena_strndup(a, file, (size_t)(strrchr(file, '/') - file));
 }
 
-static void indexes_of_mosaic(void **state) {
-    arena *a = arena_new("indexes");
+TEST(indexes_of_mosaic) {
     static const struct {
         const char *from, *to, *why;
     } cases[] = {{"\"samples\": 9", "\"samples\": 8", "has 9 samples, expected 8"},
@@ -302,14 +289,14 @@ static void indexes_of_mosaic(void **state) {
     size_t n;
     OK(file_read(a, golden_file(a, "mds_shape/index.json"), &bytes, &n));
     const char *raw = strstr(strstr(bytes, "raw_data"), "\"bytes\": ");
-    char old[32], *end = strchr(raw, ',');
+    const char *end = strchr(raw, ',');
+    char old[32];
     snprintf(old, sizeof old, "%.*s", (int)(end - raw), raw);
     refused(folder_with(a, "mds_shape", "shard.00000.mds.zstd", old, "\"bytes\": 99"), &plain,
             "by its offsets, expected 99, as index.json says");
     refused(golden_file(a, "mds_text"), &(reader_opts){.key = "body", .ids.taken = true},
             "no column \"body\" of text or of token ids; it has \"id\" (str), \"text\" (str)");
     refused(golden_file(a, "mds_i32"), &(reader_opts){0}, "no column \"text\" of text; it has");
-    arena_free(a);
 }
 
 static uint32_t *u32s(arena *a, const char *name, size_t *n) {
@@ -319,8 +306,7 @@ static uint32_t *u32s(arena *a, const char *name, size_t *n) {
 }
 
 // Counts and offsets that lie, as they are and packed, where no size of a file warns.
-static void shards_that_lie(void **state) {
-    arena *a = arena_new("lies");
+TEST(shards_that_lie) {
     size_t n_bytes;
     uint32_t *shard = u32s(a, "mds_text/shard.00000.mds", &n_bytes);
     const uint32_t n_samples = shard[0], first = shard[1], second = shard[2];
@@ -346,7 +332,6 @@ static void shards_that_lie(void **state) {
     assert_int_equal(gzwrite(z, "x", 1), 1);
     assert_int_equal(gzclose(z), Z_OK);
     refused(packed, &plain, "the end of its last sample");
-    arena_free(a);
 }
 
 static unsigned tar_sum(const char *header) {
@@ -356,8 +341,7 @@ static unsigned tar_sum(const char *header) {
     return sum;
 }
 
-static void odd_archives(void **state) {
-    arena *a = arena_new("archives");
+TEST(odd_archives) {
     char *tar;
     size_t n;
     OK(file_read(a, golden_file(a, "wds_txt.tar"), &tar, &n));
@@ -374,19 +358,17 @@ static void odd_archives(void **state) {
     tar[156] = 'S';
     snprintf(sum, 7, "%06o", tar_sum(tar));
     refused(write_file(a, "a.tar", tar, n), &plain, "is sparse");
-    arena_free(a);
 }
 
 // Any file cut short or with wrong bytes is refused by its name or read, never more. What has its
 // counts in front is refused at every length.
-static void broken(void **state) {
+TEST(broken) {
     static const struct {
         const char *name;
         bool counts;
     } files[] = {{"gpt2.bin", true}, {"numpy_u16.npy", false}, {"mds_any/shard.00000.mds", true},
             {"mds_zstd/shard.00001.mds.zstd", true}, {"wds_ids.tar", false}, {"wds_pax.tar", false},
             {"wds_packed.tar.gz", false}};
-    arena *a = arena_new("broken");
     const char *folder = temporary_dir(a);
     log_to_file_only(true);
     for (int file = 0; file < 7; file++) {
@@ -411,23 +393,4 @@ static void broken(void **state) {
         }
     }
     log_to_file_only(false);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(bins_are_cut_before_a_token),
-            cmocka_unit_test(arrays_are_cut_after_a_token),
-            cmocka_unit_test(samples_of_mosaic),
-            cmocka_unit_test(samples_of_webdataset),
-            cmocka_unit_test(options_that_no_content_heeds),
-            cmocka_unit_test(rows_are_joined_and_cut),
-            cmocka_unit_test(headers_of_bins),
-            cmocka_unit_test(headers_of_arrays),
-            cmocka_unit_test(indexes_of_mosaic),
-            cmocka_unit_test(shards_that_lie),
-            cmocka_unit_test(odd_archives),
-            cmocka_unit_test(broken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,11 +201,10 @@ static _Atomic int64_t most_moved; // bytes that a rank sends or receives in an 
 
 // However ranks share the values, in an exchange a rank sends and receives a block at most, beside
 // the heads of runs, of which the shortest have twelve elements.
-static void files_are_those_of_one_rank(void **state) {
+TEST(files_are_those_of_one_rank) {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
             "manifest.json"};
     static const st_type types[] = {ST_F32, ST_BF16};
-    arena *a = arena_new("test");
     for (int t = 0; t < 2; t++) {
         const char *one = NULL;
         for (int i = 0; i < N_MESHES; i++) {
@@ -224,7 +223,6 @@ static void files_are_those_of_one_rank(void **state) {
             assert_true(file_exists(path_join(a, j.dir, "step-000002")));
         }
     }
-    arena_free(a);
 }
 
 // --- loading
@@ -265,8 +263,7 @@ static drv_status load_rank(comm *c, void *ctx) {
     return DRV_OK;
 }
 
-static void any_layout_reads_what_any_wrote(void **state) {
-    arena *a = arena_new("test");
+TEST(any_layout_reads_what_any_wrote) {
     for (int i = 0; i < N_MESHES; i++) {
         job j = {.mesh = meshes[i], .dir = temporary_dir(a), .fails = -1};
         run_job(&j, save_rank);
@@ -275,12 +272,10 @@ static void any_layout_reads_what_any_wrote(void **state) {
             run_job(&j, load_rank);
         }
     }
-    arena_free(a);
 }
 
 // --- what goes wrong
-static void one_rank_fails_for_all(void **state) {
-    arena *a = arena_new("test");
+TEST(one_rank_fails_for_all) {
     for (int who = 0; who < 4; who++) {
         job j = {.mesh = mesh_of(1, 2, 2),
                 .dir = temporary_dir(a),
@@ -293,7 +288,6 @@ static void one_rank_fails_for_all(void **state) {
         OK(dir_list(a, j.dir, &names, &n));
         assert_int_equal(n, 0); // nothing is left, not even step-000001.drover-tmp
     }
-    arena_free(a);
 }
 
 static drv_status refuse_rank(comm *c, void *ctx) {
@@ -308,8 +302,7 @@ static drv_status refuse_rank(comm *c, void *ctx) {
 }
 
 // Whoever has the block with the flipped bit, all see it.
-static void all_see_a_flipped_bit(void **state) {
-    arena *a = arena_new("test");
+TEST(all_see_a_flipped_bit) {
     job j = {.mesh = mesh_of(1, 1, 4), .dir = temporary_dir(a), .fails = -1};
     run_job(&j, save_rank);
     const char *path = path_join(a, path_join(a, j.dir, "step-000003"), "model.safetensors");
@@ -322,7 +315,6 @@ static void all_see_a_flipped_bit(void **state) {
         run_job(&j, refuse_rank);
         good[at] ^= 1;
     }
-    arena_free(a);
 }
 
 // What a rank receives of the n-th exchange is rubbish, as it is from a rank that is killed:
@@ -353,7 +345,7 @@ drv_status __wrap_comm_all_to_all(comm_group *g, const void *in, const int64_t *
     return status;
 }
 
-static void rubbish_from_a_rank_is_refused(void **state) {
+TEST(rubbish_from_a_rank_is_refused) {
     static const struct {
         bool sizes;
         uint32_t number[2];
@@ -364,7 +356,6 @@ static void rubbish_from_a_rank_is_refused(void **state) {
             {false, {1021, 4}, "other ranks sent bytes that do not belong to the block"},
             {true, {0, 1 << 8}, " bytes for a block of 1024"},    // 2^40
             {true, {0, 1u << 31}, " bytes for a block of 1024"}}; // the least number
-    arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int when = 1; when <= 3; when++) {
@@ -386,13 +377,13 @@ static void rubbish_from_a_rank_is_refused(void **state) {
             assert_false(file_exists(path_join(a, j.dir, "step-000001")));
         }
     }
-    arena_free(a);
 }
 
-// The C library's, which fails for folders with a checkpoint in place while no_folder_syncs is set.
-static _Atomic bool no_folder_syncs;
+// The syncs that fail: none, those of folders in place, or those of folders that are not.
+typedef enum failing_syncs { NONE_FAILS, IN_PLACE_FAILS, ASIDE_FAILS } failing_syncs;
+static _Atomic failing_syncs failing;
 static _Atomic int n_file_syncs;
-int fsync(int fd) {
+int fsync(int fd) { // instead of the C library's
     char link[64], folder[4096];
     struct stat st;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -400,14 +391,38 @@ int fsync(int fd) {
     if (fstat(fd, &st) != 0 || n < 0) return -1;
     folder[n] = 0;
     if (!S_ISDIR(st.st_mode)) n_file_syncs++;
-    if (!no_folder_syncs || !S_ISDIR(st.st_mode) || str_ends(folder, FILE_ASIDE)) return 0;
+    const bool aside = str_ends(folder, FILE_ASIDE);
+    if (!S_ISDIR(st.st_mode) || failing != (aside ? ASIDE_FAILS : IN_PLACE_FAILS)) return 0;
     errno = EIO;
     return -1;
 }
 
-// Saves a step three times: the sync of its name fails twice, and then succeeds. `damaged`: the
-// checkpoint that is in place is damaged before the last save, which then writes another one.
-static drv_status save_unsynced(comm *self, job *work, bool damaged) {
+typedef struct unsynced_case {
+    failing_syncs fails;
+    bool damaged; // the checkpoint that is in place is damaged before the last save
+} unsynced_case;
+static const unsynced_case unsynced_cases[] = {{IN_PLACE_FAILS, false}, {IN_PLACE_FAILS, true},
+        {ASIDE_FAILS, false}};
+static const unsynced_case *unsynced; // the one under test
+
+// Saves step 1 for the i-th time and checks what is there afterwards.
+static drv_status save_unsynced(comm *self, int i, ckpt_saver *s, const ckpt_content *content,
+        const char *folder) {
+    const bool fails = i < 2, is_there = !fails || unsynced->fails == IN_PLACE_FAILS,
+               writes = i == 0 || unsynced->fails == ASIDE_FAILS || (i == 2 && unsynced->damaged);
+    DRV_TRY(ckpt_start(s, 1, content));
+    const drv_status status = ckpt_wait(s);
+    EXPECT(self, status == (fails ? DRV_E_IO : DRV_OK));
+    EXPECT(self, !fails || !is_there || strstr(drv_message(), "in place, but may be gone after a"));
+    DRV_TRY(comm_barrier(comm_all_ranks(self)));
+    EXPECT(self, (n_file_syncs > 0) == writes);
+    EXPECT(self, file_exists(folder) == is_there && (!is_there || ckpt_verify(folder) == DRV_OK));
+    return DRV_OK;
+}
+
+// Saves a step three times: a sync fails twice, and then succeeds.
+static drv_status save_thrice(comm *self, void *ctx) {
+    job *work = ctx;
     rank_state st = {.j = work, .rank = comm_rank(self)};
     arena *a = arena_new("unsynced");
     lay_out(&st);
@@ -422,49 +437,34 @@ static drv_status save_unsynced(comm *self, job *work, bool damaged) {
     const char *folder = path_join(a, work->dir, "step-000001"),
                *weights = path_join(a, folder, "model.safetensors");
     for (int i = 0; i < 3; i++) {
-        DRV_TRY(ckpt_agree(&ranks, DRV_OK)); // all ranks are done with the save before
-        if (st.rank == 0) no_folder_syncs = i < 2;
+        DRV_TRY(comm_barrier(comm_all_ranks(self))); // all ranks have looked at the save before
+        if (st.rank == 0) failing = i < 2 ? unsynced->fails : NONE_FAILS;
         if (st.rank == 0) n_file_syncs = 0;
-        if (st.rank == 0 && i == 2 && damaged) EXPECT(self, truncate(weights, 9) == 0);
-        DRV_TRY(ckpt_start(s, 1, &content));
-        const drv_status status = ckpt_wait(s);
-        EXPECT(self, status == (i < 2 ? DRV_E_IO : DRV_OK));
-        EXPECT(self, i == 2 || strstr(drv_message(), "is in place, but may be gone after a power"));
-        DRV_TRY(ckpt_agree(&ranks, DRV_OK));
-        EXPECT(self, (n_file_syncs > 0) == (i == 0 || (i == 2 && damaged)));
-        EXPECT(self, ckpt_verify(folder) == DRV_OK);
+        if (st.rank == 0 && i == 2 && unsynced->damaged) EXPECT(self, truncate(weights, 9) == 0);
+        DRV_TRY(save_unsynced(self, i, s, &content, folder));
     }
     ckpt_saver_free(s);
     arena_free(a);
     return DRV_OK;
 }
 
-static drv_status save_unsynced_whole(comm *self, void *ctx) {
-    return save_unsynced(self, ctx, false);
-}
-
-static drv_status save_unsynced_damaged(comm *self, void *ctx) {
-    return save_unsynced(self, ctx, true);
-}
-
 // A checkpoint whose last sync failed is the run's own: another save of the step repeats the sync.
-static void last_sync_fails(void **state) {
-    arena *a = arena_new("test");
-    for (int i = 0; i < 4; i++) {
-        job j = {.mesh = mesh_of(1, 1, 1 + i / 2), .dir = temporary_dir(a), .fails = -1};
-        run_job(&j, i % 2 ? save_unsynced_damaged : save_unsynced_whole);
+// If a sync fails before it is in place, nothing is left of it, and it is written again.
+TEST(syncs_that_fail) {
+    for (int i = 0; i < 6; i++) {
+        job j = {.mesh = mesh_of(1, 1, 1 + i / 3), .dir = temporary_dir(a), .fails = -1};
+        unsynced = &unsynced_cases[i % 3];
+        run_job(&j, save_thrice);
         char **names;
         int n;
         OK(dir_list(a, j.dir, &names, &n));
-        assert_int_equal(n, 1 + i % 2); // the damaged one is kept aside
+        assert_int_equal(n, 1 + unsynced->damaged); // the damaged one is kept
         assert_string_equal(names[0], "step-000001");
     }
-    arena_free(a);
 }
 
 // Manifests of version 1 hashed each file as a whole.
-static void manifests_of_version_1_are_read(void **state) {
-    arena *a = arena_new("test");
+TEST(manifests_of_version_1_are_read) {
     const char *dir = path_join(a, temporary_dir(a), "step-000007");
     static const char *const texts[][2] = {{"model.safetensors", "abc"}, {"config.json", ""},
             {"trainer.json", "abc"}, {"optimizer.safetensors", ""}};
@@ -485,15 +485,9 @@ static void manifests_of_version_1_are_read(void **state) {
     OK(file_write_atomic(path_join(a, dir, "trainer.json"), "abd", 3));
     FAILS(ckpt_verify(dir), DRV_E_DATA, "trainer.json: content has hash");
     str_free(&manifest);
-    arena_free(a);
 }
 
 int main(void) {
     setenv("DROVER_CKPT_BLOCK_BYTES", "1024", 1); // tensors of several blocks
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_those_of_one_rank),
-            cmocka_unit_test(any_layout_reads_what_any_wrote),
-            cmocka_unit_test(one_rank_fails_for_all), cmocka_unit_test(all_see_a_flipped_bit),
-            cmocka_unit_test(rubbish_from_a_rank_is_refused), cmocka_unit_test(last_sync_fails),
-            cmocka_unit_test(manifests_of_version_1_are_read)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -48,7 +48,7 @@ static void has_line(const str *text, const char *line) {
 }
 
 // --- Prometheus
-static void metrics_have_their_values(void **state) {
+TEST(metrics_have_their_values) {
     watched_run run = run_with("");
     static const double lengths[] = {0.005, 0.5, 0.5, 0.7, 5000};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -73,7 +73,7 @@ static void metrics_have_their_values(void **state) {
     str_free(&text);
 }
 
-static void no_number_is_told_as_nan(void **state) {
+TEST(no_number_is_told_as_nan) {
     watched_run run = run_with("");
     run.last.loss = (double)NAN;
     str text = metrics_of(&run, &(prometheus_opts){0});
@@ -87,7 +87,7 @@ static void no_number_is_told_as_nan(void **state) {
 #define EVENT(kind, more)                                                                          \
     "{\"time\": 1000.25, \"mono\": 2, \"attempt\": 1, \"event\": \"" kind "\"" more "}\n"
 
-static void saves_are_told(void **state) {
+TEST(saves_are_told) {
     watched_run run =
             run_with(EVENT("save", ", \"step\": 30, \"seconds\": 1, \"blocked_s\": 0, \"bytes\": 1")
                             EVENT("running", ", \"step\": 31"));
@@ -99,7 +99,7 @@ static void saves_are_told(void **state) {
     run_events_free(&run.events);
 }
 
-static void ranks_are_told_when_asked(void **state) {
+TEST(ranks_are_told_when_asked) {
     rank_row rows[3] = {{.known = true, .wait_s = 0.25}, {.known = false},
             {.known = true, .wait_s = 2}};
     watched_run run = run_with("");
@@ -115,7 +115,7 @@ static void ranks_are_told_when_asked(void **state) {
 static const char hostile[] =
         "<script>alert('1')</script>\"} 1\ndrover_loss 0\n\\\x1b[2J\x07\xff\xc3(&amp;\r";
 
-static void labels_are_escaped(void **state) {
+TEST(labels_are_escaped) {
     watched_run run = run_with("");
     run.dir = run.status.host = hostile;
     str text = metrics_of(&run, &(prometheus_opts){0});
@@ -131,7 +131,7 @@ static void labels_are_escaped(void **state) {
     str_free(&text);
 }
 
-static void pages_and_terminals_are_left_whole(void **state) {
+TEST(pages_and_terminals_are_left_whole) {
     watched_run run = run_with("");
     rank_row row = {.known = true};
     memcpy(row.host, "<b>\x1b\"&", 7);
@@ -173,7 +173,7 @@ static void draw_list(watched_run *run, int columns, str *out) {
 }
 
 // A folder whose metrics.jsonl is empty, or has no line that can be read.
-static void a_run_without_a_step(void **state) {
+TEST(a_run_without_a_step) {
     watched_run run = run_with("");
     watched_run *list = &run;
     const char *about = "";
@@ -191,7 +191,7 @@ static void a_run_without_a_step(void **state) {
 
 // Columns stand below each other, whatever the name; a long one loses its beginning, not half of a
 // character.
-static void a_list_has_columns(void **state) {
+TEST(a_list_has_columns) {
     static const char *const names[] = {"runs/a", "runs/\u00e9t\u00e9",
             "runs/\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -212,7 +212,7 @@ static void a_list_has_columns(void **state) {
 }
 
 // What is done is no fault.
-static void an_end_has_its_colour(void **state) {
+TEST(an_end_has_its_colour) {
     watched_run run = run_with("");
     top_view view = {.about = ""};
     str text = {0};
@@ -240,7 +240,7 @@ static json_t *progress_of(const watched_run *run) {
     return status;
 }
 
-static void bodies_are_what_the_server_takes(void **state) {
+TEST(bodies_are_what_the_server_takes) {
     watched_run run = run_with("");
     json_t *status = progress_of(&run), *metrics = json_object_get(status, "metrics"), *metric;
     assert_int_equal(json_integer_value(json_object_get(status, "progressPercentage")), 20);
@@ -269,7 +269,7 @@ static int64_t percent_of(watched_run *run, int64_t step, run_end end) {
     return percent;
 }
 
-static void only_what_is_done_has_all_of_it(void **state) {
+TEST(only_what_is_done_has_all_of_it) {
     watched_run run = run_with("");
     assert_int_equal(percent_of(&run, -1, RUN_GOES_ON), 0);
     assert_int_equal(percent_of(&run, 199, RUN_GOES_ON), 99);
@@ -280,16 +280,4 @@ static void only_what_is_done_has_all_of_it(void **state) {
     json_t *status = progress_of(&run);
     assert_null(json_object_get(status, "progressPercentage"));
     json_decref(status);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(metrics_have_their_values),
-            cmocka_unit_test(no_number_is_told_as_nan), cmocka_unit_test(saves_are_told),
-            cmocka_unit_test(ranks_are_told_when_asked), cmocka_unit_test(labels_are_escaped),
-            cmocka_unit_test(pages_and_terminals_are_left_whole),
-            cmocka_unit_test(a_run_without_a_step), cmocka_unit_test(a_list_has_columns),
-            cmocka_unit_test(an_end_has_its_colour),
-            cmocka_unit_test(bodies_are_what_the_server_takes),
-            cmocka_unit_test(only_what_is_done_has_all_of_it)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,8 +48,7 @@ static void is_the_model(arena *a, const model_source *s, float sign) {
     is_model(a, s, folder(a, "index/truth.safetensors"), sign);
 }
 
-static void a_folder_with_an_index(void **state) {
-    arena *a = arena_new("index");
+TEST(a_folder_with_an_index) {
     model_source s;
     json_t *config;
     OK(model_source_open(a, folder(a, "index"), &s));
@@ -58,11 +57,9 @@ static void a_folder_with_an_index(void **state) {
     assert_int_equal(json_integer_value(json_object_get(config, "vocab_size")), 48);
     json_decref(config);
     model_source_close(&s);
-    arena_free(a);
 }
 
-static void checkpoints_of_trainers(void **state) {
-    arena *a = arena_new("trainers");
+TEST(checkpoints_of_trainers) {
     const char *two = folder(a, "trainer/two.pt");
     model_source s;
     OK(model_source_open(a, folder(a, "trainer/last.ckpt"), &s)); // state_dict, and "model."
@@ -78,11 +75,9 @@ static void checkpoints_of_trainers(void **state) {
     model_source_close(&s);
     FAILS(model_source_open_torch(a, two, "emma", &s), DRV_E_DATA,
             "nothing under the key \"emma\", expected one of its keys: \"model\", \"ema\"");
-    arena_free(a);
 }
 
-static void an_adapter(void **state) {
-    arena *a = arena_new("adapter");
+TEST(an_adapter) {
     adapter ours, theirs;
     OK(adapter_open(a, folder(a, "adapter"), &ours));
     OK(adapter_open(a, golden_path(a, "adapters/plain"), &theirs));
@@ -99,7 +94,6 @@ static void an_adapter(void **state) {
     }
     adapter_close(&ours);
     adapter_close(&theirs);
-    arena_free(a);
 }
 
 // Copies the folder with one change of its index: `key` gets `value`, or goes away (NULL).
@@ -124,8 +118,7 @@ static const char *with_index(arena *a, const char *key, const char *value) {
     return dir;
 }
 
-static void an_index_that_lies(void **state) {
-    arena *a = arena_new("lies");
+TEST(an_index_that_lies) {
     static const struct {
         const char *key, *value, *says;
     } cases[] = {{"lm_head.weight", NULL, "leaves out \"lm_head.weight\" of "},
@@ -141,11 +134,10 @@ static void an_index_that_lies(void **state) {
         assert_int_not_equal(status, DRV_OK);
         if (!strstr(drv_message(), cases[i].says)) fail_msg("%s", drv_message());
     }
-    arena_free(a);
 }
 
 // Shards by columns of the table, by rows with heads of keys in several, and one file alone.
-static void files_of_meta(void **state) {
+TEST(files_of_meta) {
     static const struct {
         const char *name;
         int64_t kv_heads;
@@ -153,7 +145,6 @@ static void files_of_meta(void **state) {
         double factor;
     } cases[] = {{"columns", 2, false, 0}, {"rows", 2, true, 4}, {"one", 4, false, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("meta");
         const char *path = golden_path(a, arena_printf(a, "meta/%s", cases[i].name));
         model_source s;
         json_t *config;
@@ -170,7 +161,6 @@ static void files_of_meta(void **state) {
         assert_true(json_number_value(json_object_get(scaling, "factor")) == cases[i].factor);
         json_decref(config);
         model_source_close(&s);
-        arena_free(a);
     }
 }
 
@@ -197,8 +187,7 @@ static void loads(arena *a, const char *from, const char *tokenizer, run_config 
 }
 
 // A run begins with them: its sizes are the model's, and so is its tokenizer, which lies beside.
-static void models_that_a_run_begins_with(void **state) {
-    arena *a = arena_new("model.from");
+TEST(models_that_a_run_begins_with) {
     const char *trainer = temporary_dir(a), *meta = golden_path(a, "meta/rows");
     const char *checkpoint = path_join(a, trainer, "last.ckpt");
     run_config cfg;
@@ -214,12 +203,10 @@ static void models_that_a_run_begins_with(void **state) {
     loads(a, checkpoint, "", &cfg);
     assert_string_equal(cfg.tokenizer, trainer);
     loads(a, checkpoint, path_join(a, trainer, "qwen.tiktoken"), &cfg); // its ids are the model's
-    arena_free(a);
 }
 
 // A config.json that is named counts, whatever the folder has; what has its own sizes takes none.
-static void a_config_from_elsewhere(void **state) {
-    arena *a = arena_new("config");
+TEST(a_config_from_elsewhere) {
     const char *dir = temporary_dir(a), *config = path_join(a, dir, "other.json"),
                *file = path_join(a, dir, "last.ckpt");
     model_source s;
@@ -236,12 +223,10 @@ static void a_config_from_elsewhere(void **state) {
     }
     FAILS(model_source_open_with(a, golden_path(a, "meta/rows"), config, &s), DRV_E_USAGE,
             "has the sizes of its model itself");
-    arena_free(a);
 }
 
 // An adapter names its base by the file.
-static void a_base_that_is_a_file(void **state) {
-    arena *a = arena_new("base");
+TEST(a_base_that_is_a_file) {
     const char *dir = temporary_dir(a), *trainer = temporary_dir(a);
     const char *base = path_join(a, trainer, "last.ckpt");
     model_ref ref;
@@ -258,12 +243,10 @@ static void a_base_that_is_a_file(void **state) {
     OK(model_source_open(a, ref.folder, &s));
     is_the_model(a, &s, 1);
     model_source_close(&s);
-    arena_free(a);
 }
 
 // Verbs that use a model take these files as they are: a folder is made for them.
-static void models_that_are_used_as_they_are(void **state) {
-    arena *a = arena_new("views");
+TEST(models_that_are_used_as_they_are) {
     const char *meta = temporary_dir(a), *trainer = temporary_dir(a);
     const char *checkpoint = path_join(a, trainer, "last.ckpt");
     model_ref ref;
@@ -290,10 +273,9 @@ static void models_that_are_used_as_they_are(void **state) {
     FAILS(ckpt_resolve(a, meta, &ref.folder), DRV_E_USAGE, "drover ckpt import");
     FAILS(ckpt_resolve(a, path_join(a, trainer, "llm.nemo"), &ref.folder), DRV_E_USAGE,
             "drover ckpt import");
-    arena_free(a);
 }
 
-static void files_of_meta_that_do_not_fit(void **state) {
+TEST(files_of_meta_that_do_not_fit) {
     static const struct {
         const char *params, *second, *says;
     } cases[] = {{"{}", "columns/consolidated.01.pth", "params.json: \"dim\" is missing"},
@@ -312,7 +294,6 @@ static void files_of_meta_that_do_not_fit(void **state) {
             {"{\"dim\": 16, \"n_layers\": 2, \"n_heads\": 4, \"norm_eps\": 1e-5}",
                     "rows/consolidated.01.pth", "has another shape or type than in"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("meta");
         const char *dir = temporary_dir(a);
         model_source s;
         copy_shard(a, dir, "columns/consolidated.00.pth", "consolidated.00.pth");
@@ -322,14 +303,12 @@ static void files_of_meta_that_do_not_fit(void **state) {
         const drv_status status = model_source_open(a, dir, &s);
         if (status != DRV_E_DATA || !strstr(drv_message(), cases[i].says))
             fail_msg("case %zu: %s", i, drv_message());
-        arena_free(a);
     }
 }
 
 // Of four files the last one is missing, or one in the middle.
-static void files_of_meta_of_which_one_is_missing(void **state) {
+TEST(files_of_meta_of_which_one_is_missing) {
     for (int missing = 2; missing < 4; missing++) {
-        arena *a = arena_new("meta");
         const char *dir = temporary_dir(a);
         model_source s;
         copy_shard(a, dir, "rows/params.json", "params.json");
@@ -339,23 +318,5 @@ static void files_of_meta_of_which_one_is_missing(void **state) {
         }
         FAILS(model_source_open(a, dir, &s), DRV_E_DATA,
                 "expected 16 as dim in params.json: is a file missing?");
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_folder_with_an_index),
-            cmocka_unit_test(checkpoints_of_trainers),
-            cmocka_unit_test(an_adapter),
-            cmocka_unit_test(an_index_that_lies),
-            cmocka_unit_test(files_of_meta),
-            cmocka_unit_test(files_of_meta_that_do_not_fit),
-            cmocka_unit_test(files_of_meta_of_which_one_is_missing),
-            cmocka_unit_test(models_that_are_used_as_they_are),
-            cmocka_unit_test(models_that_a_run_begins_with),
-            cmocka_unit_test(a_base_that_is_a_file),
-            cmocka_unit_test(a_config_from_elsewhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void all_schedules(stages_case c, int first_pipeline, int last_pipeline) 
     free(want.weights);
 }
 
-static void a_pipeline_has_the_bits_of_one_rank(void **state) {
+TEST(a_pipeline_has_the_bits_of_one_rank) {
     static const stages_case cases[] = {{{"model.tie_word_embeddings=true",
                                                  "training.precision=bf16"},
                                                 2, 0, 1, 1},
@@ -59,7 +59,7 @@ static void a_pipeline_has_the_bits_of_one_rank(void **state) {
 }
 
 // Two data ranks have one accumulation group each, or each several; one rank has them all.
-static void beside_data_ranks(void **state) {
+TEST(beside_data_ranks) {
     static const stages_case cases[] = {{{"parallel.accumulation_groups=2",
                                                  "model.tie_word_embeddings=true"},
                                                 2, 0, 2, 1},
@@ -69,17 +69,11 @@ static void beside_data_ranks(void **state) {
         all_schedules(cases[i], 2, 2);
 }
 
-static void beside_tensor_ranks(void **state) {
+TEST(beside_tensor_ranks) {
     static const stages_case cases[] = {{{"parallel.tensor=2", "model.tie_word_embeddings=true"}, 2,
                                                 0, 1, 2},
             {{"parallel.tensor=2", "parallel.sequence=false", "model.tie_word_embeddings=false"}, 3,
                     0, 1, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         all_schedules(cases[i], 2, 2);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_pipeline_has_the_bits_of_one_rank),
-            cmocka_unit_test(beside_data_ranks), cmocka_unit_test(beside_tensor_ranks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

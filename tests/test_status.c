@@ -11,7 +11,7 @@
 
 enum { LONG = 10000 };
 
-static void stays_one_line(void **state) {
+TEST(stays_one_line) {
     assert_int_equal(drv_fail(DRV_E_USAGE, "--n is \"%s\", expected 1", "a\nb\033[2Jc\177"),
             DRV_E_USAGE);
     assert_string_equal(drv_message(), "--n is \"a?b?[2Jc?\", expected 1");
@@ -20,7 +20,7 @@ static void stays_one_line(void **state) {
 }
 
 // What was expected stands at the end: the middle of a long value goes, and no character is cut.
-static void keeps_both_ends(void **state) {
+TEST(keeps_both_ends) {
     static const char *const letters[] = {"x", "ü", "語", "😀"};
     for (size_t k = 0; k < sizeof letters / sizeof *letters; k++)
         for (size_t shift = 0; shift < 4; shift++) {
@@ -40,7 +40,7 @@ static void keeps_both_ends(void **state) {
         }
 }
 
-static void context_stands_in_front(void **state) {
+TEST(context_stands_in_front) {
     drv_fail(DRV_E_DATA, "%s", "bad");
     assert_int_equal(drv_context(DRV_E_DATA, "line %d", 7), DRV_E_DATA);
     assert_string_equal(drv_message(), "line 7: bad");
@@ -55,7 +55,7 @@ static void context_stands_in_front(void **state) {
 }
 
 // A message for another thread has less room, and keeps its ends as well.
-static void saved_messages_keep_both_ends(void **state) {
+TEST(saved_messages_keep_both_ends) {
     static char value[LONG]; // ends in NUL
     drv_saved saved;
     memset(value, 'n', LONG - 1);
@@ -86,7 +86,7 @@ static void wants(int which) {
     if (which == 5 && !pages_alloc(most - 10)) _exit(1); // its caller says so
 }
 
-static void sizes_that_overflow_end_the_process(void **state) {
+TEST(sizes_that_overflow_end_the_process) {
     enum { N_WANTS = 6 };
     for (int i = 0; i < N_WANTS; i++) {
         int status;
@@ -101,12 +101,4 @@ static void sizes_that_overflow_end_the_process(void **state) {
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
             fail_msg("size %d ends with %#x, expected exit status 1", i, (unsigned)status);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stays_one_line),
-            cmocka_unit_test(keeps_both_ends), cmocka_unit_test(context_stands_in_front),
-            cmocka_unit_test(saved_messages_keep_both_ends),
-            cmocka_unit_test(sizes_that_overflow_end_the_process)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

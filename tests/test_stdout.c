@@ -19,16 +19,11 @@ static _Noreturn void flush_after_close(void) {
     _exit(fflush(seen) == 0 ? 0 : 3);
 }
 
-static void a_later_flush_finds_it_alive(void **state) {
+TEST(a_later_flush_finds_it_alive) {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) flush_after_close();
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_later_flush_finds_it_alive)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

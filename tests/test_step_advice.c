@@ -64,7 +64,7 @@ static int check_advice(const char *sets, int64_t ranks, const char *name) {
     "model.preset=llama-3.2-1b model.num_hidden_layers=4 data.sequence_length=2048 "               \
     "data.pack=stream training.global_batch_size=32 "
 
-static void advice_holds_when_followed(void **state) {
+TEST(advice_holds_when_followed) {
     static const struct {
         const char *sets;
         int64_t ranks;
@@ -97,8 +97,7 @@ static void advice_holds_when_followed(void **state) {
 }
 
 // One device has nobody to share its optimizer with, whatever the update takes.
-static void one_rank_shares_with_nobody(void **state) {
-    arena *a = arena_new("advice");
+TEST(one_rank_shares_with_nobody) {
     device_profile device;
     step_advice advice[MAX_ADVICE];
     OK(device_profile_read(a, "h200", &device));
@@ -117,11 +116,4 @@ static void one_rank_shares_with_nobody(void **state) {
     for (int i = 0; i < m; i++)
         shares |= strcmp(advice[i].setting, "parallel.zero=1") == 0;
     assert_true(shares);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(advice_holds_when_followed),
-            cmocka_unit_test(one_rank_shares_with_nobody)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static void check_profile(const profiled *step, const char *name) {
     assert_null(find_row(got, PROFILE_BETWEEN_RANKS, OP_all_reduce));
 }
 
-static void rows_are_the_step(void **state) {
+TEST(rows_are_the_step) {
     static const struct {
         const char *more, *other;
         op_kind update, again; // ops of the optimizer, and of what is made again (N_OPS: nothing)
@@ -108,7 +108,7 @@ static void rows_are_the_step(void **state) {
     }
 }
 
-static void nothing_is_timed_unasked(void **state) {
+TEST(nothing_is_timed_unasked) {
     profiled x;
     open_step(&x, "training.threads=1", "training.precision=fp32");
     int64_t n_runs;
@@ -121,7 +121,7 @@ static void nothing_is_timed_unasked(void **state) {
 }
 
 // Of an op with a table: the rows that are looked up.
-static void bytes_are_what_is_touched(void **state) {
+TEST(bytes_are_what_is_touched) {
     profiled x;
     open_step(&x, "training.threads=1", "training.precision=fp32");
     const int64_t tokens = 2 * 64, width = x.cfg->model.hidden_size;
@@ -135,7 +135,7 @@ static void bytes_are_what_is_touched(void **state) {
     close_step(&x);
 }
 
-static void the_bound_is_the_higher_one(void **state) {
+TEST(the_bound_is_the_higher_one) {
     static const struct {
         double flops, bytes;
         machine_roof roof;
@@ -151,18 +151,11 @@ static void the_bound_is_the_higher_one(void **state) {
     }
 }
 
-static void memory_has_a_rate(void **state) {
+TEST(memory_has_a_rate) {
     profiled x;
     open_step(&x, "training.threads=1", "training.precision=fp32");
     double rate;
     OK(backend_memory_rate(x.b, 1, &rate));
     if (!(rate > 1e6 && rate < 1e14)) fail_msg("%g bytes/s", rate);
     close_step(&x);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_the_step),
-            cmocka_unit_test(nothing_is_timed_unasked), cmocka_unit_test(bytes_are_what_is_touched),
-            cmocka_unit_test(the_bound_is_the_higher_one), cmocka_unit_test(memory_has_a_rate)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

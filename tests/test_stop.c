@@ -47,7 +47,7 @@ static void check(bool told, bool early) {
     assert_string_equal(text, told ? "SIGTERM" : "");
 }
 
-static void who_watches_is_told(void **state) {
+TEST(who_watches_is_told) {
     for (int i = 0; i < 20; i++) {
         check(true, false);
         check(true, true);
@@ -56,7 +56,7 @@ static void who_watches_is_told(void **state) {
     check(false, true);
 }
 
-static void nobody_is_told_afterwards(void **state) {
+TEST(nobody_is_told_afterwards) {
     int unused = -1;
     OK(stop_tell_end(tell, &unused));
     stop_ends_process(true);
@@ -96,7 +96,7 @@ harmed_below(void) {
     return n;
 }
 
-static void handlers_leave_the_stack_alone(void **state) {
+TEST(handlers_leave_the_stack_alone) {
     pthread_t sender, self = pthread_self();
     signal_stack_give();
     stop_listen();
@@ -133,7 +133,7 @@ static int status_after(int apart_ms) {
     return status;
 }
 
-static void two_presses_end_at_once(void **state) {
+TEST(two_presses_end_at_once) {
     for (int apart_ms = 0; apart_ms <= 200; apart_ms += 50) {
         const int status = status_after(apart_ms);
         if (apart_ms <= 100)
@@ -141,11 +141,4 @@ static void two_presses_end_at_once(void **state) {
         else
             assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(who_watches_is_told),
-            cmocka_unit_test(nobody_is_told_afterwards), cmocka_unit_test(two_presses_end_at_once),
-            cmocka_unit_test(handlers_leave_the_stack_alone)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

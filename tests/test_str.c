@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void durations_in_words(void **state) {
+TEST(durations_in_words) {
     const struct {
         double seconds;
         const char *says;
@@ -24,7 +24,7 @@ static void durations_in_words(void **state) {
         assert_string_equal(str_long_duration(cases[i].seconds), cases[i].says);
 }
 
-static void escapes(void **state) {
+TEST(escapes) {
     const struct {
         const char *from, *to; // to NULL: refused
     } cases[] = {{"", ""}, {"a b", "a b"}, {"\\n\\n", "\n\n"}, {"x\\ty\\r", "x\ty\r"},
@@ -38,8 +38,7 @@ static void escapes(void **state) {
 }
 
 // A shell reads each name back as it is, but for "./" before one that would be an option.
-static void names_for_a_shell(void **state) {
-    arena *a = arena_new("shell");
+TEST(names_for_a_shell) {
     static const char *const names[] = {"runs/a-1.yaml", "my run", "o'clock", "$HOME `x` \\",
             "\"a\"", "-rf", "--out", "~/x", "a\nb", "*?[a]", "#a;b&c|d<e>(f)!{g,h}",
             "\xC3\xA9t\xC3\xA9", "", "'"};
@@ -52,12 +51,10 @@ static void names_for_a_shell(void **state) {
         assert_string_equal(read, arena_printf(a, "%s%s", *names[i] == '-' ? "./" : "", names[i]));
         assert_int_equal(n, strlen(read));
     }
-    arena_free(a);
 }
 
 // Another process holds it: refused by name; when that process dies it is free, whatever it left.
-static void locks(void **state) {
-    arena *a = arena_new("lock");
+TEST(locks) {
     const char *path = path_join(a, temporary_dir(a), "x.lock");
     file_lock mine, other;
     int ready[2];
@@ -87,13 +84,11 @@ static void locks(void **state) {
     file_lock_release(&other);
     close(ready[0]);
     close(ready[1]);
-    arena_free(a);
 }
 
 // A file that is no lock stays as it is, for instance the poetry.lock of a Python project.
-static void no_locks(void **state) {
+TEST(no_locks) {
     static const char *const texts[] = {"[[package]]\n", "12", "12\n13\n", "\n12"};
-    arena *a = arena_new("lock");
     const char *path = path_join(a, temporary_dir(a), "x.lock");
     file_lock mine;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -104,10 +99,9 @@ static void no_locks(void **state) {
         OK(file_read(a, path, &text, &n));
         assert_string_equal(text, texts[i]);
     }
-    arena_free(a);
 }
 
-static void names_in_a_list(void **state) {
+TEST(names_in_a_list) {
     const char *const names[] = {"a", NULL, "bc"};
     assert_int_equal(str_index("a", names, 3), 0);
     assert_int_equal(str_index("bc", names, 3), 2);
@@ -118,20 +112,10 @@ static void names_in_a_list(void **state) {
     assert_false(STR_ONE_OF("b", "a", "bc"));
 }
 
-static void a_text_moves_into_an_arena(void **state) {
-    arena *a = arena_new("kept");
+TEST(a_text_moves_into_an_arena) {
     str text = {0};
     assert_string_equal(str_keep(a, &text), "");
     str_puts(&text, "abc");
     assert_string_equal(str_keep(a, &text), "abc");
     assert_null(text.p);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(durations_in_words),
-            cmocka_unit_test(escapes), cmocka_unit_test(names_for_a_shell),
-            cmocka_unit_test(names_in_a_list), cmocka_unit_test(a_text_moves_into_an_arena),
-            cmocka_unit_test(locks), cmocka_unit_test(no_locks)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

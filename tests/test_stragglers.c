@@ -64,7 +64,7 @@ static void shut(cluster *w) {
     arena_free(w->mem);
 }
 
-static void a_slow_rank_is_named_and_its_end(void **state) {
+TEST(a_slow_rank_is_named_and_its_end) {
     for (int rank = 0; rank < 4; rank++) {
         cluster w = make(4, 1, 2);
         open_cluster(&w);
@@ -88,7 +88,7 @@ static void a_slow_rank_is_named_and_its_end(void **state) {
     }
 }
 
-static void the_reason_is_what_it_has_more_of(void **state) {
+TEST(the_reason_is_what_it_has_more_of) {
     for (int save = 0; save < 2; save++) {
         cluster w = make(4, 1, 4);
         open_cluster(&w);
@@ -100,7 +100,7 @@ static void the_reason_is_what_it_has_more_of(void **state) {
     }
 }
 
-static void noise_that_all_have_names_nobody(void **state) {
+TEST(noise_that_all_have_names_nobody) {
     for (int n = 2; n <= 8; n *= 2) {
         cluster w = make(n, 1, n);
         open_cluster(&w);
@@ -115,7 +115,7 @@ static void noise_that_all_have_names_nobody(void **state) {
     }
 }
 
-static void a_slow_host_is_named_as_the_host(void **state) {
+TEST(a_slow_host_is_named_as_the_host) {
     cluster w = make(8, 2, 2); // hosts 0 and 1 are stage 0, hosts 2 and 3 stage 1
     open_cluster(&w);
     steps(&w, 30);
@@ -133,7 +133,7 @@ static void a_slow_host_is_named_as_the_host(void **state) {
     shut(&w);
 }
 
-static void what_is_not_reported(void **state) {
+TEST(what_is_not_reported) {
     cluster w = make(4, 4, 1); // each rank alone in its stage: the stages differ by design
     open_cluster(&w);
     steps(&w, 200);
@@ -150,15 +150,4 @@ static void what_is_not_reported(void **state) {
     steps(&w, 100);
     assert_int_equal(w.n_told, 0);
     shut(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(a_slow_rank_is_named_and_its_end),
-            cmocka_unit_test(the_reason_is_what_it_has_more_of),
-            cmocka_unit_test(noise_that_all_have_names_nobody),
-            cmocka_unit_test(a_slow_host_is_named_as_the_host),
-            cmocka_unit_test(what_is_not_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,8 +40,7 @@ static const policy_case policy[] = {
         {END_NO_RANKS, 1, false, 0, 0},
 };
 
-static void each_cause_has_its_rule(void **state) {
-    arena *a = arena_new("test");
+TEST(each_cause_has_its_rule) {
     for (size_t i = 0; i < sizeof policy / sizeof *policy; i++) {
         const policy_case *p = &policy[i];
         const attempt_end ends[] = {end_of(p->cause, p->status, 1, 7, 10),
@@ -54,13 +53,11 @@ static void each_cause_has_its_rule(void **state) {
             if (p->restarts) assert_true(made.wait_s == (n == 1 ? p->first_s : p->again_s));
         }
     }
-    arena_free(a);
 }
 
-static void waits_double_for_repeated_causes_alone(void **state) {
+TEST(waits_double_for_repeated_causes_alone) {
     static const double full[] = {30, 60, 120, 240, 480, 600, 600};
     const supervisor_rules many = {.max_restarts = 100, .window_s = 3600, .min_nodes = 1};
-    arena *a = arena_new("test");
     attempt_end ends[8];
     for (int i = 0; i < 7; i++) { // steps between change nothing for a disk
         ends[i] = end_of(END_FULL, EXIT_TRY_AGAIN, -1, i, i);
@@ -75,11 +72,9 @@ static void waits_double_for_repeated_causes_alone(void **state) {
     assert_true(supervisor_decide(a, &many, ends, 2, 4).wait_s == 0);
     assert_true(supervisor_decide(a, &many, ends, 3, 4).wait_s == 1);
     assert_true(supervisor_decide(a, &many, ends, 4, 4).wait_s == 30);
-    arena_free(a);
 }
 
-static void restarts_are_counted_in_the_window(void **state) {
-    arena *a = arena_new("test");
+TEST(restarts_are_counted_in_the_window) {
     attempt_end ends[12];
     for (int i = 0; i < 6; i++)
         ends[i] = end_of(END_LOST, EXIT_TRY_AGAIN, -1, i, 100 * i);
@@ -96,11 +91,9 @@ static void restarts_are_counted_in_the_window(void **state) {
     assert_true(supervisor_decide(a, &rules, ends, 6, 4).restarts);
     const supervisor_rules none = {.window_s = 3600, .min_nodes = 1};
     assert_false(supervisor_decide(a, &none, ends + 5, 1, 4).restarts);
-    arena_free(a);
 }
 
-static void a_host_is_excluded_the_second_time(void **state) {
-    arena *a = arena_new("test");
+TEST(a_host_is_excluded_the_second_time) {
     attempt_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 2, 1, 0),
             end_of(END_HANG, EXIT_TRY_AGAIN, 1, 2, 10),
             end_of(END_DEVICE, EXIT_TRY_AGAIN, 2, 3, 20)};
@@ -119,11 +112,9 @@ static void a_host_is_excluded_the_second_time(void **state) {
     ends[2].node = 0; // which has the loop
     made = supervisor_decide(a, &rules, ends, 3, 4);
     assert_true(made.restarts && made.spared);
-    arena_free(a);
 }
 
-static void a_step_that_fails_everywhere_ends_the_job(void **state) {
-    arena *a = arena_new("test");
+TEST(a_step_that_fails_everywhere_ends_the_job) {
     attempt_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 1, 41, 0),
             end_of(END_LOST, EXIT_TRY_AGAIN, 2, 41, 10),
             end_of(END_HANG, EXIT_TRY_AGAIN, 3, 41, 20)};
@@ -140,10 +131,9 @@ static void a_step_that_fails_everywhere_ends_the_job(void **state) {
     for (int i = 0; i < 3; i++) // it is not known which step it was
         ends[i].step = -1;
     assert_true(supervisor_decide(a, &rules, ends, 3, 8).restarts);
-    arena_free(a);
 }
 
-static void the_table_names_every_cause(void **state) {
+TEST(the_table_names_every_cause) {
     str text = {0};
     int n_lines = 0;
     supervisor_explain(&rules, &text);
@@ -192,7 +182,7 @@ static const cause_case causes[] = {
         {{OUTCOME_NONE, 0, 0, DRV_OK}, 1, NULL, false, true, END_NO_RANKS},
 };
 
-static void each_end_has_its_cause(void **state) {
+TEST(each_end_has_its_cause) {
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         const cause_case *c = &causes[i];
         run_status said = run_status_new();
@@ -216,7 +206,7 @@ static void write_file(const char *root, const char *path, const char *text) {
     arena_free(a);
 }
 
-static void kills_for_memory_are_counted(void **state) {
+TEST(kills_for_memory_are_counted) {
     char root[] = "/tmp/drover-kills-XXXXXX";
     assert_non_null(mkdtemp(root));
     assert_int_equal(memory_kills_read(root), -1);
@@ -233,18 +223,4 @@ static void kills_for_memory_are_counted(void **state) {
     write_file(root, "sys/fs/cgroup/job/step/memory.events", "oom 0\noom_kill 0\n");
     assert_int_equal(memory_kills_read(root), 0);
     OK(dir_remove(root));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(each_cause_has_its_rule),
-            cmocka_unit_test(waits_double_for_repeated_causes_alone),
-            cmocka_unit_test(restarts_are_counted_in_the_window),
-            cmocka_unit_test(a_host_is_excluded_the_second_time),
-            cmocka_unit_test(a_step_that_fails_everywhere_ends_the_job),
-            cmocka_unit_test(the_table_names_every_cause),
-            cmocka_unit_test(each_end_has_its_cause),
-            cmocka_unit_test(kills_for_memory_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,19 +9,19 @@ static const bits_case meshes[] = {{2, 1, 1, 1, {WHOLE, ZERO1}}, {2, 1, 1, 1, {S
         {2, 1, 2, 2, {WHOLE, ZERO0}}, {4, 1, 1, 2, {SHARED, ZERO1}}};
 enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
-static void every_mesh_fp32(void **state) {
+TEST(every_mesh_fp32) {
     const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=true"};
     same_bits_on(meshes, N_MESHES, sets, 2);
 }
 
-static void every_mesh_bf16(void **state) {
+TEST(every_mesh_bf16) {
     const char *sets[] = {"training.precision=bf16", "model.tie_word_embeddings=false"};
     same_bits_on(meshes, N_MESHES, sets, 2);
 }
 
 // 509 rows are three parts of 128 and one of 125; heads of 10 numbers, reduction blocks of odd
 // length.
-static void sizes_that_fill_nothing(void **state) {
+TEST(sizes_that_fill_nothing) {
     static const char *const models[][6] = {{"training.precision=fp32", "model.vocab_size=509",
                                                     "model.tie_word_embeddings=true",
                                                     "model.head_dim=10",
@@ -36,7 +36,7 @@ static void sizes_that_fill_nothing(void **state) {
 }
 
 // Stochastic rounding draws for elements of the model, not of a rank.
-static void state_and_gradients_in_bf16(void **state) {
+TEST(state_and_gradients_in_bf16) {
     const char *sets[] = {"optimizer.state_dtype=bf16", "training.grad_dtype=bf16",
             "training.precision=bf16", "optimizer.master_dtype=bf16"};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED, ZERO1}}, {2, 1, 2, 1, {WHOLE, ZERO1}},
@@ -46,7 +46,7 @@ static void state_and_gradients_in_bf16(void **state) {
 }
 
 // The whole chain of degrees; products longer than a block of the inner dimension.
-static void eight_ranks(void **state) {
+TEST(eight_ranks) {
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED, ZERO1}}, {8, 1, 1, 1, {SHARED, ZERO1}},
             {8, 1, 1, 1, {WHOLE, ZERO1}}};
     static const char *const models[][6] = {{"training.precision=bf16",
@@ -63,7 +63,7 @@ static void eight_ranks(void **state) {
 }
 
 // The number of reduction blocks decides, not the ranks: with others the bits are others.
-static void blocks_decide(void **state) {
+TEST(blocks_decide) {
     const char *sets[] = {"training.precision=fp32", "parallel.tensor_blocks=2"};
     const bits_case two = {2, 1, 1, 1, {SHARED, ZERO1}};
     layout_run one = run_case(&alone, sets, 2), several = run_case(&two, sets, 2);
@@ -74,7 +74,7 @@ static void blocks_decide(void **state) {
     free(one.weights), free(several.weights), free(chains.weights);
 }
 
-static void blocks_that_do_not_divide_are_refused(void **state) {
+TEST(blocks_that_do_not_divide_are_refused) {
     static const struct {
         const char *set, *text;
     } cases[] = {{"parallel.tensor_blocks=3", "3, expected parallel.tensor 2 x 1, 2, 4"},
@@ -82,7 +82,6 @@ static void blocks_that_do_not_divide_are_refused(void **state) {
             {"parallel.tensor_blocks=8", "8, expected a divisor of model.intermediate_size 172"},
             {"model.vocab_size=5", "so few that each has rows of the vocabulary of 5"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("cfg");
         run_config cfg;
         programs p;
         const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
@@ -90,15 +89,5 @@ static void blocks_that_do_not_divide_are_refused(void **state) {
                 i == 3 ? "parallel.tensor_blocks=4" : "training.seed=1"};
         OK(config_load(a, NULL, sets, 6, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
-            cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(sizes_that_fill_nothing),
-            cmocka_unit_test(state_and_gradients_in_bf16), cmocka_unit_test(eight_ranks),
-            cmocka_unit_test(blocks_decide),
-            cmocka_unit_test(blocks_that_do_not_divide_are_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,8 +68,7 @@ static void run_cases(const golden_case *cases, int n_cases) {
     }
 }
 
-static void as_the_manual_says(void **state) {
-    arena *a = arena_new("test");
+TEST(as_the_manual_says) {
     golden_case cases[TILE_SIDE];
     int n = 0, all = 0;
     FILE *f = fopen(golden_path(a, "tiles.txt"), "r");
@@ -83,11 +82,10 @@ static void as_the_manual_says(void **state) {
     run_cases(cases, n);
     fclose(f);
     assert_true(all > 150);
-    arena_free(a);
 }
 
 // The plain C ends a program whose use of registers would fault.
-static void registers_that_are_not_there(void **state) {
+TEST(registers_that_are_not_there) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -221,7 +219,7 @@ static void expect_order(const gemm_shape *s, const float *sums) {
     free(c), free(want);
 }
 
-static void in_the_order_that_is_stated(void **state) {
+TEST(in_the_order_that_is_stated) {
     for (int i = 0; i < N_SIZES; i++) {
         const int64_t m = sizes[i][0], n = sizes[i][1];
         float *sums = mem_alloc(sizeof *sums * (size_t)(m * n));
@@ -244,7 +242,7 @@ static bool same_number(const gemm_shape *s, const void *x, const void *y, int64
 }
 
 // Of ordinary numbers, and of all bit patterns: denormal and infinite numbers and NaN among them.
-static void by_the_instructions(void **state) {
+TEST(by_the_instructions) {
     const tile_kernels *amx = gemm_amx(cpu_detect());
     if (!amx) {
         print_message("skipped: no AMX here\n");
@@ -266,7 +264,7 @@ static void by_the_instructions(void **state) {
 
 // A result of half a megabyte, whose rows begin on cache lines, is written past the caches where b
 // lies as weights do. It is that of its parts, which are not.
-static void past_the_caches(void **state) {
+TEST(past_the_caches) {
     enum { M = 530, N = 548, LD = 576, K = 40, PART = 137 };
     const tile_kernels *const all[] = {&tiles_amx_emulated, gemm_amx(cpu_detect())};
     uint16_t *rows = operand_of(1, M, K, true, false), *columns = operand_of(2, N, K, true, false);
@@ -294,8 +292,7 @@ static void past_the_caches(void **state) {
     free(rows), free(columns);
 }
 
-static void what_may_be_asked_for(void **state) {
-    arena *a = arena_new("test");
+TEST(what_may_be_asked_for) {
     gemm_machine *machine;
     cpu_level level;
     OK(cpu_level_chosen(&level));
@@ -316,13 +313,4 @@ static void what_may_be_asked_for(void **state) {
             "DROVER_GEMM is \"onednn\", expected fp32, bf16, amx or amx_emulated");
     unsetenv("DROVER_CPU");
     unsetenv("DROVER_GEMM");
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_manual_says),
-            cmocka_unit_test(registers_that_are_not_there),
-            cmocka_unit_test(in_the_order_that_is_stated), cmocka_unit_test(by_the_instructions),
-            cmocka_unit_test(past_the_caches), cmocka_unit_test(what_may_be_asked_for)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

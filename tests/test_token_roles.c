@@ -55,8 +55,7 @@ static const struct {
                 0, 6, -1, -1},
 };
 
-static void roles_by_file_template_and_name(void **state) {
-    arena *a = arena_new("roles");
+TEST(roles_by_file_template_and_name) {
     const char *dir = temporary_dir(a);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tokenizer *t;
@@ -72,10 +71,9 @@ static void roles_by_file_template_and_name(void **state) {
                     got[0], got[1], got[2], got[3], want[0], want[1], want[2], want[3]);
         tokenizer_close(t);
     }
-    arena_free(a);
 }
 
-static void broken_files_are_named(void **state) {
+TEST(broken_files_are_named) {
     static const struct {
         const char *config, *says;
     } broken[] = {{"{\"eos_token\": 3}", "tokenizer_config.json: \"eos_token\" is neither a text"},
@@ -86,7 +84,6 @@ static void broken_files_are_named(void **state) {
             {"{\"eos_token\": \"</s>\", ", "tokenizer_config.json:1:22: not valid JSON"},
             {"{\"added_tokens_decoder\": {\"x\": {\"content\": \"y\"}}}", "\"x\" is not an id"},
             {"{\"added_tokens_decoder\": {\"3\": {}}}", "\"3\" is not an id with a token"}};
-    arena *a = arena_new("roles");
     const char *dir = temporary_dir(a);
     put(a, dir, "tokenizer.json", arena_printf(a, model, "null", "null"));
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
@@ -94,11 +91,9 @@ static void broken_files_are_named(void **state) {
         put(a, dir, "tokenizer_config.json", broken[i].config);
         FAILS(tokenizer_open(a, dir, &t), DRV_E_DATA, broken[i].says);
     }
-    arena_free(a);
 }
 
-static void tokens_in_messages(void **state) {
-    arena *a = arena_new("texts");
+TEST(tokens_in_messages) {
     const char *dir = temporary_dir(a);
     tokenizer *t;
     put(a, dir, "tokenizer.json", arena_printf(a, model, "null", "null"));
@@ -110,11 +105,4 @@ static void tokens_in_messages(void **state) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         assert_string_equal(tokenizer_token_text(t, texts[i].id), texts[i].text);
     tokenizer_close(t);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(roles_by_file_template_and_name),
-            cmocka_unit_test(broken_files_are_named), cmocka_unit_test(tokens_in_messages)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

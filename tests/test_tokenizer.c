@@ -83,11 +83,10 @@ static void check_line(void *ctx, int64_t number, const json_t *line) {
     c->lines++;
 }
 
-static void same_as_hugging_face(void **state) {
+TEST(same_as_hugging_face) {
     static const char *const names[] = {"gpt2", "llama3", "qwen2", "other", "digits",
             "sentencepiece", "metaspace_first", "metaspace_split", "metaspace_never"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        arena *a = arena_new("tokenizer");
         const char *dir = golden_path(a, arena_printf(a, "tokenizers/%s", names[i]));
         check c = {.name = names[i]};
         OK(tokenizer_open(a, dir, &c.t));
@@ -97,7 +96,6 @@ static void same_as_hugging_face(void **state) {
         assert_true(c.lines > 300);
         encoder_free(c.e);
         tokenizer_close(c.t);
-        arena_free(a);
     }
 }
 
@@ -168,8 +166,7 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
 }
 
 // The tokenizers and texts of ../shared (tools/golden_shared_tokenizers.py).
-static void real_tokenizers(void **state) {
-    arena *a = arena_new("shared");
+TEST(real_tokenizers) {
     const char *data = outside_path(TEST_DIR "/../../shared/data"), *name, *file;
     json_t *golden, *row, *want;
     OK(json_read_file(golden_path(a, "tokenizers/shared.json"), &golden));
@@ -186,7 +183,6 @@ static void real_tokenizers(void **state) {
         tokenizer_close(t);
     }
     json_decref(golden);
-    arena_free(a);
 }
 
 // --- small tokenizers, written here
@@ -199,7 +195,7 @@ static void real_tokenizers(void **state) {
     "\"normalized\": false, \"special\": true}"
 
 // What Hugging Face tokenizers 0.23.3 gives for each.
-static void small_tokenizers(void **state) {
+TEST(small_tokenizers) {
     static const struct {
         const char *story, *json, *text;
         int32_t ids[8]; // up to -1
@@ -236,7 +232,6 @@ static void small_tokenizers(void **state) {
                             "<t>") "], " MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 2, \"<s>\": 4"),
                     "a<t>b<s>ab", {0, 4, 1, 2, -1}, "a <t> b ab"},
     };
-    arena *a = arena_new("small");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check c = {.name = cases[i].story};
@@ -255,7 +250,6 @@ static void small_tokenizers(void **state) {
         encoder_free(c.e);
         tokenizer_close(c.t);
     }
-    arena_free(a);
 }
 
 // --- training
@@ -296,12 +290,11 @@ static void check_same_model(const char *name, const json_t *ours, const json_t 
             json_object_get(json_object_get(theirs, "model"), "vocab")));
 }
 
-static void trains_the_same_merges(void **state) {
+TEST(trains_the_same_merges) {
     const struct {
         const char *name, *pattern;
     } cases[] = {{"gpt2", NULL}, {"llama3", split_pattern_llama3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("trainer");
         json_t *ours = train(a, cases[i].pattern), *theirs;
         OK(json_read_file(golden_path(a,
                                   arena_printf(a, "tokenizers/%s/tokenizer.json", cases[i].name)),
@@ -309,7 +302,6 @@ static void trains_the_same_merges(void **state) {
         check_same_model(cases[i].name, ours, theirs);
         json_decref(ours);
         json_decref(theirs);
-        arena_free(a);
     }
 }
 
@@ -317,8 +309,7 @@ static void trains_the_same_merges(void **state) {
 #define UNIGRAM(pieces, unknown)                                                                   \
     "{\"model\": {\"type\": \"Unigram\", \"vocab\": [" pieces "], \"unk_id\": " unknown "}"
 
-static void refused_by_name(void **state) {
-    arena *a = arena_new("refused");
+TEST(refused_by_name) {
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     const struct {
         const char *json, *says;
@@ -371,7 +362,6 @@ static void refused_by_name(void **state) {
         OK(file_write_atomic(path, cases[i].json, strlen(cases[i].json)));
         FAILS(tokenizer_open(a, path, &t), DRV_E_DATA, cases[i].says);
     }
-    arena_free(a);
 }
 
 // A golden tokenizer, with ByteLevel's own pattern on or off where it has one.
@@ -391,8 +381,7 @@ static tokenizer *open_with_pattern(arena *a, const char *path, const char *name
 
 // A long text may be cut only where every rule and every merge allows it. The golden vocabulary of
 // the sentencepiece style has entries with a space after a letter.
-static void cuts(void **state) {
-    arena *a = arena_new("cuts");
+TEST(cuts) {
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     static const struct {
         const char *name;
@@ -407,10 +396,9 @@ static void cuts(void **state) {
                     tokenizer_can_cut(t));
         tokenizer_close(t);
     }
-    arena_free(a);
 }
 
-static void invalid_utf8(void **state) {
+TEST(invalid_utf8) {
     // Each maximal ill-formed part is one U+FFFD, as Python's and Rust's lossy decoders do.
     const struct {
         const char *in, *out;
@@ -425,12 +413,4 @@ static void invalid_utf8(void **state) {
         assert_string_equal(out.p, cases[i].out);
         str_free(&out);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_hugging_face),
-            cmocka_unit_test(real_tokenizers), cmocka_unit_test(small_tokenizers),
-            cmocka_unit_test(trains_the_same_merges), cmocka_unit_test(refused_by_name),
-            cmocka_unit_test(cuts), cmocka_unit_test(invalid_utf8)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

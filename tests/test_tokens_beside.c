@@ -56,8 +56,7 @@ static void check_roles(const tokenizer *t, const json_t *want, int number) {
     }
 }
 
-static void as_auto_tokenizer(void **state) {
-    arena *a = arena_new("cases");
+TEST(as_auto_tokenizer) {
     char *rest;
     size_t n_file;
     int number = 0;
@@ -82,11 +81,9 @@ static void as_auto_tokenizer(void **state) {
     }
     log_to_file_only(false);
     assert_true(cases_path || number >= 200);
-    arena_free(a);
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(as_auto_tokenizer)};
     cases_path = argc > 1 ? argv[1] : NULL;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

@@ -35,9 +35,8 @@ static void same_tensor(arena *a, torch_file *f, const st_file *expected, const 
         fail_msg("%s: tensor \"%s\" has other bits", f->part.path, e->name);
 }
 
-static void tensors_are_those_of_torch(void **state) {
+TEST(tensors_are_those_of_torch) {
     for (int i = 0; i < N_FORMS; i++) {
-        arena *a = arena_new("torch");
         torch_file f;
         st_file expected;
         OK(torch_open(a, golden(a, forms[i], "pt"), NULL, &f));
@@ -47,14 +46,12 @@ static void tensors_are_those_of_torch(void **state) {
             same_tensor(a, &f, &expected, &expected.tensors[k]);
         torch_close(&f);
         st_close(&expected);
-        arena_free(a);
     }
 }
 
 // Legend: f the file.
-static void keys_lead_to_parts(void **state) {
+TEST(keys_lead_to_parts) {
     for (int i = 0; i < N_FORMS - 1; i++) {
-        arena *a = arena_new("torch");
         torch_file f;
         const char *path = golden(a, forms[i], "pt");
         OK(torch_open(a, path, &(torch_opts){.key = "model"}, &f));
@@ -76,14 +73,5 @@ static void keys_lead_to_parts(void **state) {
         torch_close(&f);
         FAILS(torch_open(a, path, &(torch_opts){.key = "models"}, &f), DRV_E_DATA,
                 "has nothing under the key \"models\", expected one of its keys: \"model\", ");
-        arena_free(a);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(tensors_are_those_of_torch),
-            cmocka_unit_test(keys_lead_to_parts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

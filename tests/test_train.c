@@ -33,14 +33,14 @@ static void same_bits(const char *extra, const char *type) {
     free(got);
 }
 
-static void recompute(void **state) {
+TEST(recompute) {
     same_bits("training.recompute=selective", "training.precision=bf16");
     same_bits("training.recompute=full", "training.precision=bf16");
     same_bits("training.recompute=selective", "training.precision=fp32");
     same_bits("training.recompute=full", "training.precision=fp32");
 }
 
-static void threads(void **state) {
+TEST(threads) {
     const int counts[] = {1, 2, 4, 3};
     float *first = NULL;
     int64_t n = 0;
@@ -65,7 +65,7 @@ static void threads(void **state) {
 }
 
 // The logits of the second document, to the bit, whatever stands in the first.
-static void documents_are_apart(void **state) {
+TEST(documents_are_apart) {
     for (int n_threads = 0; n_threads < 2; n_threads++) {
         const char *sets[] = {"model.preset=tiny", "data.sequence_length=90",
                 n_threads ? "training.precision=bf16" : "training.precision=fp32"};
@@ -96,7 +96,7 @@ static void documents_are_apart(void **state) {
     }
 }
 
-static void micro_batches_add_up(void **state) {
+TEST(micro_batches_add_up) {
     const char *big[] = {"model.preset=tiny", "data.sequence_length=64",
             "training.micro_batch_size=4", "training.global_batch_size=4",
             "training.precision=fp32"};
@@ -127,7 +127,7 @@ static void micro_batches_add_up(void **state) {
 }
 
 // ln V + sigma^2 H / 2: an untied head of standard deviation sigma on normalised input.
-static void first_loss(void **state) {
+TEST(first_loss) {
     const char *sets[] = {"model.preset=llama-15m", "model.tie_word_embeddings=false",
             "model.num_hidden_layers=2", "data.sequence_length=512"};
     test_run *r = test_run_open(sets, 4);
@@ -137,7 +137,7 @@ static void first_loss(void **state) {
     test_run_close(r);
 }
 
-static void nan_is_skipped(void **state) {
+TEST(nan_is_skipped) {
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
             "training.precision=bf16"};
     test_run *r = test_run_open(sets, 3);
@@ -158,7 +158,7 @@ static void nan_is_skipped(void **state) {
 }
 
 // Every level of kernels trains alike; bf16 GEMMs too when they are computed in fp32, or as by AMX.
-static void levels_agree(void **state) {
+TEST(levels_agree) {
     double losses[7];
     int n = 0;
     for (int l = CPU_REF; l <= (int)cpu_detect(); l++) {
@@ -180,9 +180,5 @@ static void levels_agree(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(recompute), cmocka_unit_test(threads),
-            cmocka_unit_test(documents_are_apart), cmocka_unit_test(micro_batches_add_up),
-            cmocka_unit_test(first_loss), cmocka_unit_test(nan_is_skipped),
-            cmocka_unit_test(levels_agree)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run();
 }

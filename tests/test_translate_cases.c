@@ -71,7 +71,7 @@ static drv_status run_case(arena *a, const char *dir, const json_t *partial, str
     return status;
 }
 
-static void each_is_what_its_framework_makes_of_it(void **state) {
+TEST(each_is_what_its_framework_makes_of_it) {
     arena *all = arena_new("cases");
     const char *dir = temporary_dir(all);
     FILE *file = fopen(golden_path(all, "translate_cases.jsonl"), "r");
@@ -79,7 +79,6 @@ static void each_is_what_its_framework_makes_of_it(void **state) {
     int n_cases = 0;
     assert_non_null(file);
     for (; fgets(line, sizeof line, file); n_cases++) {
-        arena *a = arena_new("case");
         json_t *c = json_loads(line, 0, NULL);
         const char *key;
         json_t *want;
@@ -98,14 +97,8 @@ static void each_is_what_its_framework_makes_of_it(void **state) {
         }
         str_free(&config);
         json_decref(c);
-        arena_free(a);
     }
     fclose(file);
     assert_true(n_cases >= 300);
     arena_free(all);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_is_what_its_framework_makes_of_it)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

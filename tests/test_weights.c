@@ -56,7 +56,7 @@ static const char *difference_of(arena *mem, const char *a, const char *b, bool 
 }
 
 // Of each type, in both orders: names a place exactly where there is harm.
-static void one_harmed_place(void **state) {
+TEST(one_harmed_place) {
     static const struct {
         harm harmed;
         const char *said;
@@ -70,7 +70,6 @@ static void one_harmed_place(void **state) {
             {{"1.input_layernorm.weight", 31, -1, 1.05F},
                     "model.layers.1.input_layernorm.weight [31] is "}};
     static const st_type types[] = {ST_F32, ST_F16, ST_BF16};
-    arena *a = arena_new("weights");
     model from;
     const char *base = golden_path(a, "tied");
     OK(model_open(a, base, &from));
@@ -89,12 +88,10 @@ static void one_harmed_place(void **state) {
             }
         }
     model_close(&from);
-    arena_free(a);
 }
 
 // Two copies of one model rounded to unlike types.
-static void rounded_twice(void **state) {
-    arena *a = arena_new("weights");
+TEST(rounded_twice) {
     model from;
     const char *folders[2];
     OK(model_open(a, golden_path(a, "untied_llama3"), &from));
@@ -108,12 +105,10 @@ static void rounded_twice(void **state) {
     assert_non_null(f16_of_bf16); // nothing was rounded from bf16 to f16
     assert_non_null(strstr(f16_of_bf16, "further apart than rounding from BF16 to F16 explains"));
     model_close(&from);
-    arena_free(a);
 }
 
 // One bit of every weight: sums in fp32 then differ by more than that bit, as those of two merges.
-static void a_bit_of_every_weight(void **state) {
-    arena *a = arena_new("weights");
+TEST(a_bit_of_every_weight) {
     const char *base = golden_path(a, "untied_llama3"),
                *made = path_join(a, temporary_dir(a), "made");
     comparison result;
@@ -126,12 +121,10 @@ static void a_bit_of_every_weight(void **state) {
     assert_true(result.rms > 0 && result.rms < 1e-5);
     model_close(&of_made);
     model_close(&of_base);
-    arena_free(a);
 }
 
 // What an adapter changes is not the base's: a merge differs only there.
-static void beside_an_adapter(void **state) {
-    arena *a = arena_new("weights");
+TEST(beside_an_adapter) {
     const char *base = golden_path(a, "tied"), *merged = path_join(a, temporary_dir(a), "merged"),
                *folder = golden_path(a, "adapters/plain"), *difference;
     const model_write_opts opts = {.verb = "merge"};
@@ -149,12 +142,4 @@ static void beside_an_adapter(void **state) {
     adapter_close(&ad);
     model_close(&of_merged);
     model_close(&of_base);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_harmed_place),
-            cmocka_unit_test(rounded_twice), cmocka_unit_test(a_bit_of_every_weight),
-            cmocka_unit_test(beside_an_adapter)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static bool add_word(word_table *t, uint64_t word) {
 
 enum { N_WORDS = 50000 };
 
-static void words_are_found_until_all_is_forgotten(void **state) {
+TEST(words_are_found_until_all_is_forgotten) {
     word_table t;
     int32_t ids[WORD_MANY_IDS];
     const word_key last = key_of(N_WORDS);
@@ -54,7 +54,7 @@ static void words_are_found_until_all_is_forgotten(void **state) {
     word_table_close(&t);
 }
 
-static void a_full_set_says_so(void **state) {
+TEST(a_full_set_says_so) {
     word_table t;
     assert_true(word_table_open(&t));
     const word_key one = key_of(1);
@@ -77,17 +77,11 @@ static void add_some(void *arg, int64_t chunk) {
         add_word(arg, w + (uint64_t)(chunk / 2) * 1000); // two chunks add the same words
 }
 
-static void threads_add_at_once(void **state) {
+TEST(threads_add_at_once) {
     word_table t;
     assert_true(word_table_open(&t));
     par_for(16, add_some, &t);
     for (uint64_t w = 1; w <= 9000; w++)
         check_word(&t, w, n_ids_of(w));
     word_table_close(&t);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words_are_found_until_all_is_forgotten),
-            cmocka_unit_test(a_full_set_says_so), cmocka_unit_test(threads_add_at_once)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "zero_run.h"
 
 // A single accumulation group, as on one rank, and several, which ranks share however they divide.
-static void accum_groups_on_any_ranks(void **state) {
+TEST(accum_groups_on_any_ranks) {
     static const zero_case cases[] = {{2, {0}}, {4, {0}}, {8, {0}}};
     static const char *const accum_groups[] = {"parallel.accumulation_groups=auto",
             "parallel.accumulation_groups=2", "parallel.accumulation_groups=4",
@@ -18,7 +18,7 @@ static void accum_groups_on_any_ranks(void **state) {
 
 // Three accumulation groups leave a tree that is not full, three ranks shards of other lengths, and
 // accumulation groups that end while a rank's turn goes on.
-static void what_does_not_divide(void **state) {
+TEST(what_does_not_divide) {
     static const zero_case cases[] = {{2, {0}}, {3, {0}}, {4, {0}}, {6, {0}}};
     static const char *const accum_groups[] = {"parallel.accumulation_groups=3",
             "parallel.accumulation_groups=4", "parallel.accumulation_groups=6"};
@@ -30,7 +30,7 @@ static void what_does_not_divide(void **state) {
 
 // Micro-batches of more tokens than a block of a product or a chunk of logits: whatever adds
 // several times to a gradient adds up apart first.
-static void large_micro_batches(void **state) {
+TEST(large_micro_batches) {
     static const zero_case cases[] = {{2, {0}}};
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (size_t i = 0; i < N_OF(precisions); i++) {
@@ -42,7 +42,7 @@ static void large_micro_batches(void **state) {
     }
 }
 
-static void beside_other_axes(void **state) {
+TEST(beside_other_axes) {
     static const zero_case cases[] = {{4, {"parallel.tensor=2"}},
             {4, {"parallel.tensor=2", "parallel.sequence=false"}}, {4, {"parallel.pipeline=2"}},
             {4, {"parallel.pipeline=2", "parallel.schedule=gpipe"}},
@@ -59,14 +59,14 @@ static void beside_other_axes(void **state) {
 }
 
 // Reduction blocks of the row: a sum for each, wherever they are.
-static void beside_context_ranks(void **state) {
+TEST(beside_context_ranks) {
     static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}},
             {4, {"parallel.context=4"}}, {2, {0}}, {8, {"parallel.context=4"}}};
     const char *sets[] = {"parallel.context_blocks=4", "parallel.accumulation_groups=2", NULL};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
-static void low_rank_branches(void **state) {
+TEST(low_rank_branches) {
     static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}},
             {4, {"parallel.pipeline=2"}}};
     const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.accumulation_groups=1",
@@ -75,7 +75,7 @@ static void low_rank_branches(void **state) {
 }
 
 // Recomputation and state in bf16 change nothing of it.
-static void with_other_keys(void **state) {
+TEST(with_other_keys) {
     static const zero_case cases[] = {{2, {0}}, {4, {0}}};
     const char *sets[] = {"training.recompute=full", "optimizer.state_dtype=bf16",
             "optimizer.master_dtype=fp32", "training.precision=bf16",
@@ -84,7 +84,7 @@ static void with_other_keys(void **state) {
 }
 
 // --- as planned
-static void memory_and_wire(void **state) {
+TEST(memory_and_wire) {
     static const struct {
         int ranks;
         const char *accum_groups;
@@ -113,31 +113,20 @@ static void memory_and_wire(void **state) {
     }
 }
 
-static void what_cannot_be_is_refused(void **state) {
+TEST(what_cannot_be_is_refused) {
     static const struct {
         const char *sets[2], *text;
     } cases[] = {{{"training.grad_dtype=bf16", NULL}, "expected zero 0 or 1, or grad_dtype fp32"},
             {{"backend=pjrt", "parallel.accumulation_groups=2"},
                     "\"parallel.accumulation_groups\" is 2, but with parallel.zero 2"}};
     for (size_t i = 0; i < N_OF(cases); i++) {
-        arena *a = arena_new("cfg");
         run_config cfg;
         programs p;
         const char *sets[] = {"model.preset=tiny", "parallel.data=2", ZERO, cases[i].sets[0],
                 cases[i].sets[1]};
         OK(config_load(a, NULL, sets, cases[i].sets[1] ? 5 : 4, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
-        arena_free(a);
     }
     expect_refused("parallel.zero=4", "parallel.data=2", "expected");
     expect_refused("parallel.accumulation_groups=3", ZERO, "expected a divisor of the");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(accum_groups_on_any_ranks),
-            cmocka_unit_test(what_does_not_divide), cmocka_unit_test(large_micro_batches),
-            cmocka_unit_test(beside_other_axes), cmocka_unit_test(beside_context_ranks),
-            cmocka_unit_test(low_rank_branches), cmocka_unit_test(with_other_keys),
-            cmocka_unit_test(memory_and_wire), cmocka_unit_test(what_cannot_be_is_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include "zero_run.h"
 
 // Three and six ranks have shards of other lengths, of which some are empty.
-static void on_any_ranks(void **state) {
+TEST(on_any_ranks) {
     static const zero_case cases[] = {{2, {0}}, {3, {0}}, {6, {"parallel.overlap=false"}}};
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (size_t i = 0; i < N_OF(precisions); i++) {
@@ -13,7 +13,7 @@ static void on_any_ranks(void **state) {
     }
 }
 
-static void with_recomputation(void **state) {
+TEST(with_recomputation) {
     static const zero_case cases[] = {{2, {0}}};
     static const char *const modes[] = {"training.recompute=selective", "training.recompute=full"};
     for (size_t i = 0; i < N_OF(modes); i++) {
@@ -23,7 +23,7 @@ static void with_recomputation(void **state) {
     }
 }
 
-static void beside_other_axes(void **state) {
+TEST(beside_other_axes) {
     static const zero_case cases[] = {{4, {"parallel.tensor=2"}}, {4, {"parallel.pipeline=2"}},
             {4, {"parallel.pipeline=2", "parallel.schedule=zb-h1"}},
             {8, {"parallel.pipeline=2", "parallel.schedule=interleaved",
@@ -37,14 +37,14 @@ static void beside_other_axes(void **state) {
     }
 }
 
-static void beside_context_ranks(void **state) {
+TEST(beside_context_ranks) {
     static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}}};
     const char *sets[] = {"parallel.context_blocks=2", "training.global_batch_size=4",
             "parallel.accumulation_groups=2", NULL};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
-static void low_rank_branches(void **state) {
+TEST(low_rank_branches) {
     static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}},
             {4, {"parallel.pipeline=2"}}};
     const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.accumulation_groups=1",
@@ -52,7 +52,7 @@ static void low_rank_branches(void **state) {
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
-static void with_muon(void **state) {
+TEST(with_muon) {
     static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}}};
     static const char *const types[] = {"optimizer.type=muon", "optimizer.type=normuon"};
     for (size_t i = 0; i < N_OF(types); i++) {
@@ -63,7 +63,7 @@ static void with_muon(void **state) {
 }
 
 // --- groups of neighbours that share weights (docs/adr/0048)
-static void in_groups(void **state) {
+TEST(in_groups) {
     static const zero_case cases[] = {{4, {"parallel.zero_group=2"}},
             {2, {"parallel.zero_group=1", "training.recompute=full"}},
             {4, {"parallel.zero_group=2", "parallel.overlap=false"}},
@@ -78,7 +78,7 @@ static void in_groups(void **state) {
 }
 
 // Sums over the row's reduction blocks, of which several lie on a rank, wait for all groups.
-static void in_groups_beside_context_ranks(void **state) {
+TEST(in_groups_beside_context_ranks) {
     static const zero_case cases[] = {{4, {"parallel.zero_group=1", "parallel.context=2"}},
             {8, {"parallel.zero_group=2", "parallel.context=2"}}};
     const char *sets[] = {"parallel.context_blocks=4", "training.global_batch_size=8",
@@ -86,7 +86,7 @@ static void in_groups_beside_context_ranks(void **state) {
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
-static void in_groups_with_muon(void **state) {
+TEST(in_groups_with_muon) {
     static const zero_case cases[] = {{4, {"parallel.zero_group=2"}}};
     static const char *const types[] = {"optimizer.type=muon", "lora.rank=4"};
     for (size_t i = 0; i < N_OF(types); i++) {
@@ -97,7 +97,7 @@ static void in_groups_with_muon(void **state) {
 }
 
 // --- as planned
-static void memory_and_wire(void **state) {
+TEST(memory_and_wire) {
     static const int ranks[] = {2, 4, 4}, groups[] = {1, 1, 2};
     for (size_t i = 0; i < N_OF(ranks); i++) {
         const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=false", NULL},
@@ -156,23 +156,11 @@ static drv_status waiting_rank(comm *self, void *ctx) {
 
 // The operation in which a rank waits has the name of the weights that the others owe it; the
 // record of its last operations says the layers.
-static void waits_name_what_is_waited_for(void **state) {
-    arena *a = arena_new("record");
+TEST(waits_name_what_is_waited_for) {
     const char *dir = temporary_dir(a);
     char *text;
     size_t n;
     OK(comm_run_threads(2, 1, NULL, waiting_rank, (void *)(uintptr_t)dir));
     OK(file_read(a, path_join(a, dir, "rank-00000.txt"), &text, &n));
     if (!memmem(text, n, "gather_weight, layer 0 ", 23)) fail_msg("no layer in: %s", text);
-    arena_free(a);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(on_any_ranks),
-            cmocka_unit_test(with_recomputation), cmocka_unit_test(beside_other_axes),
-            cmocka_unit_test(beside_context_ranks), cmocka_unit_test(low_rank_branches),
-            cmocka_unit_test(with_muon), cmocka_unit_test(in_groups),
-            cmocka_unit_test(in_groups_beside_context_ranks), cmocka_unit_test(in_groups_with_muon),
-            cmocka_unit_test(memory_and_wire), cmocka_unit_test(waits_name_what_is_waited_for)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

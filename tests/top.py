@@ -1,19 +1,11 @@
 #!/usr/bin/env python3
 """drover top and drover report: as text, as JSON, as a page and on pseudo-terminals, of runs whose files this script writes itself, also torn, cut,
 binary and of 1,000 ranks. usage: top.py DROVER"""
-import fcntl, json, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
+import fcntl, json, os, pty, re, resource, select, shutil, signal, struct, subprocess, tempfile, termios, time
 from on_terminal import has_terminal
+from story import check, drover, finish
 
-drover = os.path.realpath(sys.argv[1])
 sanitized = b"__asan_init" in open(drover, "rb").read()  # its address space is beyond any limit
-passed = failed = 0
-
-
-def check(text, good, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(good), failed + (not good)
-    if not good:
-        print(f"FAILED: {text}", *([f"    {detail!r}"] if detail != "" else []), sep="\n")
 
 
 def line(text):
@@ -384,5 +376,4 @@ with tempfile.TemporaryDirectory() as folder:
         harmed_meanwhile()
         costs()
     os.chdir("/")
-print(f"{passed} passed, {failed} failed")
-sys.exit(failed > 0)
+finish()

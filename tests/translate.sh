@@ -37,7 +37,7 @@ says "rank: 16" "target_modules: [q_proj, k_proj, v_proj]" "loss: responses" "ma
 grep -q "NxD Training takes 0.01 whatever it says" <("$drover" config --from nxdt hf_llama3_70B_config.yaml 2>&1) && ok || bad "weight decay is not told"
 
 dpo=hf_llama3_8B_DPO_config
-expect 2 "counts pairs in a batch" "$drover" config --from nxdt $dpo.yaml
+expect 2 "whose batch counts pairs" "$drover" config --from nxdt $dpo.yaml
 says "data.dev_choose_samples" "max_prompt_length"
 expect 0 "objective: dpo" "$drover" config --from nxdt $dpo.yaml --accept all
 says "beta: 0.1" "data build --preference --input /data/training.jsonl"
@@ -476,7 +476,7 @@ expect 2 '"nonsense" is given after --, expected --KEY=VALUE' $axolotl -- nonsen
 expect 2 '"axolotl.txt" is a second file' "$drover" config --from axolotl axolotl.txt axolotl.txt
 expect 2 '"small.txt" is a second YAML' "$drover" config --from nxdt small.txt small.txt
 { cat axolotl.txt && printf 'rl: dpo\nrl_beta: 0.2\n'; } >dpo.txt
-expect 2 "--accept rl" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
+expect 2 '"rl" goes with DPO, whose batch counts pairs' "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
 says "beta: 0.2" "data build --preference"
 { cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt

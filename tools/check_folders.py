@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws Hugging Face folders that are legal but odd (forms of config.json, of shards and of types), and compares the logits of
-`drover eval --logits` with those of transformers, before and after `drover ckpt export`: they are equal, or drover refuses the
-folder by the name of the feature that it does not support. Needs torch and transformers; run by hand after a change of the
-readers of folders or of config.json.
+`drover eval --logits` with those of transformers, before and after `drover ckpt export` as a folder and as a GGUF file: they are
+equal, or drover refuses the folder by the name of the feature that it does not support. Needs torch and transformers; run by
+hand after a change of the readers of folders or of config.json.
 
     python tools/check_folders.py build/drover [N] [SEED]
 """
@@ -219,6 +219,13 @@ def check(program, number, seed, work):
         return "export fails", f"{what}: export: {ran.stderr.strip()}"
     if distance(logits_of(out, ids), want) > 1e-6:
         return "export differs", f"{what}: export differs by {distance(logits_of(out, ids), want):.3g}"
+    ran = drover(program, "ckpt", "export", base, "--gguf", work / "out.gguf", "--type", "f32")
+    if ran.returncode:
+        return "GGUF fails", f"{what}: export --gguf: {ran.stderr.strip()}"
+    logits.unlink()
+    ran = drover(program, "eval", work / "out.gguf", "--text", text, "--logits", logits, "--precision", "fp32")
+    if ran.returncode or distance(load_file(logits)["logits"], want) > 1e-5:
+        return "GGUF differs", f"{what}: GGUF: {ran.stderr.strip() or distance(load_file(logits)['logits'], want)}"
     return "same", ""
 
 

@@ -74,6 +74,8 @@ def flat(stretch):
 
 def names(text, head, body, end):
     """(position, type, name, end of scope) of each parameter and local variable of a function."""
+    if text.startswith("TEST(", head):  # a parameter of the macro's
+        yield head, "arena*", "a", end
     for m in DECLARATION.finditer(text, text.index("(", head), end):
         if NO_TYPE & {m["name"], *m["type"].split()} or len(m["type"]) == 1:  # a statement, a product
             continue

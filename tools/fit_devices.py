@@ -9,19 +9,28 @@ RUNS.json has a list "runs": id, device, ranks, model (a preset or its fields), 
 `group`, which ties the sizes of one set-up together: a set-up counts once, and is left out as a whole.
 
 The fit determines the shares of the peaks under `reached`. The time of a term is inversely proportional to its share, so the terms of
-a plan with one set of shares give those of any other; after each fit all runs are planned again, until nothing changes. Shares of one device stay near
-those of all devices unless its runs say otherwise (PULL), and all of them near what is measured on devices (PRIOR).
+a plan with one set of shares give those of any other, nearly; after each fit all runs are planned again. The shares of a device are
+those of all devices times a factor of its family, which has the same products and software, times one of its own. The factors stay near 1
+unless runs say otherwise (PULL), and the shares of all devices near what is measured on devices (PRIOR). With --leave-out, each run is
+planned by drover with the shares that were fitted without it.
 """
-import argparse, json, math, os, re, statistics, subprocess, sys
+import argparse, concurrent.futures, json, math, os, re, statistics, subprocess, sys
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEVICES = os.path.join(HERE, "src/search/devices")
 NAMES = {"h100mt": "h100-500w", "h200x4": "h200"}  # of the runs' file -> of the profiles; hosts of four: an override
 OVERRIDES = {"h200x4": ",links.ranks_per_host=4"}
+FAMILIES = {"h100": "Hopper", "h100-500w": "Hopper", "h200": "Hopper", "b200": "Blackwell", "gb200": "Blackwell"}
 SHARES = ["products", "products_fp8", "attention", "memory", "inside", "between"]
 PRIOR = dict(products=.75, products_fp8=.60, attention=.45, memory=.80, inside=.70, between=.60)
 STIFF = dict(products=.002, products_fp8=.002, attention=.05, memory=.2, inside=.05, between=.1)  # of all devices, to PRIOR
-PULL = dict(products=.3, products_fp8=.5, attention=20, memory=20, inside=3, between=3)            # of a device, to all
+PULL = dict(products=.3, products_fp8=3, attention=20, memory=20, inside=3, between=3)             # of a factor, to 1
+BLUNT = .05  # errors below this count by their square, larger ones by their size
+ROUNDS, SWEEPS = 4, 3  # plans of all runs; descents over all factors after each
+
+
+def device_of(run):
+    return NAMES.get(run["device"], run["device"])
 
 
 def command(drover, run, device):
@@ -40,12 +49,19 @@ def command(drover, run, device):
 
 def plan(drover, run, shares):
     """The terms of the run's step in seconds, with these shares of its device's peaks."""
-    name = NAMES.get(run["device"], run["device"])
+    name = device_of(run)
     fields = "".join(f",reached.{k}={v:.6g}" for k, v in shares.items())
     done = subprocess.run(command(drover, run, name + OVERRIDES.get(run["device"], "") + fields), capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{run['id']}: {done.stderr.strip()}")
     return json.loads(done.stdout)["terms"]
+
+
+def plan_all(drover, runs, shares_of_run):
+    """The terms of each run, and the shares of which they are, by id."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        terms = pool.map(lambda run: plan(drover, run, shares_of_run(run)), runs)
+        return {run["id"]: (t, shares_of_run(run)) for run, t in zip(runs, terms)}
 
 
 def seconds(terms, run, old, new):
@@ -65,12 +81,6 @@ def error(run, took):
     return math.log(run["global_batch_size"] * run["sequence_length"] / took / run["ranks"] / run["tokens_per_s_per_rank"])
 
 
-def apart_from(x, every, k):
-    """How far a share of one device is from that of all. What slows bf16 products down, as a limit of power, slows fp8 as much."""
-    usual = every[k] * (x["products"] / every["products"] if k == "products_fp8" else 1)
-    return math.log(x[k] / usual)
-
-
 def descend(loss, x, steps=(.2, .05, .01)):
     """The place of a minimum near x, by trying each number up and down."""
     x, best = dict(x), loss(x)
@@ -80,39 +90,65 @@ def descend(loss, x, steps=(.2, .05, .01)):
             moved = False
             for k in x:
                 for factor in (1 + step, 1 / (1 + step)):
-                    y = dict(x, **{k: min(1.2, x[k] * factor)})
+                    y = dict(x, **{k: x[k] * factor})
                     at = loss(y)
                     if at < best - 1e-9:
                         x, best, moved = y, at, True
     return x
 
 
-def fit(drover, runs, rounds=3, start=None, planned=None):
-    """Shares by device: (shares of all devices, {device: its own}), from those of `start`. planned: {id: (terms, their shares)}, if known."""
-    sizes = {}
-    for run in runs:
-        sizes[run["group"]] = sizes.get(run["group"], 0) + 1
-    weight = lambda run: 1 / sizes[run["group"]]
-    devices = sorted({NAMES.get(run["device"], run["device"]) for run in runs})
-    every, own = (start[0], {d: start[1][d] for d in devices}) if start else (dict(PRIOR), {d: dict(PRIOR) for d in devices})
-    of = lambda run: NAMES.get(run["device"], run["device"])
-    for _ in range(rounds):
-        known = planned or {run["id"]: (plan(drover, run, own[of(run)]), own[of(run)]) for run in runs}
-        terms, old = {id_: k[0] for id_, k in known.items()}, {id_: k[1] for id_, k in known.items()}
-        miss = lambda run, new: abs(error(run, seconds(terms[run["id"]], run, old[run["id"]], new))) * weight(run)
-        total = sum(map(weight, runs))
-        apart = {d: {k: own[d][k] / every[k] for k in SHARES} for d in devices}
+class Model:
+    """The shares of all devices, and the factors of families and of devices, by name; "" names all devices."""
 
-        def loss_of_all(x):
-            return sum(miss(run, {k: x[k] * apart[of(run)][k] for k in SHARES}) for run in runs) / total + \
-                sum(STIFF[k] * math.log(x[k] / PRIOR[k]) ** 2 for k in SHARES)
+    def __init__(self, levels=None):
+        self.levels = dict(levels or {"": PRIOR})
 
-        every = descend(loss_of_all, every)
-        for d in devices:
-            mine = [run for run in runs if of(run) == d]
-            loss = lambda x: sum(miss(run, x) for run in mine) + sum(PULL[k] * apart_from(x, every, k) ** 2 for k in SHARES)
-            own[d] = descend(loss, {k: every[k] * apart[d][k] for k in SHARES})
-    return every, own
+    @staticmethod
+    def names(device):
+        return ["", device] if device not in FAMILIES else ["", FAMILIES[device], device]
+
+    def shares(self, device):
+        levels = [self.levels[name] for name in self.names(device) if name in self.levels]
+        return {k: math.prod(level[k] for level in levels) for k in SHARES}
+
+    def penalty(self, name, x):
+        if not name:
+            return sum(STIFF[k] * math.log(x[k] / PRIOR[k]) ** 2 for k in SHARES)
+        # What slows bf16 products down, as a limit of power, slows fp8 as much.
+        return sum(PULL[k] * math.log(x[k] / (x["products"] if k == "products_fp8" else 1)) ** 2 for k in SHARES)
+
+    def fit(self, runs, planned):
+        """Fits all levels, once each, to runs of which the terms with some shares are known: {id: (terms, shares)}."""
+        sizes = {}
+        for run in runs:
+            sizes[run["group"]] = sizes.get(run["group"], 0) + 1
+
+        def miss(run):
+            terms, old = planned[run["id"]]
+            e = error(run, seconds(terms, run, old, self.shares(device_of(run))))
+            return (math.sqrt(e * e + BLUNT ** 2) - BLUNT) / sizes[run["group"]]
+
+        names = sorted({name for run in runs for name in self.names(device_of(run))}, key=lambda n: (n != "", n not in FAMILIES.values()))
+        self.levels = {name: self.levels.get(name, dict.fromkeys(SHARES, 1)) for name in names}
+        for name in names:
+            mine = [run for run in runs if name in self.names(device_of(run))]
+            weight = len({run["group"] for run in runs}) if not name else 1
+
+            def loss(x):
+                self.levels[name] = x
+                return sum(map(miss, mine)) + weight * self.penalty(name, x)
+
+            self.levels[name] = descend(loss, self.levels[name])
+
+
+def fit(drover, runs):
+    """The model of all runs, and the terms of their plans with its shares."""
+    model = Model()
+    for _ in range(ROUNDS):
+        planned = plan_all(drover, runs, lambda run: model.shares(device_of(run)))
+        for _ in range(SWEEPS):
+            model.fit(runs, planned)
+    return model, plan_all(drover, runs, lambda run: model.shares(device_of(run)))
 
 
 def shares_of(device):
@@ -121,9 +157,9 @@ def shares_of(device):
     return {k: float(v) for k, v in (pair.split(": ") for pair in line.split(", "))}
 
 
-def write(every, own):
+def write(model):
     for file in sorted(os.listdir(DEVICES)):
-        path, shares = os.path.join(DEVICES, file), own.get(file[:-5], every)
+        path, shares = os.path.join(DEVICES, file), model.shares(file[:-5])
         with open(path) as f:
             text = f.read()
         fields = ", ".join(f"{k}: {shares[k]:.3f}" for k in SHARES)
@@ -138,21 +174,23 @@ def summary(errors):
 
 
 def leave_out(drover, runs):
-    """Each set-up planned with shares that are fitted without it. Begins at the fit of all, from which the descent is short."""
-    every, own = fit(drover, runs)
-    of = lambda run: NAMES.get(run["device"], run["device"])
-    terms = {run["id"]: plan(drover, run, own[of(run)]) for run in runs}
-    planned = {run["id"]: (terms[run["id"]], own[of(run)]) for run in runs}
-    errors = {}
+    """Plans each set-up with shares that are fitted without it. Begins at the fit of all, from which the descent is short."""
+    model, planned = fit(drover, runs)
+    shares, alone, errors = {}, set(), {}
     for group in sorted({run["group"] for run in runs}):
         others = [run for run in runs if run["group"] != group]
-        all_, mine = fit(drover, others, 1, (every, own), planned)
+        left = Model(model.levels)
+        for _ in range(SWEEPS):
+            left.fit(others, planned)
         for run in (r for r in runs if r["group"] == group):
-            alone = of(run) not in {of(other) for other in others}
-            shares = all_ if alone else mine[of(run)]
-            e = error(run, seconds(planned[run["id"]][0], run, planned[run["id"]][1], shares))
-            errors.setdefault(run["device"], []).append(e)
-            print(f"{run['id']:12} {run['device']:8} {100 * (math.exp(e) - 1):+6.1f} %{'  the only one of its device' if alone else ''}", flush=True)
+            shares[run["id"]] = left.shares(device_of(run))
+            if device_of(run) not in left.levels:
+                alone.add(run["id"])
+    made = plan_all(drover, runs, lambda run: shares[run["id"]])
+    for run in sorted(runs, key=lambda r: r["id"]):
+        e = error(run, sum(made[run["id"]][0].values()))
+        errors.setdefault(run["device"], []).append(e)
+        print(f"{run['id']:12} {run['device']:8} {100 * (math.exp(e) - 1):+6.1f} %{'  the only one of its device' if run['id'] in alone else ''}", flush=True)
     print("each set-up left out of its fit:", summary([e for list_ in errors.values() for e in list_]))
     for device, list_ in sorted(errors.items()):
         print(f"- {device}: {summary(list_)}")
@@ -161,8 +199,7 @@ def leave_out(drover, runs):
 def table(drover, runs, out):
     rows, errors = [], {}
     for run in runs:
-        shares = shares_of(NAMES.get(run["device"], run["device"]))
-        took = sum(plan(drover, run, shares).values())
+        took = sum(plan(drover, run, shares_of(device_of(run))).values())
         e = error(run, took)
         errors.setdefault(run["device"], []).append(e)
         model = run["model"] if isinstance(run["model"], str) else run["model"].get("preset", f"{run['model'].get('num_hidden_layers')} layers")
@@ -193,9 +230,10 @@ def main():
     if args.leave_out:
         leave_out(args.drover, runs)
     elif args.write:
-        every, own = fit(args.drover, runs)
-        write(every, own)
-        print("all devices:", {k: round(v, 3) for k, v in every.items()})
+        model, _ = fit(args.drover, runs)
+        write(model)
+        for name, level in model.levels.items():
+            print(f"{name or 'all devices'}:", {k: round(v, 3) for k, v in level.items()})
     else:
         table(args.drover, runs, args.table)
 

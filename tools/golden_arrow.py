@@ -115,6 +115,20 @@ def masked_by_flags(out):
         write_stream(out / f"{name}.arrow", pa.table(dict(columns, attention_mask=mask)), 2)
 
 
+def odd_columns(out):
+    """The texts of text.jsonl after columns that are passed over and have other buffers in metadata of version 4."""
+    values = [json.loads(line)["text"] for line in (out / "text.jsonl").read_text().splitlines()]
+    n = len(values)
+    both = [pa.array(range(n)), pa.array(["u"] * n)]
+    kind, at = pa.array([0] * n, pa.int8()), pa.array(range(n), pa.int32())
+    table = pa.table(dict(dense=pa.UnionArray.from_dense(kind, at, both), sparse=pa.UnionArray.from_sparse(kind, both),
+                          runs=pa.RunEndEncodedArray.from_arrays(pa.array([n], pa.int32()), pa.array(["r"])), text=pa.array(values)))
+    for version in (pa.ipc.MetadataVersion.V4, pa.ipc.MetadataVersion.V5):
+        options = pa.ipc.IpcWriteOptions(metadata_version=version)
+        with pa.OSFile(str(out / f"odd_{version.name}.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+            writer.write_table(table)
+
+
 def main(out):
     out.mkdir(parents=True, exist_ok=True)
     save_folder(out, "saved_text", [dict(text=t, n=i) for i, t in enumerate(texts())], num_shards=3)
@@ -144,6 +158,7 @@ def main(out):
     write_stream(out / "chat.arrow", table.slice(3, 50), 9, "lz4")  # offsets that do not begin at zero
     coded(out)
     masked_by_flags(out)
+    odd_columns(out)
 
 
 if __name__ == "__main__":

@@ -329,6 +329,21 @@ static void put_metadata(str *out, const chunk *chunks, int n_chunks) {
     pickle_end(out);
 }
 
+// Warns of parts of the model that are not in the arguments, so that a run that takes them from the
+// checkpoint would compute something else.
+static void warn_of_unsaid(const dcp *job, const json_t *config) {
+    const json_t *rope = json_object_get(config, "rope_scaling");
+    if (json_is_integer(json_object_get(config, "sliding_window")))
+        log_warn("%s: sliding_window is not among the arguments in common.pt; give Megatron-Core "
+                 "--window-size",
+                job->source->path);
+    if (rope && !megatron_can_scale(rope))
+        log_warn("%s: Megatron-Core scales rotary frequencies with low_freq_factor 1, "
+                 "high_freq_factor 4 and original_max_position_embeddings 8192 only, so it computes "
+                 "another model",
+                job->source->path);
+}
+
 // Writes the files by which Megatron-Core recognises a checkpoint, and the arguments of the run.
 static drv_status put_megatron(const dcp *job, const json_t *config, out_folder *o) {
     static const char about[] =
@@ -336,6 +351,7 @@ static drv_status put_megatron(const dcp *job, const json_t *config, out_folder 
             "\"common_backend\": \"torch\", \"common_backend_version\": 1}";
     const source_tensor *embedding = model_source_find(job->source, "model.embed_tokens.weight");
     str common = {0}, file = {0};
+    warn_of_unsaid(job, config);
     megatron_common_put(&common, config, embedding ? embedding->rows : 0);
     torch_object(&file, &common);
     drv_status status = out_folder_put(o, "common.pt", file.p, file.n);
@@ -348,16 +364,12 @@ static drv_status put_megatron(const dcp *job, const json_t *config, out_folder 
 drv_status dcp_write(arena *a, const model_source *s, const st_entry *list, int n, out_folder *o,
         const model_write_opts *opts) {
     dcp job = {.a = a, .source = s, .names = opts->dcp, .opts = opts};
-    json_t *config;
     str metadata = {0};
-    DRV_TRY(model_source_config(s, &config));
-    drv_status status = foreign_sizes_read(s->path, config, &job.sizes);
-    if (status == DRV_OK && opts->dcp->stacked) status = put_megatron(&job, config, o);
-    json_decref(config);
-    DRV_TRY(status);
+    DRV_TRY(foreign_sizes_read(s->path, opts->dcp_config, &job.sizes));
+    if (opts->dcp->stacked) DRV_TRY(put_megatron(&job, opts->dcp_config, o));
     DRV_TRY(list_chunks(&job, list, n));
     DRV_TRY(out_stream_open(o, DATA_FILE, &job.stream));
-    status = write_chunks(&job);
+    drv_status status = write_chunks(&job);
     progress_end();
     DRV_TRY(out_stream_close(&job.stream, status));
     put_metadata(&metadata, job.chunks, job.n);

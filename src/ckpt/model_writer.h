@@ -30,6 +30,8 @@ typedef struct model_write_opts {
     const foreign_names
             *dcp;           // write a checkpoint of torch.distributed.checkpoint; NULL: safetensors
     const char *dcp_prefix; // prefix of its names
+    const json_t *dcp_config;  // with dcp: the model's config with all fields (model_config_json),
+                               // since a source's own may leave some out
     const ckpt_carried *files; // instead of the source's own files; NULL: the source's
     int n_files;
     model_change change; // has NULL: none

@@ -243,6 +243,23 @@ drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min, in
     return DRV_OK;
 }
 
+drv_status cli_get_choice(const cli_args *args, const char *name, const char *words, int *inout) {
+    const char *text = cli_get(args, name, NULL);
+    int index = 0;
+    size_t n = 0;
+    if (!text) return DRV_OK;
+    for (const char *word = words; *word; word += n + strspn(word + n, ", ")) {
+        n = strcspn(word, ", ");
+        if (n == 2 && strncmp(word, "or", n) == 0) continue;
+        if (strlen(text) == n && strncmp(word, text, n) == 0) {
+            *inout = index;
+            return DRV_OK;
+        }
+        index++;
+    }
+    return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected %s", args->name, name, text, words);
+}
+
 drv_status cli_set_threads(const cli_args *args) {
     int64_t threads = 0;
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));

@@ -136,14 +136,14 @@ static const cli_option tokenizer_options[] = {
         {"--input", "FILE", "the text"},
         CLI_JSON,
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
-        {"--threads", "N", "threads (default: all cores)"},
+        {"--threads", "N", "number of threads (default: all cores)"},
 };
 static const cli_option data_options[] = {
         CLI_TOKENIZER,
         {"--input", "FILE", "the text"},
         CLI_JSON,
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--threads", "N", "threads (default: all cores)"},
+        {"--threads", "N", "number of threads (default: all cores)"},
 };
 
 static const verb subverbs[] = {

@@ -6,7 +6,7 @@
 #define CHAT_COMMANDS_HELP                                                                         \
     "/system TEXT  the system message from now on; without TEXT: none\n"                           \
     "/reset        forget the turns; the system message stays\n"                                   \
-    "/help         these commands\n"                                                               \
+    "/help         show these commands\n"                                                          \
     "/exit         leave, as at the end of the input and by Ctrl-C at the prompt\n"                \
     "//TEXT        a message that begins with /"
 

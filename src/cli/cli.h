@@ -91,6 +91,9 @@ DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, doubl
 // "512M", "4G", "1.5GiB" (by 1024), "5GB" (by 1000) or bytes.
 DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
+// Reads one of several words: *inout is its index in `words`, as "train, compile or data".
+DRV_CHECKED drv_status cli_get_choice(const cli_args *args, const char *name, const char *words,
+        int *inout);
 // Returns all values of a repeatable option; the list lives in `a`.
 const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n);
 // Loads the config that the first argument names, or the default one, with the values of --set.
@@ -155,14 +158,14 @@ DRV_CHECKED drv_status tokenizer_train(arena *a, const cli_args *args);
     { "--adapter", "DIR", "a LoRA adapter, used with MODEL or with the base that it names" }
 // The options for the number of ranks and nodes that a run expects (launch/expect.h).
 #define CLI_EXPECT                                                                                 \
-    {"--expect-ranks", "N", "refuse any other number of ranks (or DROVER_EXPECT_RANKS)"}, {        \
-        "--expect-nodes", "N", "refuse any other number of hosts (or DROVER_EXPECT_NODES)"         \
+    {"--expect-ranks", "N", "refuse any other number of ranks (also DROVER_EXPECT_RANKS)"}, {      \
+        "--expect-nodes", "N", "refuse any other number of hosts (also DROVER_EXPECT_NODES)"       \
     }
 // Puts them into the environment, so that ranks get them too.
 DRV_CHECKED drv_status cli_expect(const cli_args *args);
 
 #define CLI_JSON                                                                                   \
-    { "--json", NULL, "print one JSON object" }
+    { "--json", NULL, "print the result as JSON" }
 #define CLI_TOKENIZER                                                                                         \
     {                                                                                                         \
         "--tokenizer", "PATH",                                                                                \

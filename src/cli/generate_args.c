@@ -11,16 +11,9 @@
 #include "infer/resolve.h"
 
 drv_status generation_precision(const cli_args *args, generate_precision *out) {
-    const char *name = cli_get(args, "--precision", "auto");
-    if (strcmp(name, "bf16") == 0)
-        *out = GENERATE_BF16;
-    else if (strcmp(name, "fp32") == 0)
-        *out = GENERATE_FP32;
-    else if (strcmp(name, "blocks") == 0)
-        *out = GENERATE_BLOCKS;
-    else if (cli_has(args, "--precision"))
-        return drv_fail(DRV_E_USAGE, "%s: --precision is \"%s\", expected bf16, fp32 or blocks",
-                args->name, name);
+    int index = 0;
+    DRV_TRY(cli_get_choice(args, "--precision", "bf16, fp32 or blocks", &index));
+    if (cli_has(args, "--precision")) *out = (generate_precision)(GENERATE_BF16 + index);
     return DRV_OK;
 }
 

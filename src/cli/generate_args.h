@@ -6,7 +6,8 @@
 // Rows for a table of options; --max-tokens, which generation_read reads too, has a default of its
 // own in each verb.
 #define GENERATION_OPTIONS                                                                                    \
-    {"--temperature", "X", "0: always the likeliest token (default 0.8)"},                                    \
+    {"--temperature", "X",                                                                                    \
+            "temperature of the draws; 0: always the likeliest token (default 0.8)"},                         \
             {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},                            \
             {"--top-p", "X",                                                                                  \
                     "draw from the likeliest tokens of this total probability (default 0.95)"},               \
@@ -18,7 +19,7 @@
             {"--precision", "NAME",                                                                           \
                     "type of the weights: bf16, fp32, or blocks, those of a GGUF file (default: see above)"}, \
     {                                                                                                         \
-        "--threads", "N", "0: all cores (default)"                                                            \
+        "--threads", "N", "number of threads; 0: all cores (default)"                                         \
     }
 
 // Reads them, finds the model (the first positional argument, --adapter) and sets the threads. What

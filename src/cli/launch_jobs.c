@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "cli/launch_rules.h"
 #include "launch/jobs/job_commands.h"
 #include "launch/jobs/job_config.h"
 #include "launch/jobs/job_names.h"
@@ -35,25 +34,12 @@ static const char *text_of(const cli_args *args, const char *option) {
     return takes(args, option) ? cli_get(args, option, NULL) : NULL;
 }
 
-// One of two words; *second: the second was given. Left alone where neither was.
-static drv_status read_choice(const cli_args *args, const char *option, const char *first,
-        const char *other, bool *second) {
-    const char *value = text_of(args, option);
-    if (!value) return DRV_OK;
-    *second = strcmp(value, other) == 0;
-    if (*second || strcmp(value, first) == 0) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: %s \"%s\", expected %s or %s", args->name, option, value,
-            first, other);
-}
-
-static drv_status read_work(const cli_args *args, job_work *out) {
-    static const char *const names[] = {"train", "compile", "data"};
-    const char *value = cli_get(args, "--job", "train");
-    const int index = str_index(value, names, 3);
-    if (index < 0)
-        return drv_fail(DRV_E_USAGE, "%s: --job \"%s\", expected train, compile or data",
-                args->name, value);
-    *out = (job_work)index;
+// Reads one of two words; *second: the second was given. Left alone where neither was.
+static drv_status read_choice(const cli_args *args, const char *option, const char *words,
+        bool *second) {
+    int index = *second;
+    if (takes(args, option)) DRV_TRY(cli_get_choice(args, option, words, &index));
+    *second = index == 1;
     return DRV_OK;
 }
 
@@ -249,16 +235,18 @@ static drv_status read_place(const cli_args *args, job_spec *spec) {
 }
 
 static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
+    int work = WORK_TRAIN;
     spec->kind = find_kind(args);
-    DRV_TRY(read_work(args, &spec->work));
+    DRV_TRY(cli_get_choice(args, "--job", "train, compile or data", &work));
+    spec->work = (job_work)work;
     DRV_TRY(read_device(a, args, spec));
     DRV_TRY(read_numbers(args, spec));
     // Ranks on Neuron need addresses and cores that mpirun and srun do not give them.
     const bool has_both = takes(args, "--policy") || takes(args, "--tasks");
     spec->is_node_launch =
             spec->kind->is_node_launch || (has_both && spec->instance->family == DEVICE_NEURON);
-    DRV_TRY(read_choice(args, "--policy", "mpi", "torch", &spec->is_node_launch));
-    DRV_TRY(read_choice(args, "--tasks", "rank", "node", &spec->is_node_launch));
+    DRV_TRY(read_choice(args, "--policy", "mpi or torch", &spec->is_node_launch));
+    DRV_TRY(read_choice(args, "--tasks", "rank or node", &spec->is_node_launch));
     DRV_TRY(read_node_options(a, args, spec));
     spec->image = text_of(args, "--image");
     spec->queue = text_of(args, "--queue");

@@ -1,5 +1,5 @@
 // Answers of a planner for drover launch node: from the config, its data and the search for layouts.
-#include "cli/launch_plans.h"
+#include "cli/launch_jobs.h"
 
 #include "base/memory_limit.h"
 #include "base/str.h"

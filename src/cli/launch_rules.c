@@ -1,5 +1,5 @@
 // The options of drover launch node that say what follows a failure.
-#include "cli/launch_rules.h"
+#include "cli/launch_jobs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,11 +49,8 @@ drv_status launch_read_rules(const cli_args *args, int n_nodes, supervisor_rules
 }
 
 drv_status launch_read_preflight(const cli_args *args, preflight_use *out) {
-    const char *value = cli_get(args, "--preflight", preflight_words[PREFLIGHT_OFF]);
-    const int index = str_index(value, preflight_words, N_PREFLIGHT_USES);
-    if (index < 0)
-        return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
-                args->name, value);
+    int index = PREFLIGHT_OFF;
+    DRV_TRY(cli_get_choice(args, "--preflight", "off, warn or exclude", &index));
     *out = (preflight_use)index;
     return DRV_OK;
 }

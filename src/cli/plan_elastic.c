@@ -1,11 +1,10 @@
 // Prints a line for each number of nodes: layout, speed, bits.
-#include "cli/plan_elastic.h"
+#include "cli/plan_parts.h"
 
 #include <stdio.h>
 
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/plan_search.h"
 
 enum { MOST_NODES = 1 << 16, MOST_RANKS = 1 << 20 };
 

@@ -1,5 +1,5 @@
 // Reads the options of a search for layouts, and prints its results as lines or JSON.
-#include "cli/plan_search.h"
+#include "cli/plan_parts.h"
 
 #include <stdio.h>
 #include <string.h>

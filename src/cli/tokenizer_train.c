@@ -84,7 +84,8 @@ static void print_specials(const bpe_trainer_opts *o, const chat_form *chat) {
 
 static drv_status read_options(arena *a, const cli_args *args, const chat_form **chat,
         bpe_trainer_opts *o) {
-    const char *pattern = cli_get(args, "--pattern", "gpt2"), *form = cli_get(args, "--chat", NULL);
+    const char *form = cli_get(args, "--chat", NULL);
+    int pattern = 0;
     *chat = form ? chat_form_of(form) : NULL;
     if (form && !*chat)
         return drv_fail(DRV_E_USAGE, "tokenizer train: --chat is \"%s\", expected " CHAT_FORM_NAMES,
@@ -92,13 +93,8 @@ static drv_status read_options(arena *a, const cli_args *args, const chat_form *
     DRV_TRY(cli_get_i64(args, "--vocab-size", 257, 1 << 24, &o->vocab_size));
     DRV_TRY(cli_get_i64(args, "--min-frequency", 1, INT64_MAX, &o->min_frequency));
     DRV_TRY(cli_get_bytes(args, "--memory", BPE_TRAINER_MIN_MEMORY, &o->memory));
-    if (strcmp(pattern, "llama3") == 0)
-        o->pattern = split_pattern_llama3;
-    else if (strcmp(pattern, "gpt2") == 0)
-        o->pattern = split_pattern_gpt2;
-    else
-        return drv_fail(DRV_E_USAGE,
-                "tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", pattern);
+    DRV_TRY(cli_get_choice(args, "--pattern", "gpt2 or llama3", &pattern));
+    o->pattern = pattern == 0 ? split_pattern_gpt2 : split_pattern_llama3;
     return choose_specials(a, args, *chat, o);
 }
 

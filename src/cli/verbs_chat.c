@@ -227,7 +227,7 @@ static const cli_option options[] = {
         GENERATION_OPTIONS,
         {"--template", "NAME", "chat (the model's own, default), alpaca, or a Jinja file"},
         {"--tools", "FILE", "JSON file with a list of tools, for templates that use them"},
-        {"--documents", "FILE", "JSON file with a list of documents, likewise"},
+        {"--documents", "FILE", "JSON file with a list of documents, for templates that use them"},
         {"--date", "DAY", "date for the template, as 2026-11-22 (default: today)"},
         {"--bos", "TEXT", "value of bos_token in the template"},
         {"--eos", "TEXT", "value of eos_token in the template"},

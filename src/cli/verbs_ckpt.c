@@ -191,7 +191,7 @@ static const cli_option show_options[] = {KEY_OPTION, CLI_JSON};
             SHARD_OPTION, GGUF_OPTIONS,                                                            \
             {"--no-verify", NULL, "do not run and compare the result"},                            \
             {"--force", NULL, "write into a folder that has other files, or replace FILE"}, {      \
-        "--threads", "N", "0: all cores (default)"                                                 \
+        "--threads", "N", "number of threads; 0: all cores (default)"                              \
     }
 
 static const cli_option merge_options[] = {WRITE_OPTIONS};

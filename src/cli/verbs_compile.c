@@ -6,7 +6,7 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/plan_elastic.h"
+#include "cli/plan_parts.h"
 #include "config/config.h"
 #include "programs/fit.h"
 #include "search/rank_memory.h"

@@ -95,7 +95,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
     if (cli_has(args, "--reference")) {
         if (args->n_positional)
             return drv_fail(DRV_E_USAGE,
-                    "config: --reference is of no config in particular, but \"%s\" is given",
+                    "config: --reference lists all keys and takes no config, but \"%s\" is given",
                     args->positional[0]);
         config_print_reference(&text);
     } else {

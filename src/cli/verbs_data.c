@@ -124,7 +124,7 @@ static const cli_option build_options[] = {
         {"--cut-before", "TOKEN", "a document of token ids begins with this token (see above)"},
         {"--cut-after", "TOKEN", "a document of token ids ends with this token"},
         {"--token-type", "TYPE", "type of ids in .npy without a header and in columns of bytes"},
-        {"--workers", "N", "threads (default: all cores)"},
+        {"--workers", "N", "number of threads (default: all cores)"},
         {"--strict", NULL, "stop at a broken record instead of skipping it"},
 };
 static const cli_option show_options[] = {

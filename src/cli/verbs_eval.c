@@ -26,7 +26,7 @@ static const cli_option eval_options[] = {
         CLI_ADAPTER,
         {"--data", "PREFIX", "a tokenised data set (default: data.valid or data.split of CONFIG)"},
         {"--text", "PATH...", "texts: .txt, .jsonl, .parquet, folders of them"},
-        {"--choices", "FILE", "multiple choice in JSON lines: print acc and acc_norm"},
+        {"--choices", "FILE", "multiple-choice records in JSON lines; prints acc and acc_norm"},
         {"--context", "N",
                 "tokens of a window (default: the model's context, or CONFIG's sequence length)"},
         {"--stride", "N",

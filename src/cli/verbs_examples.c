@@ -35,7 +35,7 @@ static drv_status run(arena *a DRV_UNUSED, const cli_args *args) {
 
 const verb verb_examples = {
         .name = "examples",
-        .summary = "list configs to begin with, or print one",
+        .summary = "list example configs, or print one",
         .usage = "[NAME]",
         .help = "Without NAME, lists the examples with the purpose of each. With NAME, prints that config:\n"
                 "\n"

@@ -38,7 +38,9 @@ static double rate(int64_t n, double seconds) {
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-static void print_json(const str *prompt, const prompt_cost *cost, const generate_result *r) {
+static void print_json(const generate_call *call, const prompt_cost *cost,
+        const generate_result *r) {
+    const str *prompt = call->prompt;
     json_t *ids = json_array();
     for (int64_t i = 0; i < r->ids.n; i++)
         json_array_append_new(ids, json_integer(r->ids.p[i]));
@@ -46,7 +48,7 @@ static void print_json(const str *prompt, const prompt_cost *cost, const generat
             generated_json(prompt->p ? prompt->p : "", prompt->n), "text",
             generated_json(r->text.p ? r->text.p : "", r->text.n), "tokens", (json_int_t)r->ids.n,
             "ids", ids, "finish_reason", r->end == GENERATE_STOP ? "stop" : "length",
-            "tokens_per_s", rate(r->ids.n, r->seconds), "prompt_tokens", (json_int_t)cost->n_tokens,
+            "tokens_per_s", rate(r->ids.n, r->seconds), "prompt_tokens", (json_int_t)call->ids.n,
             "prompt_tokens_per_s", rate(cost->n_tokens, cost->seconds));
     cli_puts_json(o, json_dumps(o, JSON_REAL_PRECISION(6)));
     fflush(stdout);
@@ -59,7 +61,7 @@ static drv_status print_sample(generate_call *call, prompt_cost *cost, generate_
     drv_status status = generate(call->generator, &call->opts, r);
     if (!call->json) generation_print(NULL, "\n", 1); // before the line on standard error
     DRV_TRY_CTX(status, "\"%s\"", call->folder);
-    if (call->json) print_json(prompt, cost, r);
+    if (call->json) print_json(call, cost, r);
     return DRV_OK;
 }
 
@@ -166,10 +168,10 @@ const verb verb_generate = {
                 "in its blocks and are converted to fp32 when they are used. This needs only as much memory as\n"
                 "the file has bytes and gives the results of fp32, but takes several times as long.\n"
                 "\n"
-                "Draws apply the penalty, temperature, top k and top p in the order of transformers. --json\n"
-                "prints prompt, text, tokens (new ones), ids, finish_reason (stop, length), tokens_per_s,\n"
-                "prompt_tokens (those that had to be computed: of a second sample none or few) and\n"
-                "prompt_tokens_per_s; the text ends before a stop text.",
+                "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
+                "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"
+                "tokens_per_s, prompt_tokens and prompt_tokens_per_s (of those that had to be computed:\n"
+                "of a second sample none or few); the text ends before a stop text.",
         CLI_OPTIONS(generate_options),
         CLI_RULES(generate_rules),
         .max_positional = 1,

@@ -9,8 +9,6 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/launch_jobs.h"
-#include "cli/launch_plans.h"
-#include "cli/launch_rules.h"
 #include "config/config.h"
 #include "launch/expect.h"
 #include "launch/launch.h"

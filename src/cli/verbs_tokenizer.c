@@ -183,7 +183,7 @@ static drv_status tokenizer_convert(arena *a, const cli_args *args) {
 #define INPUT                                                                                      \
     { "--input", "PATH...", "files, folders, globs, or - for standard input" }
 #define THREADS                                                                                    \
-    { "--threads", "N", "threads (default: all cores)" }
+    { "--threads", "N", "number of threads (default: all cores)" }
 
 static const cli_option train_options[] = {
         INPUT,

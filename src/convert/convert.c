@@ -230,9 +230,12 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
     const drv_status opened =
             (opts->has_type ? model_source_open_masters : model_source_open)(a, path, &m.source);
     DRV_TRY(model_of_source(opened, a, path, &m));
+    json_t *config = model_config_json(&m.config);
     model_write_opts with_files = *opts;
+    with_files.dcp_config = config;
     drv_status status = choose_carried(a, &m, path, &with_files);
     if (status == DRV_OK) status = copy(a, &m, path, out, &with_files, verify, result);
+    json_decref(config);
     model_close(&m);
     return status;
 }

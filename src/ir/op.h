@@ -70,6 +70,8 @@ typedef struct op_row {
     flops_kind flops_of;
     // Returns 1/M + 1/N + 1/K of a matrix product M x K by K x N. NULL: the op is no such product.
     double (*inverse_dims)(const node *n);
+    // Returns the bytes that a product reads and writes to round its operands to fp8. NULL: none.
+    double (*rounded)(const node *n);
     // Returns the bytes of memory that the op must read and write. NULL: all inputs and outputs
     // (node_bytes).
     double (*touched)(const node *n);

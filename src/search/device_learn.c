@@ -1,6 +1,6 @@
 // Each field determines a term or two: it is found by bisection. Those of computing come first,
-// since messages overlap with computing, and launches before memory, since the update has launches
-// too.
+// since messages overlap with computing, launches before memory, since the update has launches too,
+// and memory before products in fp8, whose operands are rounded in memory.
 #include "search/device_learn.h"
 
 #include <math.h>
@@ -19,9 +19,10 @@ typedef struct learnable {
 #define AT(member) offsetof(device_profile, member)
 static const learnable of_bf16 = {"reached.products", AT(reached_products), TERM_PRODUCTS,
         TERM_HEAD, false};
-static const learnable of_fp8[] = {{"reached.products_fp8", AT(reached_fp8), TERM_PRODUCTS,
-                                           TERM_PRODUCTS, false},
-        {"reached.products", AT(reached_products), TERM_HEAD, TERM_HEAD, false}};
+static const learnable head_beside_fp8 = {"reached.products", AT(reached_products), TERM_HEAD,
+        TERM_HEAD, false};
+static const learnable of_fp8 = {"reached.products_fp8", AT(reached_fp8), TERM_PRODUCTS,
+        TERM_PRODUCTS, false};
 static const learnable others[] = {{"reached.attention", AT(reached_attention), TERM_ATTENTION,
                                            TERM_ATTENTION, false},
         {"launch_us", AT(launch_s), TERM_LAUNCHES, TERM_LAUNCHES, true},
@@ -125,10 +126,10 @@ drv_status device_profile_learn(arena *a, const run_plan *planned,
     if (!isfinite(profile->bytes_per_s)) profile->bytes_per_s = 1e11;
     if (profile->launch_s == 0) profile->launch_s = 1e-6;
     if (!profile->links.ranks_per_host) profile->links.ranks_per_host = planned->n_ranks;
-    DRV_TRY(learn(&all, fp8 ? &of_fp8[0] : &of_bf16));
-    if (fp8) DRV_TRY(learn(&all, &of_fp8[1]));
+    DRV_TRY(learn(&all, fp8 ? &head_beside_fp8 : &of_bf16));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         DRV_TRY(learn(&all, &others[i]));
+    if (fp8) DRV_TRY(learn(&all, &of_fp8));
     DRV_TRY(learn_link(&all, AXIS_TENSOR, TERM_TENSOR, known));
     DRV_TRY(learn_link(&all, AXIS_CONTEXT, TERM_CONTEXT, known));
     DRV_TRY(learn_link(&all, AXIS_DATA, TERM_DATA, known));

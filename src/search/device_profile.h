@@ -25,8 +25,8 @@ typedef struct device_profile {
     double launch_s;       // of each op
     double message_s;      // latency of each collective or message
     double overlap_tensor; // share of the tensor ranks' traffic that overlaps with products
-    double overlap_data;   // share of a micro-batch's time that can overlap with the data ranks'
-                           // traffic
+    double overlap_data;   // share of the data ranks' traffic beside a micro-batch that costs no
+                           // time; the rest slows the products down
     double price_per_hour; // 0: unknown
 } device_profile;
 

@@ -40,7 +40,7 @@ static rates rates_of(const run_config *cfg, const device_profile *d) {
 }
 
 static double product_seconds(const rates *r, const product_work *w, double rate) {
-    return (w->flops + r->device->small_product * w->small) / rate;
+    return (w->flops + r->device->small_product * w->small) / rate + w->rounded / r->bytes;
 }
 
 // Attention overlaps with the messages of context ranks: a rank computes with the keys that it has
@@ -65,17 +65,23 @@ static times stage_seconds(const rates *r, const work *w) {
     return t;
 }
 
-// Messages of data ranks overlap with a part of the micro-batch in which they are sent: those of
-// the update with the last one, and those of ZeRO-2 and ZeRO-3 with each.
+// The seconds that traffic costs beside the computing of a micro-batch. Most of it is hidden, but
+// it takes memory bandwidth and processors from the products.
+static double waiting(const rates *r, double traffic_s, double micro_batch_s) {
+    const double hidden = r->overlaps ? r->device->overlap_data : 0;
+    return traffic_s - hidden * fmin(traffic_s, micro_batch_s);
+}
+
+// Messages of data ranks overlap with the micro-batch in which they are sent: those of the update
+// with the last one, and those of ZeRO-2 and ZeRO-3 with each.
 static double data_seconds(const rates *r, const step_work *w, const work *stages,
         double micro_batches, double micro_batch_s) {
-    const double beside = r->overlaps ? r->device->overlap_data * micro_batch_s : 0,
-                 each = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, stages->wire[AXIS_DATA]),
+    const double each = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, stages->wire[AXIS_DATA]),
                  sent = w->update.wire[AXIS_DATA],
                  once = r->mesh.groups ? link_groups_seconds(&r->links, &r->mesh, sent)
-                                       : link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, sent),
-                 last = once + each;
-    return fmax(each - beside, 0) * (micro_batches - 1) + fmax(last - beside, 0) +
+                                       : link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, sent);
+    return waiting(r, each, micro_batch_s) * (micro_batches - 1) +
+           waiting(r, once + each, micro_batch_s) +
            (stages->messages[AXIS_DATA] + w->update.messages[AXIS_DATA]) * r->device->message_s;
 }
 

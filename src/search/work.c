@@ -7,6 +7,7 @@
 static void add_product(const op_row *row, const node *n, product_work *to) {
     const double flops = row->flops(n);
     to->flops += flops;
+    if (row->rounded) to->rounded += row->rounded(n);
     if (row->inverse_dims) to->small += flops * row->inverse_dims(n);
 }
 
@@ -46,11 +47,15 @@ void work_add_graph(const graph *g, work *forward, work *backward) {
     }
 }
 
+static void add_products(const product_work *more, double times, product_work *to) {
+    to->flops += times * more->flops;
+    to->small += times * more->small;
+    to->rounded += times * more->rounded;
+}
+
 void work_add(const work *more, double times, work *to) {
-    to->weights.flops += times * more->weights.flops;
-    to->weights.small += times * more->weights.small;
-    to->head.flops += times * more->head.flops;
-    to->head.small += times * more->head.small;
+    add_products(&more->weights, times, &to->weights);
+    add_products(&more->head, times, &to->head);
     to->attention += times * more->attention;
     to->bytes += times * more->bytes;
     to->launches += times * more->launches;

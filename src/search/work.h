@@ -7,6 +7,7 @@
 // peak.
 typedef struct product_work {
     double flops, small;
+    double rounded; // bytes that rounding operands to fp8 reads and writes
 } product_work;
 
 typedef struct work {

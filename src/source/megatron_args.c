@@ -1,6 +1,8 @@
 // Names and defaults are those of megatron/training/arguments.py.
 #include "source/megatron_args.h"
 
+#include <string.h>
+
 #include "pickle/pickle_writer.h"
 
 // Classes other than tensors: Megatron's arguments have enumerations, Lightning's hyperparameters
@@ -36,6 +38,11 @@ static double as_real(const pickle_value *args, const char *name, double absent)
     return v && v->kind == PICKLE_REAL ? v->real : absent;
 }
 
+static bool is_set(const pickle_value *args, const char *name) {
+    const pickle_value *v = pickle_get(args, name);
+    return v && v->kind != PICKLE_NONE && !(v->kind == PICKLE_BOOL && v->integer == 0);
+}
+
 // Checks an argument that must have one value if it is present.
 static drv_status check_bool(const char *where, const pickle_value *args, const char *name,
         bool expected) {
@@ -59,6 +66,14 @@ static drv_status check(const char *where, const pickle_value *args) {
     DRV_TRY(check_bool(where, args, "apply_layernorm_1p", false));
     DRV_TRY(check_text(where, args, "normalization", "RMSNorm"));
     DRV_TRY(check_text(where, args, "position_embedding_type", "rope"));
+    DRV_TRY(check_text(where, args, "softmax_type", "vanilla"));
+    static const char *const off[] = {"rotary_seq_len_interpolation_factor",
+            "apply_residual_connection_post_layernorm", "multi_latent_attention", "qk_l2_norm",
+            "attention_output_gate"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
+        if (is_set(args, off[i]))
+            return drv_fail(DRV_E_DATA, "%s: the run had args.%s, which drover does not compute",
+                    where, off[i]);
     if (as_real(args, "rotary_percent", 1) != 1)
         return drv_fail(DRV_E_DATA, "%s: the run had args.rotary_percent %g, expected 1", where,
                 as_real(args, "rotary_percent", 1));
@@ -76,17 +91,22 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
     *out = NULL;
     if (!pickle_entries(args)) return DRV_OK;
     DRV_TRY(check(where, args));
+    // config.json has these in another form or as a list, so it is needed.
+    const int64_t no_rope = as_int(args, "no_rope_freq", 0);
+    if (is_set(args, "window_size") || (is_set(args, "no_rope_freq") && no_rope < 1)) return DRV_OK;
     const bool norm = as_bool(args, "qk_layernorm", false),
                bias = as_bool(args, "add_qkv_bias", false);
     const int64_t heads = as_int(args, "num_attention_heads", 0);
     json_t *config = json_pack("{s:[s], s:s, s:s, s:b}", "architectures",
-            norm   ? "Qwen3ForCausalLM"
-            : bias ? "Qwen2ForCausalLM"
-                   : "LlamaForCausalLM",
+            norm      ? "Qwen3ForCausalLM"
+            : bias    ? "Qwen2ForCausalLM"
+            : no_rope ? "SmolLM3ForCausalLM"
+                      : "LlamaForCausalLM",
             "model_type",
-            norm   ? "qwen3"
-            : bias ? "qwen2"
-                   : "llama",
+            norm      ? "qwen3"
+            : bias    ? "qwen2"
+            : no_rope ? "smollm3"
+                      : "llama",
             "hidden_act", "silu", "tie_word_embeddings",
             !as_bool(args, "untie_embeddings_and_output_weights", false));
     set_int(config, "num_hidden_layers", as_int(args, "num_layers", 0));
@@ -98,6 +118,7 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
                                                           : heads);
     set_int(config, "head_dim", as_int(args, "kv_channels", 0));
     set_int(config, "vocab_size", as_int(args, "padded_vocab_size", 0));
+    set_int(config, "no_rope_layer_interval", no_rope);
     set_int(config, "max_position_embeddings", as_int(args, "max_position_embeddings", 0));
     json_object_set_new(config, "rope_theta", json_real(as_real(args, "rotary_base", 10000)));
     json_object_set_new(config, "rms_norm_eps",
@@ -200,6 +221,23 @@ static void put_sizes(str *out, const json_t *config, int64_t vocab_rows) {
     put_int(out, "pipeline_model_parallel_size", 1);
 }
 
+bool megatron_can_scale(const json_t *rope) {
+    return real_of(rope, "low_freq_factor", 0) == 1 && real_of(rope, "high_freq_factor", 0) == 4 &&
+           int_of(rope, "original_max_position_embeddings", 0) == 8192;
+}
+
+// Writes the arguments for additions of a family to a Llama.
+static void put_additions(str *out, const json_t *config) {
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *rope = json_object_get(config, "rope_scaling");
+    const int64_t no_rope = int_of(config, "no_rope_layer_interval", 0);
+    put_bool(out, "add_qkv_bias", type && strcmp(type, "qwen2") == 0);
+    put_bool(out, "qk_layernorm", type && strcmp(type, "qwen3") == 0);
+    put_bool(out, "use_rope_scaling", rope != NULL);
+    if (rope) put_real(out, "rope_scaling_factor", real_of(rope, "factor", 8));
+    if (no_rope) put_int(out, "no_rope_freq", no_rope);
+}
+
 void megatron_common_put(str *out, const json_t *config, int64_t vocab_rows) {
     pickle_begin(out);
     pickle_put(out, PUT_EMPTY_DICT);
@@ -225,6 +263,7 @@ void megatron_common_put(str *out, const json_t *config, int64_t vocab_rows) {
     put_bool(out, "add_bias_linear", false);
     put_bool(out, "untie_embeddings_and_output_weights",
             !json_is_true(json_object_get(config, "tie_word_embeddings")));
+    put_additions(out, config);
     put_text(out, "ckpt_format", "torch_dist");
     pickle_put(out, PUT_SETITEMS);
     pickle_put(out, PUT_BUILD);

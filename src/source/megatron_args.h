@@ -8,6 +8,7 @@
 
 // `args`: an argparse.Namespace; NULL: there are none, and *out is NULL. The caller owns it.
 // DRV_E_DATA: the model is not a Llama or one of its relatives; the message names the argument.
+// *out is also NULL if the arguments do not describe the model, as of a run with window_size.
 DRV_CHECKED drv_status megatron_args_config(const char *where, const pickle_value *args,
         json_t **out);
 
@@ -16,8 +17,13 @@ DRV_CHECKED drv_status megatron_args_config(const char *where, const pickle_valu
 // optimizer states). Other fields stay unchanged.
 void megatron_progress(const pickle_value *top, foreign_progress *out);
 
-// Writes the pickle of common.pt, which Megatron-Core stores with the tensors.
+// Writes the pickle of common.pt, which Megatron-Core stores with the tensors. `config`: with all
+// fields, in the names of transformers 4.
 void megatron_common_put(str *out, const json_t *config, int64_t vocab_rows);
+
+// Returns whether Megatron-Core computes this rope_scaling of type llama3: it has no arguments for
+// most of its fields.
+bool megatron_can_scale(const json_t *rope);
 
 // The names that pickles of Megatron and of trainers derived from it may contain.
 extern const pickle_name megatron_names[];

@@ -292,8 +292,8 @@ static void derive_objective(translation *self) {
     translation_set(self, "training.objective", "dpo", v, NULL);
     if (beta) translation_set(self, "dpo.beta", value_yaml(self->a, beta, false), beta, NULL);
     report_add(self, CHANGES, v,
-            "counts pairs in a batch, each in a row of its own; here training.global_batch_size counts rows, which hold "
-            "as many pairs as fit");
+            "goes with DPO, whose batch counts pairs, each in a row of its own; here training.global_batch_size counts "
+            "rows, which hold as many pairs as fit");
 }
 
 drv_status derive_data(translation *self) {

@@ -1,8 +1,8 @@
 // Any bytes as PEFT's adapter_config.json: refused by a message, or written and read again as the
 // same.
-#include "ckpt/adapter_config.h"
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+#include "ckpt/adapter_config.h"
 
 // What was read is written and read again as the same.
 static void read_again(arena *a, const adapter_config *c) {
@@ -21,14 +21,11 @@ static void read_again(arena *a, const adapter_config *c) {
     json_decref(written);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     json_t *root;
     adapter_config c;
-    if (json_read_bytes("fuzz", p, n, &root) == DRV_OK) {
+    if (json_read_bytes("fuzz", bytes, n_bytes, &root) == DRV_OK) {
         if (adapter_config_parse(a, "fuzz", root, &c) == DRV_OK) read_again(a, &c);
         json_decref(root);
     }
-    arena_free(a);
-    return 0;
 }

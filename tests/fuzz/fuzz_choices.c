@@ -1,14 +1,11 @@
 // Any bytes as a file of multiple choice: whole records, or one line of refusal.
-#include <stdint.h>
+#include "fuzz.h"
 
 #include "infer/choices.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     choice_set set;
-    const drv_status status = choices_parse(a, "FILE", (const char *)p, n, &set);
+    const drv_status status = choices_parse(a, "FILE", (const char *)bytes, n_bytes, &set);
     DRV_ASSERT(status == DRV_OK || status == DRV_E_DATA, "%d: %s", status, drv_message());
     for (int64_t i = 0; status == DRV_OK && i < set.n; i++) {
         const choice_record *r = set.record + i;
@@ -16,6 +13,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
                 r->gold, r->n_choices);
         DRV_ASSERT(r->n_stripped <= r->context.n && r->line > 0, "line %lld", (long long)r->line);
     }
-    arena_free(a);
-    return 0;
 }

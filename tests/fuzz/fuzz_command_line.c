@@ -1,13 +1,10 @@
 // Any words as a command line of another trainer: refused by a message, or a config.
-#include <string.h>
+#include "fuzz.h"
 
 #include "translate/translate.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     enum { MOST = 200 };
-    arena *a = arena_new("fuzz");
     const char *words[MOST] = {"torchrun", "--nproc_per_node=4", "train.py"};
     const char *const sets[] = {"model.preset=tiny"};
     int n_words = 3;
@@ -24,6 +21,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     DRV_ASSERT((status == DRV_OK) == (config.n > 0), "a config and a refusal: %s", drv_message());
     str_free(&config);
     str_free(&report);
-    arena_free(a);
-    return 0;
 }

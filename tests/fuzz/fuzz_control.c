@@ -2,17 +2,14 @@
 // that has no code of the key. Behind it the ends of ranks and the order of a daemon are read as
 // they would be with one: fields that each end in a NUL.
 // Legend: c the end that is tried, m a message.
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
+
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "launch/control.h"
 #include "launch/daemon_command.h"
 #include "launch/outcome.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static void read_order(const uint8_t *bytes, size_t n_bytes) {
     enum { MOST = 64 };
@@ -30,7 +27,7 @@ static void read_order(const uint8_t *bytes, size_t n_bytes) {
     free(copy);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     const job_secret key = {{1}};
     const char *field = "3 1 0 2";
     char text[64] = "";
@@ -38,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     control_message m;
     outcome end;
     int fd[2], n_taken = 0;
-    if (n_bytes > 1 << 14 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) != 0) return 0;
+    if (n_bytes > 1 << 14 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd) != 0) return;
     control_open(&sender, fd[1], true, &key);
     control_open(&c, fd[0], false, &key);
     control_send(&sender, CONTROL_RESULT, &field, 1);
@@ -55,5 +52,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     read_order(bytes, n_bytes);
     control_close(&sender);
     control_close(&c);
-    return 0;
 }

@@ -1,14 +1,9 @@
 // Rows of CSV: the same whether the bytes come at once or one by one; and a row that is written
 // again with all fields in quotes has the same fields.
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
-#include "base/arena.h"
-#include "base/status.h"
 #include "data/read/csv_table.h"
 #include "tok/unicode.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 // The next row, with a window that grows by `step` bytes.
 static csv_event next(csv_scan *scan, const char *bytes, size_t n_bytes, size_t step) {
@@ -85,8 +80,7 @@ static void take_rows(const char *bytes, size_t n_bytes, char delimiter) {
     str_free(&out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     take_rows((const char *)bytes, n_bytes, ',');
     take_rows((const char *)bytes, n_bytes, '\t');
-    return 0;
 }

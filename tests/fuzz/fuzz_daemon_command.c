@@ -1,13 +1,9 @@
 // Any bytes as the command line that a launch agent gets: one daemon of Open MPI, or a refusal.
-#include <stdint.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "launch/daemon_command.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     const char *line = arena_strndup(a, (const char *)bytes, n_bytes);
     daemon_command made;
     const drv_status status = daemon_command_parse(a, &line, 1, &made);
@@ -18,6 +14,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         for (int i = 0; i < made.n_variables; i++)
             DRV_ASSERT(!strchr(made.variables[i], '$'), "\"%s\"", made.variables[i]);
     }
-    arena_free(a);
-    return 0;
 }

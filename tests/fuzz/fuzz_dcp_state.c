@@ -1,39 +1,13 @@
 // A checkpoint of torch.distributed.checkpoint from outside: weights and the optimizer's state of
 // it are refused by a message, or every row of them is read. An input has the size of .metadata in
 // four bytes (the lowest first), .metadata, and __0_0.distcp.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include "base/file.h"
 #include "source/foreign_state.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-static char dir[] = "/tmp/drover-fuzz-XXXXXX";
 static const char config[] =
         "{\"num_hidden_layers\": 2, \"hidden_size\": 4, \"intermediate_size\": 4, "
         "\"num_attention_heads\": 1, \"head_dim\": 4, \"vocab_size\": 4}";
-
-static void remove_dir(void) {
-    if (dir_remove(dir) != DRV_OK) fprintf(stderr, "%s\n", drv_message());
-}
-
-// Writes without a sync, which would cost most of the time.
-static void write_file(arena *a, const char *name, const void *p, size_t n) {
-    FILE *f = fopen(path_join(a, dir, name), "wb");
-    if (!f || fwrite(p, 1, n, f) != n || fclose(f) != 0) abort();
-}
-
-static void make_dir(arena *a) {
-    static bool made;
-    if (made) return;
-    made = mkdtemp(dir) != NULL;
-    if (!made) abort();
-    atexit(remove_dir);
-    write_file(a, "config.json", config, sizeof config - 1);
-}
 
 // Rows of sizes that a corpus has; a tensor that is said to be huge is left.
 static void read_all(const model_source *s) {
@@ -50,25 +24,22 @@ static void write_input(arena *a, const uint8_t *p, size_t n) {
     const size_t size = n < 4 ? 0 : p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16,
                  left = n < 4 ? 0 : n - 4, metadata = size < left ? size : left;
     const uint8_t *from = n < 4 ? (const uint8_t *)"" : p + 4;
-    write_file(a, ".metadata", from, metadata);
-    write_file(a, "__0_0.distcp", from + metadata, left - metadata);
+    fuzz_file(a, ".metadata", from, metadata);
+    fuzz_file(a, "__0_0.distcp", from + metadata, left - metadata);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     model_source s;
     foreign_progress stood;
-    make_dir(a);
+    fuzz_file(a, "config.json", config, sizeof config - 1);
     write_input(a, bytes, n_bytes);
-    if (model_source_open(a, dir, &s) == DRV_OK) {
+    if (model_source_open(a, fuzz_folder(), &s) == DRV_OK) {
         read_all(&s);
         model_source_close(&s);
     }
-    if (model_source_open_optimizer(a, dir, NULL, &s, &stood) == DRV_OK) {
+    if (model_source_open_optimizer(a, fuzz_folder(), NULL, &s, &stood) == DRV_OK) {
         DRV_ASSERT(stood.step >= 0 && stood.updates <= stood.step, "a step");
         read_all(&s);
         model_source_close(&s);
     }
-    arena_free(a);
-    return 0;
 }

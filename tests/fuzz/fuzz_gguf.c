@@ -1,13 +1,10 @@
 // Any bytes as a GGUF file: its values by every type, tensors, model and vocabulary, or a message.
+#include "fuzz.h"
+
 #include "gguf/gguf.h"
 
-#include <stdlib.h>
-
-#include "base/log.h"
 #include "gguf/llama_meta.h"
 #include "gguf/vocabulary.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 // Every value by every type.
 static void read_values(arena *a, const gguf_file *f) {
@@ -60,15 +57,12 @@ static void convert(arena *a, const gguf_file *f) {
     str_free(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     gguf_file f;
-    if (gguf_parse(a, "fuzz", p, n, &f) == DRV_OK) {
+    if (gguf_parse(a, "fuzz", bytes, n_bytes, &f) == DRV_OK) {
         read_values(a, &f);
         read_tensors(&f);
         convert(a, &f);
     }
     gguf_close(&f);
-    arena_free(a);
-    return 0;
 }

@@ -1,9 +1,7 @@
 // Any bytes as YAML with ${...}: refused by a message, or a tree without any.
-#include <string.h>
+#include "fuzz.h"
 
 #include "translate/hydra.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 // Values that lists and maps hold are counted, so that a tree that grew without end is found.
 static int64_t count(const value *v) {
@@ -13,8 +11,7 @@ static int64_t count(const value *v) {
     return n;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     value root;
     drv_status status = yaml_read(a, "fuzz.yaml", (const char *)bytes, n_bytes, &root);
     if (status == DRV_OK)
@@ -22,6 +19,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     if (status == DRV_OK) status = hydra_interpolate(a, NULL, &root);
     if (status == DRV_OK) DRV_ASSERT(count(&root) <= 20000, "%lld values", (long long)count(&root));
     if (status != DRV_OK) DRV_ASSERT(*drv_message(), "no message");
-    arena_free(a);
-    return 0;
 }

@@ -1,13 +1,9 @@
 // Any bytes as a type of machine: refused by one line, or a type whose figures hold together.
-#include <string.h>
+#include "fuzz.h"
 
-#include "base/arena.h"
 #include "launch/jobs/instance_types.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     instance_type t;
     const drv_status status = instance_read(a, "i.yaml", (const char *)bytes, n_bytes, &t);
     DRV_ASSERT(status == DRV_OK || status == DRV_E_USAGE, "status %d", status);
@@ -16,6 +12,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         DRV_ASSERT(t.cpus > 0 && t.pod_memory > 0 && instance_ranks(&t) > 0 && *t.name &&
                            !t.resource == (t.family == DEVICE_NONE),
                 "a type that is none");
-    arena_free(a);
-    return 0;
 }

@@ -1,14 +1,11 @@
 // Any bytes as launch.json: refused by one line, or a record that is written back to the same text.
 // Legend: a arena, n bytes.
-#include <string.h>
+#include "fuzz.h"
 
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/job_record.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     job_record read, again;
     const drv_status status =
             job_record_parse(a, "launch.json", (const char *)bytes, n_bytes, &read);
@@ -27,6 +24,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         str_free(&text);
         str_free(&twice);
     }
-    arena_free(a);
-    return 0;
 }

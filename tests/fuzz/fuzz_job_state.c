@@ -1,20 +1,17 @@
 // What the programs of schedulers print, any bytes of it: refused by one line, or a state whose
 // words are printable. The first byte says which of them it is.
 // Legend: a arena, n bytes.
-#include <string.h>
+#include "fuzz.h"
 
 #include "launch/jobs/job_state.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static void check_text(const char *text) {
     for (; *text; text++)
         DRV_ASSERT((unsigned char)*text >= ' ' && *text != 0x7F, "a control character");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    if (n_bytes < 1) return 0;
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
+    if (n_bytes < 1) return;
     const job_record record = {.kind = &job_kinds[1], .name = "run", .id = "12"};
     const char *text = arena_strndup(a, (const char *)bytes + 1, n_bytes - 1);
     const size_t n = n_bytes - 1;
@@ -37,6 +34,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     check_text(state.where);
     check_text(state.id);
     check_text(state.pod);
-    arena_free(a);
-    return 0;
 }

@@ -1,15 +1,11 @@
 // Lines of JSON: what jansson takes is taken, and the text is the same.
-#include <jansson.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include "base/file.h"
+#include <jansson.h>
+
 #include "base/json_cursor.h"
 #include "data/read/text_batch.h"
 #include "tok/unicode.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static void same_as_jansson(const char *bytes, size_t n_bytes) {
     json_cursor cursor = {.p = bytes, .end = bytes + n_bytes};
@@ -41,16 +37,12 @@ static void same_as_jansson(const char *bytes, size_t n_bytes) {
     str_free(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    char path[64];
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     same_as_jansson((const char *)bytes, n_bytes);
-    arena *a = arena_new("fuzz");
     reader *r;
-    snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.jsonl", (int)getpid());
-    const char *inputs[] = {path};
+    const char *inputs[] = {fuzz_file(a, "rows.jsonl", bytes, n_bytes)};
     const reader_opts o = {.strict = true};
-    if (file_write_atomic(path, bytes, n_bytes) == DRV_OK &&
-            reader_open(a, inputs, 1, &o, &r) == DRV_OK) {
+    if (reader_open(a, inputs, 1, &o, &r) == DRV_OK) {
         text_batch *b = text_batch_new();
         while (b->more) {
             if (text_batch_read(b, r) != DRV_OK || text_batch_decode(b, r, NULL, NULL) != DRV_OK)
@@ -62,7 +54,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         text_batch_free(b);
         reader_close(r);
     }
-    unlink(path);
-    arena_free(a);
-    return 0;
 }

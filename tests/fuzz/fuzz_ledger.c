@@ -1,18 +1,16 @@
 // The ledger of a journal and of steps that say anything: no class is below zero, the sum is exact.
 // Bytes: a journal, a NUL, then doubles as they come, six for each step.
+#include "fuzz.h"
+
 #include <math.h>
-#include <string.h>
 
 #include "watch/views/ledger.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     const uint8_t *nul = n_bytes ? memchr(bytes, 0, n_bytes) : NULL;
     const size_t journal = nul ? (size_t)(nul - bytes) : n_bytes;
     run_event_list events;
     run_events_parse((const char *)bytes, journal, &events);
-    arena *a = arena_new("fuzz");
     ledger *l = ledger_new(a, &events, 0.25);
     double x[6], sum = 0;
     for (size_t at = journal + 1; at + sizeof x <= n_bytes; at += sizeof x) {
@@ -30,6 +28,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     DRV_ASSERT(fabs(sum - s.wall_s) <= 1e-9 * (1 + s.wall_s) && !(s.goodput < -1e-9),
             "wall time %g s, its parts %g s", s.wall_s, sum);
     run_events_free(&events);
-    arena_free(a);
-    return 0;
 }

@@ -1,34 +1,19 @@
 // Any bytes as the index.json of a data set of MosaicML, beside a shard of 372 bytes.
-#include <stdio.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include "base/file.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "data/read/mds_index.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    char folder[64], path[96];
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     input_file *files;
     bool is_mds;
     int n_files;
-    snprintf(folder, sizeof folder, "/tmp/drover-fuzz-%d", (int)getpid());
-    snprintf(path, sizeof path, "%s/shard.00000.mds", folder);
-    log_to_file_only(true);
     static const char zeros[372];
-    if (file_exists(path) || (dir_make(folder) == DRV_OK &&
-                                     file_write_atomic(path, zeros, sizeof zeros) == DRV_OK)) {
-        snprintf(path, sizeof path, "%s/index.json", folder);
-        if (file_write_atomic(path, bytes, n_bytes) == DRV_OK &&
-                mds_index_files(a, folder, &is_mds, &files, &n_files) == DRV_OK && is_mds)
-            for (int i = 0; i < n_files; i++)
-                DRV_ASSERT(str_starts(files[i].path, folder) && files[i].bytes == sizeof zeros,
-                        "a file elsewhere, or of another size");
-        unlink(path);
-    }
-    arena_free(a);
-    return 0;
+    log_to_file_only(true);
+    fuzz_file(a, "shard.00000.mds", zeros, sizeof zeros);
+    fuzz_file(a, "index.json", bytes, n_bytes);
+    if (mds_index_files(a, fuzz_folder(), &is_mds, &files, &n_files) == DRV_OK && is_mds)
+        for (int i = 0; i < n_files; i++)
+            DRV_ASSERT(str_starts(files[i].path, fuzz_folder()) && files[i].bytes == sizeof zeros,
+                    "a file elsewhere, or of another size");
 }

@@ -1,22 +1,13 @@
 // metrics.jsonl of a run: whatever it says, it is drawn, and the drawing is no larger than it may be.
-#include <stdio.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include "base/file.h"
 #include "plot/chart.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     static const char *const keys[] = {"loss", "val_loss", "lr"};
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.jsonl", (int)getpid());
-    arena *a = arena_new("fuzz");
     plot_run run = {.name = "run"};
-    drv_status status = file_write_atomic(path, bytes, n_bytes);
-    if (status == DRV_OK) status = plot_read(a, path, keys, 3, &run);
-    DRV_ASSERT(status == DRV_OK, "%s", drv_message());
-    unlink(path);
+    const char *path = fuzz_file(a, "metrics.jsonl", bytes, n_bytes);
+    DRV_ASSERT(plot_read(a, path, keys, 3, &run) == DRV_OK, "%s", drv_message());
     for (int k = 0; k < 3; k++)
         for (int64_t i = 1; i < run.series[k].n; i++)
             DRV_ASSERT(run.series[k].x[i - 1] < run.series[k].x[i], "steps are not in order");
@@ -29,6 +20,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     plot_html(a, &all, &out);
     DRV_ASSERT(out.n < 20000 + 400 * n_bytes, "%zu bytes of html from %zu", out.n, n_bytes);
     str_free(&out);
-    arena_free(a);
-    return 0;
 }

@@ -1,16 +1,12 @@
 // Any bytes as an environment, a variable a line: a placement whose numbers fit each other, or one
 // line of refusal.
-#include <stdint.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "launch/nodes.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     enum { MOST = 64 };
     const char *variables[MOST + 1] = {NULL};
-    arena *a = arena_new("fuzz");
     char *text = arena_strndup(a, (const char *)bytes, n_bytes), *rest = text, *line;
     for (int n = 0; n < MOST && (line = strsep(&rest, "\n"));)
         variables[n++] = line;
@@ -26,6 +22,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     const drv_status alone = nodes_check_alone(variables, "FILE");
     DRV_ASSERT(alone == DRV_OK || alone == DRV_E_USAGE, "%d: %s", alone, drv_message());
     DRV_ASSERT(alone != DRV_OK || status == DRV_OK, "refused, but alone it may train");
-    arena_free(a);
-    return 0;
 }

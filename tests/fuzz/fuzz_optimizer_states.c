@@ -1,10 +1,8 @@
 // Any bytes as what an optimizer keeps for a rank with three weights: every row of it can be read,
 // or a message.
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include "source/optimizer_states.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static void read_all(const optimizer_states *o) {
     float values[8]; // of a weight's
@@ -31,10 +29,9 @@ static void read_forms(foreign_model *model, const rank *of, torch_file *file) {
     if (optimizer_states_read_buffers(&o, file, 1) == DRV_OK) read_all(&o);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     static const char *const names[] = {"model.embed_tokens.weight", "model.norm.weight",
             "lm_head.weight"};
-    arena *a = arena_new("fuzz");
     const file_part part = {.path = "fuzz", .fd = -1, .memory = bytes, .size = (int64_t)n_bytes};
     foreign_model model = {.a = a, .names = foreign_names_find("hf")};
     rank_part parts[3] = {0};
@@ -53,6 +50,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         torch_close(&file);
     }
     foreign_model_close(&model);
-    arena_free(a);
-    return 0;
 }

@@ -1,12 +1,8 @@
 // The bytes of a request as libmicrohttpd 0.9 leaves them: texts end at the byte that parted them,
 // which it has made a NUL. A NUL that the caller sent, or a second Host, is always found.
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
-#include "base/status.h"
 #include "watch/server/page_headers.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 // Cuts what is at *rest at the first `part`, as libmicrohttpd does; the text before it, or NULL.
 static char *cut(char **rest, const char *end, const char *part) {
@@ -32,7 +28,7 @@ static int walk(page_headers *headers, char *rest, const char *end) {
     return -1;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     char *copy = malloc(n_bytes + 1), *rest = copy;
     memcpy(copy, bytes, n_bytes);
     copy[n_bytes] = 0;
@@ -49,5 +45,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         DRV_ASSERT(broken != 0 || headers.seen[0] < 2, "one Host");
     }
     free(copy);
-    return 0;
 }

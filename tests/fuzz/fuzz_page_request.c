@@ -1,14 +1,10 @@
 // A request's lines: method, target, Host, Origin, Authorization, Cookie. Whatever they are,
 // nothing but the two open paths answers whom the secrets are unknown to.
-#include <string.h>
+#include "fuzz.h"
 
-#include "base/arena.h"
-#include "base/status.h"
 #include "watch/server/page_request.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     static const page_keys keys = {.token = "0123456789abcdef0123456789abcdef",
             .code = "11111111111111111111111111111111",
             .cookie = "22222222222222222222222222222222",
@@ -16,7 +12,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             .metrics_token = "a token of our own",
             .host = "run.example.org",
             .name = "node-7"};
-    arena *a = arena_new("fuzz");
     char *rest = arena_strndup(a, (const char *)bytes, n_bytes), *lines[6] = {0};
     for (int i = 0; i < 6 && rest; i++)
         lines[i] = strsep(&rest, "\n");
@@ -39,6 +34,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     } else {
         DRV_ASSERT(answer.status == 303 ? knows : *answer.why != 0, "a reason");
     }
-    arena_free(a);
-    return 0;
 }

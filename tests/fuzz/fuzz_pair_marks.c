@@ -1,15 +1,12 @@
 // Any bytes as the marks of two pairs, with the hash that they have: numbers of tokens, or one line
 // of refusal.
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "fuzz.h"
+
 #include <xxhash.h>
 
 #include "data/set/pair_marks.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     enum { PAIRS = 2 };
     char hash[17];
     pair_mark marks[PAIRS];
@@ -21,5 +18,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     for (int i = 0; i < PAIRS && status == DRV_OK; i++)
         DRV_ASSERT(marks[i].apart >= 0 && marks[i].answer[0] >= 0 && marks[i].answer[1] >= 0,
                 "pair %d", i);
-    return 0;
 }

@@ -1,12 +1,9 @@
 // Any bytes as what doctor --node prints: refused by one line, or results that can be judged.
-#include <string.h>
+#include "fuzz.h"
 
 #include "launch/preflight.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     node_result *results;
     preflight judged;
     int n_nodes;
@@ -17,6 +14,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             n_named += *judged.said[i] != 0;
         DRV_ASSERT(n_named == judged.n_named, "%d of %d", n_named, judged.n_named);
     }
-    arena_free(a);
-    return 0;
 }

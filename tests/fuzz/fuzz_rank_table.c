@@ -1,12 +1,11 @@
 // ranks/status: whatever it holds, each row is either not known or within the bounds of its columns.
+#include "fuzz.h"
+
 #include "watch/files/rank_table.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     rank_table t;
-    if (rank_table_parse(a, "status", (const char *)p, n, &t) == DRV_OK) {
+    if (rank_table_parse(a, "status", (const char *)bytes, n_bytes, &t) == DRV_OK) {
         int torn = 0;
         for (int i = 0; i < t.n; i++) {
             const rank_row *r = &t.rows[i];
@@ -15,6 +14,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
         }
         DRV_ASSERT(torn == t.n_torn, "%d torn rows, said to be %d", torn, t.n_torn);
     }
-    arena_free(a);
-    return 0;
 }

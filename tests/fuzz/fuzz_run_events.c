@@ -1,12 +1,11 @@
 // events.jsonl of a run: every line is an event, broken, unknown or torn; nothing is believed.
+#include "fuzz.h"
+
 #include <math.h>
-#include <string.h>
 
 #include "watch/files/run_events.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     run_event_list list;
     int64_t lines = 0;
     for (size_t i = 0; i < n_bytes; i++)
@@ -22,5 +21,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
                     "a step");
     }
     run_events_free(&list);
-    return 0;
 }

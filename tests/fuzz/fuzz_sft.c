@@ -1,12 +1,8 @@
 // Any bytes as a line of instruction data, and of preference pairs: tokens with a role each, or one
 // line of refusal and nothing added.
-#include <stdint.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
-#include "base/file.h"
 #include "data/sft/pair.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static const char tokenizer_text[] =
         "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"<unk>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, \"<s>\": 4, \":\": 5}, "
@@ -15,31 +11,24 @@ static const char tokenizer_text[] =
 static const char template_text[] =
         "{% for m in messages %}{{ m.role }}:{{ m.content }}<s>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    static arena *a;
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     static const sft_format *formats[3];
     static encoder *enc;
-    if (!a) {
+    if (!enc) {
         tokenizer *tok;
-        a = arena_new("fuzz");
-        char folder[] = "/tmp/drover-fuzz-sft-XXXXXX";
-        DRV_ASSERT(mkdtemp(folder), "no folder");
-        const char *path = path_join(a, folder, "tokenizer.json"),
-                   *template = path_join(a, folder, "t.jinja"),
-                   *settings = path_join(a, folder, "tokenizer_config.json");
+        arena *kept = arena_new("fuzz");
         static const char names[] = "{\"eos_token\": \"<s>\"}";
-        DRV_ASSERT(file_write_atomic(path, tokenizer_text, sizeof tokenizer_text - 1) == DRV_OK &&
-                           file_write_atomic(settings, names, sizeof names - 1) == DRV_OK &&
-                           file_write_atomic(template, template_text, sizeof template_text - 1) ==
-                                   DRV_OK &&
-                           tokenizer_open(a, folder, &tok) == DRV_OK &&
-                           sft_format_open(a, tok, folder, template, "2026-01-01", &formats[0]) ==
-                                   DRV_OK &&
-                           sft_format_open(a, tok, folder, "alpaca", "2026-01-01", &formats[1]) ==
-                                   DRV_OK &&
-                           pair_texts_open(a, tok, folder, &formats[2]) == DRV_OK,
+        const char *folder = fuzz_folder(),
+                   *template = fuzz_file(a, "t.jinja", template_text, sizeof template_text - 1);
+        fuzz_file(a, "tokenizer.json", tokenizer_text, sizeof tokenizer_text - 1);
+        fuzz_file(a, "tokenizer_config.json", names, sizeof names - 1);
+        DRV_ASSERT(tokenizer_open(kept, folder, &tok) == DRV_OK &&
+                           sft_format_open(kept, tok, folder, template, "2026-01-01",
+                                   &formats[0]) == DRV_OK &&
+                           sft_format_open(kept, tok, folder, "alpaca", "2026-01-01",
+                                   &formats[1]) == DRV_OK &&
+                           pair_texts_open(kept, tok, folder, &formats[2]) == DRV_OK,
                 "%s", drv_message());
-        DRV_ASSERT(dir_remove(folder) == DRV_OK, "%s", drv_message());
         enc = encoder_new(tok);
     }
     for (int i = 0; i < 5; i++) { // of pairs the last three
@@ -56,5 +45,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             DRV_ASSERT(x.roles.p[k] < N_SFT_ROLES, "role %d", x.roles.p[k]);
         sft_example_free(&x);
     }
-    return 0;
 }

@@ -1,10 +1,9 @@
 // Any bytes as a tar archive: members that lie in it, or a message.
+#include "fuzz.h"
+
 #include "pickle/tar.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *a = arena_new("fuzz");
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     const file_part part = {.path = "fuzz", .fd = -1, .memory = bytes, .size = (int64_t)n_bytes};
     tar_file tar;
     if (tar_is_tar(&part) && tar_read(a, &part, &tar) == DRV_OK)
@@ -13,6 +12,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             DRV_ASSERT(in->base >= 0 && in->size >= 0 && in->base <= part.size - in->size,
                     "a member beyond the archive");
         }
-    arena_free(a);
-    return 0;
 }

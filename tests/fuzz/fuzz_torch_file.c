@@ -1,13 +1,10 @@
 // Any bytes as a file of torch.save: tensors with their first and last elements, or a message.
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include "pickle/torch_file.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-    arena *a = arena_new("fuzz");
-    const file_part part = {.path = "fuzz", .fd = -1, .memory = p, .size = (int64_t)n};
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
+    const file_part part = {.path = "fuzz", .fd = -1, .memory = bytes, .size = (int64_t)n_bytes};
     torch_file f;
     if (torch_open_part(a, &part, &(torch_opts){.max_values = 100000}, &f) == DRV_OK) {
         for (int i = 0; i < f.n; i++) {
@@ -19,6 +16,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
         }
         torch_close(&f);
     }
-    arena_free(a);
-    return 0;
 }

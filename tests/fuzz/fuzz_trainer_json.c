@@ -1,15 +1,12 @@
 // trainer.json of a checkpoint: what is accepted fits together, and is written and read again alike.
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "train/trainer_json.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     json_t *root, *again;
     run_state state, back;
-    if (json_read_bytes("fuzz", bytes, n_bytes, &root) != DRV_OK) return 0;
+    if (json_read_bytes("fuzz", bytes, n_bytes, &root) != DRV_OK) return;
     if (trainer_json_check("fuzz", -1, root, &state) == DRV_OK) {
         DRV_ASSERT(state.step >= 0 && state.updates <= state.step, "counters");
         char *text = trainer_json_text(&state, root);
@@ -27,5 +24,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         free(text);
     }
     json_decref(root);
-    return 0;
 }

@@ -1,15 +1,10 @@
 // Any bytes as another trainer's file, of the kind that the first byte says: refused by a message,
 // or a config that is YAML of ours. The other targets of this folder try the readers alone.
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include "base/file.h"
 #include "config/config.h"
 #include "config/value.h"
 #include "translate/translate.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 typedef struct fuzzed_kind {
     const char *kind, *ending;
@@ -24,17 +19,13 @@ static void read_back(arena *a, const str *config) {
     DRV_ASSERT(*drv_message(), "refused without a message");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     static const fuzzed_kind kinds[] = {{"nxdt", "yaml"}, {"axolotl", "yaml"}, {"args", "sh"},
             {"nemo-megatron", "sh"}, {"nxdt", "sh"}, {"nemo-megatron", "yaml"}};
-    if (n_bytes == 0) return 0;
+    if (n_bytes == 0) return;
     const fuzzed_kind *of = &kinds[bytes[0] % (sizeof kinds / sizeof *kinds)];
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.%s", (int)getpid(), of->ending);
-    FILE *file = fopen(path, "w");
-    if (!file) return 0;
-    const bool written = fwrite(bytes + 1, 1, n_bytes - 1, file) == n_bytes - 1;
-    arena *a = arena_new("fuzz");
+    const char *name = arena_printf(a, "input.%s", of->ending),
+               *path = fuzz_file(a, name, bytes + 1, n_bytes - 1);
     const char *const files[] = {path}, *const sets[] = {"model.preset=tiny"},
                       *const accepts[] = {"all"};
     const translate_opts opts = {.kind = of->kind,
@@ -46,15 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             .n_accepts = 1,
             .ranks = 8};
     str config = {0}, report = {0};
-    if (fclose(file) == 0 && written) {
-        const drv_status status = translate(a, &opts, &config, &report);
-        DRV_ASSERT((status == DRV_OK) == (config.n > 0), "a config and a refusal: %s",
-                drv_message());
-        if (status == DRV_OK) read_back(a, &config);
-    }
-    unlink(path);
+    const drv_status status = translate(a, &opts, &config, &report);
+    DRV_ASSERT((status == DRV_OK) == (config.n > 0), "a config and a refusal: %s", drv_message());
+    if (status == DRV_OK) read_back(a, &config);
     str_free(&config);
     str_free(&report);
-    arena_free(a);
-    return 0;
 }

@@ -2,11 +2,6 @@
 // headers are read.
 #include "records.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
-
 static void mend_checksums(uint8_t *p, size_t n) {
     enum { BLOCK = 512, AT = 148, N = 8, MAGIC_AT = 257 };
     for (; n >= BLOCK; p += BLOCK, n -= BLOCK) {
@@ -19,14 +14,13 @@ static void mend_checksums(uint8_t *p, size_t n) {
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     const reader_opts texts = {.ids.taken = true};
-    read_records(".tar", p, n, &texts);
-    read_records(".tar", p, n, &(reader_opts){.lines = true});
-    uint8_t *mended = mem_alloc(n + 1);
-    if (n) memcpy(mended, p, n);
-    mend_checksums(mended, n);
-    read_records(".tar", mended, n, &texts);
+    read_records(a, ".tar", bytes, n_bytes, &texts);
+    read_records(a, ".tar", bytes, n_bytes, &(reader_opts){.lines = true});
+    uint8_t *mended = mem_alloc(n_bytes + 1);
+    if (n_bytes) memcpy(mended, bytes, n_bytes);
+    mend_checksums(mended, n_bytes);
+    read_records(a, ".tar", mended, n_bytes, &texts);
     free(mended);
-    return 0;
 }

@@ -1,24 +1,17 @@
 // Any bytes as an input file of one ending: all its records up to a bound, or a message.
 #pragma once
-#include <stdio.h>
-#include <unistd.h>
+#include "fuzz.h"
 
-#include "base/file.h"
-#include "base/log.h"
 #include "data/read/reader.h"
 
-static void read_records(const char *ending, const uint8_t *data, size_t n_data,
+static void read_records(arena *a, const char *ending, const uint8_t *data, size_t n_data,
         const reader_opts *opts) {
     enum { MAX_RECORDS = 10000, MAX_BYTES = 1 << 24 };
-    char file[64];
-    const char *path = file;
+    const char *path = fuzz_file(a, arena_printf(a, "input%s", ending), data, n_data);
     reader *in = NULL;
     str bytes = {0};
-    arena *a = arena_new("fuzz");
-    snprintf(file, sizeof file, "/tmp/drover-fuzz-%d%s", (int)getpid(), ending);
     log_to_file_only(true);
-    if (file_write_atomic(path, data, n_data) == DRV_OK &&
-            reader_open(a, &path, 1, opts, &in) == DRV_OK) {
+    if (reader_open(a, &path, 1, opts, &in) == DRV_OK) {
         reader_event event = READER_RECORD;
         for (int i = 0; i < MAX_RECORDS && bytes.n < MAX_BYTES && event != READER_END; i++) {
             record r;
@@ -28,7 +21,5 @@ static void read_records(const char *ending, const uint8_t *data, size_t n_data,
         }
         reader_close(in);
     }
-    unlink(path);
     str_free(&bytes);
-    arena_free(a);
 }

@@ -3,15 +3,13 @@
 // changes. The changes depend on the files and on the number of the input alone, so that every
 // build on every machine tries the same inputs. With libFuzzer, a first argument that is an option
 // of its own starts it instead. usage: fuzz_NAME CORPUS [INPUTS]
+#include "fuzz.h"
+
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/rng.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
@@ -25,6 +23,36 @@ enum { SEED = 1, MAX_CHANGES = 5, MAX_ADDED = 4096, MAX_RUN = 64, MOST_SECONDS =
 // In the place of the C library's: the file of an input is read at once, and no disk is waited for.
 int fsync(int file) {
     (void)file;
+    return 0;
+}
+
+// --- what targets call, and what calls them
+static char scratch[] = "/tmp/drover-fuzz-XXXXXX";
+
+static void remove_scratch(void) {
+    if (dir_remove(scratch) != DRV_OK) fprintf(stderr, "%s\n", drv_message());
+}
+
+const char *fuzz_folder(void) {
+    static bool made;
+    if (made) return scratch;
+    made = mkdtemp(scratch) != NULL;
+    DRV_ASSERT(made, "no folder %s", scratch);
+    atexit(remove_scratch);
+    return scratch;
+}
+
+const char *fuzz_file(arena *a, const char *name, const void *bytes, size_t n_bytes) {
+    const char *path = path_join(a, fuzz_folder(), name);
+    FILE *f = fopen(path, "wb");
+    DRV_ASSERT(f && fwrite(bytes, 1, n_bytes, f) == n_bytes && fclose(f) == 0, "%s", path);
+    return path;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+    arena *a = arena_new("fuzz");
+    fuzz_input(a, bytes, n_bytes);
+    arena_free(a);
     return 0;
 }
 

@@ -19,6 +19,7 @@ typedef struct type_row {
     int width; // of offsets
     int buffers;
 } type_row;
+enum { KIND_UNION = 14, KIND_RUNS = 22 };
 static const type_row types[] = {
         [1] = {"nulls", ARROW_NULL, 0, 0},
         [2] = {"integers", ARROW_INT, 0, 2},
@@ -33,6 +34,7 @@ static const type_row types[] = {
         [11] = {"intervals", ARROW_OTHER, 0, 2},
         [12] = {"lists", ARROW_LIST, 4, 2},
         [13] = {"structs", ARROW_STRUCT, 0, 1},
+        [KIND_UNION] = {"unions", ARROW_OTHER, 0, 1},
         [15] = {"fixed bytes", ARROW_OTHER, 0, 2},
         [16] = {"lists of one size", ARROW_FIXED_LIST, 0, 1},
         [17] = {"maps", ARROW_OTHER, 0, 2},
@@ -40,7 +42,7 @@ static const type_row types[] = {
         [19] = {"bytes", ARROW_TEXT, 8, 3},
         [20] = {"text", ARROW_TEXT, 8, 3},
         [21] = {"lists", ARROW_LIST, 8, 2},
-        [22] = {"runs", ARROW_OTHER, 0, 0},
+        [KIND_RUNS] = {"runs", ARROW_OTHER, 0, 0},
         [23] = {"bytes", ARROW_TEXT, 0, 2},
         [24] = {"text", ARROW_TEXT, 0, 2},
         [25] = {"list views", ARROW_OTHER, 0, 3},
@@ -52,6 +54,7 @@ typedef struct builder {
     const char *path;
     flatbuffer *message;
     arrow_schema *out;
+    bool has_version_4; // of the metadata, in which unions and runs have a buffer of nulls too
 } builder;
 
 static const char *copy_name(builder *self, size_t field) {
@@ -107,13 +110,14 @@ static drv_status read_type(builder *self, size_t field, arrow_field *out, int *
     const size_t type = fb_table(self->message, field, FIELD_TYPE);
     const size_t n_types = sizeof types / sizeof *types;
     if (kind < 1 || (size_t)kind >= n_types || !types[kind].name)
-        return drv_fail(DRV_E_DATA,
-                "%s: column \"%s\" is of Arrow type %lld, which is not read (14: a union)",
+        return drv_fail(DRV_E_DATA, "%s: column \"%s\" is of Arrow type %lld, which is not read",
                 self->path, out->name, (long long)kind);
     out->type = types[kind].type;
     out->words = types[kind].name;
     out->width = types[kind].width;
     *n_buffers = types[kind].buffers;
+    if (kind == KIND_UNION) *n_buffers += fb_int(self->message, type, 0, 2, 0) != 0; // dense
+    if (kind == KIND_UNION || kind == KIND_RUNS) *n_buffers += self->has_version_4;
     if (out->type == ARROW_TEXT && out->width == 0) {
         out->coding = ARROW_VIEWS;
         out->has_views = true;
@@ -172,7 +176,11 @@ static drv_status add_fields(builder *self, const fb_vector *list, int depth) {
 
 drv_status arrow_read_schema(arena *a, const char *path, flatbuffer *message, size_t header,
         arrow_schema *out) {
-    builder b = {a, path, message, out};
+    builder b = {.a = a,
+            .path = path,
+            .message = message,
+            .out = out,
+            .has_version_4 = fb_int(message, fb_root(message), 0, 2, 0) == 3};
     if (fb_int(message, header, SCHEMA_ENDIANNESS, 2, 0) != 0)
         return drv_fail(DRV_E_DATA, "%s: an Arrow file of numbers in big-endian order", path);
     const fb_vector columns = fb_elements(message, header, SCHEMA_FIELDS, 4);

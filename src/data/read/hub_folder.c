@@ -10,6 +10,28 @@
 #include "base/log.h"
 #include "base/str.h"
 
+drv_status hub_folder_snapshot(arena *a, const char *folder, const char **out) {
+    const char *refs = path_join(a, folder, "refs"), *all = path_join(a, folder, "snapshots");
+    char **names, *revision = NULL;
+    int n;
+    size_t n_bytes;
+    *out = NULL;
+    if (!file_is_dir(refs) || !file_is_dir(all)) return DRV_OK;
+    DRV_TRY(dir_list(a, all, &names, &n));
+    const char *main_ref = path_join(a, refs, "main");
+    if (file_exists(main_ref)) DRV_TRY(file_read(a, main_ref, &revision, &n_bytes));
+    if (revision) revision[strcspn(revision, "\r\n")] = 0;
+    for (int i = 0; i < n && !*out; i++)
+        if (n == 1 || (revision && strcmp(names[i], revision) == 0))
+            *out = path_join(a, all, names[i]);
+    if (!*out)
+        return drv_fail(DRV_E_USAGE,
+                "%s has %d snapshots of a data set, none of which refs/main names, expected the path of one of them",
+                folder, n);
+    log_info("%s: snapshot %s is read", folder, path_name(*out));
+    return DRV_OK;
+}
+
 // Returns the split that a file's name says. Documentation and source code have such words in their
 // names, too.
 static data_split split_of(const char *folder, const input_file *file) {
@@ -19,6 +41,14 @@ static data_split split_of(const char *folder, const input_file *file) {
     return data_split_of_path(path);
 }
 
+// Returns whether a file has what a call of map or filter made of the data in the same folder:
+// cache-FINGERPRINT.arrow, or several of them (cache_file_name of datasets/arrow_dataset.py).
+static bool is_made_by_map(const char *name) {
+    if (!str_starts(name, "cache-") || !str_ends(name, ".arrow")) return false;
+    const size_t n = strspn(name + 6, "0123456789abcdef");
+    return n == 16 && (name[6 + n] == '.' || name[6 + n] == '_');
+}
+
 // Returns whether a file is about the data set: its card, its licence, or a file that datasets
 // writes beside the data (FILES_TO_IGNORE of datasets/data_files.py).
 static bool is_about(const char *path) {
@@ -26,6 +56,7 @@ static bool is_about(const char *path) {
             "dataset_info.json", "dataset_infos.json", "dataset_dict.json"};
     static const char *const stems[] = {"license", "licence", "copying"};
     const char *name = path_name(path);
+    if (is_made_by_map(name)) return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcasecmp(name, names[i]) == 0) return true;
     for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {

@@ -173,11 +173,14 @@ static bool is_above(const folder *f, const struct stat *st) {
     return false;
 }
 
-// Returns whether a file is ignored because it is a pipe or the like, for which reading would wait.
-// Such a file is read only if the user names it by its path.
+// Returns whether a file is ignored because it is a pipe or the like, for which reading would wait,
+// or a folder that datasets did not complete. It is read only if the user names it by its path.
 static bool passes_over(const char *path) {
-    const char *kind = file_odd_kind(path);
-    if (!kind || file_is_dir(path)) return false;
+    const bool is_dir = file_is_dir(path);
+    const char *kind = !is_dir                         ? file_odd_kind(path)
+                       : str_ends(path, ".incomplete") ? "incomplete"
+                                                       : NULL;
+    if (!kind) return false;
     log_warn("%s is %s and is ignored; to read it, name it as an input", path, kind);
     return true;
 }
@@ -199,21 +202,24 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
     self->has_folder = true;
     const folder here = {st.st_dev, st.st_ino, above};
     char **names;
-    int n;
+    int n_names;
     bool is_saved;
-    DRV_TRY(saved_dataset_files(self->a, path, &is_saved, &names, &n));
-    for (int i = 0; is_saved && i < n; i++)
+    DRV_TRY(saved_dataset_files(self->a, path, &is_saved, &names, &n_names));
+    for (int i = 0; is_saved && i < n_names; i++)
         DRV_TRY(add_file(self, names[i], true));
     if (is_saved) return DRV_OK;
     input_file *shards;
     bool is_mds;
-    DRV_TRY(mds_index_files(self->a, path, &is_mds, &shards, &n));
+    DRV_TRY(mds_index_files(self->a, path, &is_mds, &shards, &n_names));
     if (is_mds) {
-        add_shards(self, shards, n);
+        add_shards(self, shards, n_names);
         return DRV_OK;
     }
-    DRV_TRY(dir_list(self->a, path, &names, &n));
-    for (int i = 0; i < n; i++)
+    const char *snapshot;
+    DRV_TRY(hub_folder_snapshot(self->a, path, &snapshot));
+    if (snapshot) return add_path(self, snapshot, false, &here);
+    DRV_TRY(dir_list(self->a, path, &names, &n_names));
+    for (int i = 0; i < n_names; i++)
         if (names[i][0] != '.') {
             const char *inner = path_join(self->a, path, names[i]);
             if (!passes_over(inner)) DRV_TRY(add_path(self, inner, false, &here));

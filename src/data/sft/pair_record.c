@@ -125,44 +125,6 @@ static size_t move_common(pair_record *r) {
     }
 }
 
-// Returns the index of the first message that is not the system's.
-static size_t after_system(const json_t *messages) {
-    size_t i = 0;
-    for (; i < json_array_size(messages); i++) {
-        const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
-        if (!role || strcmp(role, "system") != 0) break;
-    }
-    return i;
-}
-
-// Returns whether two messages say the same; a prompt that was a text has members beside these.
-static bool are_alike(const json_t *a, const json_t *b) {
-    static const char *const members[] = {"role", "content", "tool_calls"};
-    for (int i = 0; i < 3; i++) {
-        const json_t *x = json_object_get(a, members[i]), *y = json_object_get(b, members[i]);
-        if (x != y && !json_equal(x, y)) return false;
-    }
-    return true;
-}
-
-// Returns whether the last n messages of the prompt are those of the response from `begin` on.
-static bool ends_with(const json_t *prompt, size_t n, const json_t *response, size_t begin) {
-    for (size_t i = 0; i < n; i++)
-        if (!are_alike(json_array_get(prompt, json_array_size(prompt) - n + i),
-                    json_array_get(response, begin + i)))
-            return false;
-    return true;
-}
-
-// Returns whether a response begins with the last messages of its prompt, or all of them.
-static bool repeats_prompt(const json_t *prompt, const json_t *response) {
-    const size_t begin = after_system(response), n_prompt = json_array_size(prompt),
-                 n_response = json_array_size(response);
-    for (size_t n = 1; n <= n_prompt && begin + n <= n_response; n++)
-        if (ends_with(prompt, n, response, begin)) return true;
-    return false;
-}
-
 // Returns whether the last message of a response says something.
 static bool says_something(const json_t *messages) {
     const size_t n = json_array_size(messages);
@@ -195,7 +157,7 @@ static drv_status read_messages(pair_record *r, json_t *o) {
 
 static drv_status check_messages(const pair_record *record, const json_t *object) {
     const json_t *const lists[] = {record->chosen, record->rejected};
-    const bool asks = after_system(record->prompt) < json_array_size(record->prompt),
+    const bool asks = record_after_system(record->prompt) < json_array_size(record->prompt),
                texts = json_is_string(side_of(object, 0));
     if (asks && json_array_size(record->chosen) == 0 && json_array_size(record->rejected) == 0)
         return drv_fail(DRV_E_DATA,
@@ -204,10 +166,7 @@ static drv_status check_messages(const pair_record *record, const json_t *object
         if (!says_something(lists[side]))
             return drv_fail(DRV_E_DATA, "\"%s\" is empty, expected a response", sides[side]);
     for (int side = 0; side < 2; side++)
-        if (repeats_prompt(record->prompt, lists[side]))
-            return drv_fail(DRV_E_DATA,
-                    "\"%s\" begins with messages of the prompt, which would be there twice, expected them in one of the two fields",
-                    sides[side]);
+        if (record_repeats(record->prompt, lists[side])) return record_said_twice(sides[side]);
     if (asks) return DRV_OK;
     if (texts)
         return drv_fail(DRV_E_DATA,

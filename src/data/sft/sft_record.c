@@ -179,6 +179,48 @@ drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char 
     return DRV_OK;
 }
 
+size_t record_after_system(const json_t *messages) {
+    size_t i = 0;
+    for (; i < json_array_size(messages); i++) {
+        const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
+        if (!role || strcmp(role, "system") != 0) break;
+    }
+    return i;
+}
+
+// Returns whether two messages say the same; a prompt that was a text has members beside these.
+static bool are_alike(const json_t *a, const json_t *b) {
+    static const char *const members[] = {"role", "content", "tool_calls"};
+    for (int i = 0; i < 3; i++) {
+        const json_t *x = json_object_get(a, members[i]), *y = json_object_get(b, members[i]);
+        if (x != y && !json_equal(x, y)) return false;
+    }
+    return true;
+}
+
+// Returns whether the last n messages of the prompt are those of the response from `begin` on.
+static bool ends_with(const json_t *prompt, size_t n, const json_t *response, size_t begin) {
+    for (size_t i = 0; i < n; i++)
+        if (!are_alike(json_array_get(prompt, json_array_size(prompt) - n + i),
+                    json_array_get(response, begin + i)))
+            return false;
+    return true;
+}
+
+bool record_repeats(const json_t *prompt, const json_t *response) {
+    const size_t begin = record_after_system(response), n_prompt = json_array_size(prompt),
+                 n_response = json_array_size(response);
+    for (size_t n = 1; n <= n_prompt && begin + n <= n_response; n++)
+        if (ends_with(prompt, n, response, begin)) return true;
+    return false;
+}
+
+drv_status record_said_twice(const char *name) {
+    return drv_fail(DRV_E_DATA,
+            "\"%s\" begins with messages of the prompt, which would be there twice, expected them in one of the two fields",
+            name);
+}
+
 static drv_status add_answer(json_t *messages, const json_t *answer, const char *name) {
     if (json_is_array(answer)) return record_add_list(messages, name, answer);
     if (!json_is_string(answer)) return drv_fail(DRV_E_DATA, "\"%s\" is not a string", name);
@@ -186,22 +228,28 @@ static drv_status add_answer(json_t *messages, const json_t *answer, const char 
     return DRV_OK;
 }
 
-static drv_status add_pair(json_t *messages, const json_t *o) {
+static drv_status add_pair(json_t *messages, const json_t *object) {
     for (int i = 0; i < N_RECORD_FORMS; i++) {
         const char *names[3] = {0};
-        const json_t *prompt = record_field(o, record_forms[i].prompt, &names[0]),
-                     *input = record_field(o, record_forms[i].input, &names[1]),
-                     *answer = record_field(o, record_forms[i].answer, &names[2]);
+        const json_t *prompt = record_field(object, record_forms[i].prompt, &names[0]),
+                     *input = record_field(object, record_forms[i].input, &names[1]),
+                     *answer = record_field(object, record_forms[i].answer, &names[2]);
         if (!prompt) continue;
         if (!answer)
             return drv_fail(DRV_E_DATA,
                     "\"%s\" has no answer in the same record, expected \"%s\" or \"%s\"", names[0],
                     record_forms[i].answer[0], record_forms[i].answer[1]);
         DRV_TRY(record_add_prompt(messages, prompt, names[0], input, names[1]));
-        return add_answer(messages, answer, names[2]);
+        json_t *said = json_array();
+        drv_status status = add_answer(said, answer, names[2]);
+        if (status == DRV_OK && json_is_array(answer) && record_repeats(messages, said))
+            status = record_said_twice(names[2]);
+        if (status == DRV_OK) json_array_extend(messages, said);
+        json_decref(said);
+        return status;
     }
     for (int i = 0; i < 2; i++)
-        if (json_is_string(json_object_get(o, list_names[i])))
+        if (json_is_string(json_object_get(object, list_names[i])))
             return drv_fail(DRV_E_DATA,
                     "\"%s\" is a text, expected a list of messages, or JSON of one", list_names[i]);
     return drv_fail(DRV_E_DATA,

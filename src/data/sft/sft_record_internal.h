@@ -28,6 +28,12 @@ DRV_CHECKED drv_status record_parse_texts(json_t *o, const char *const *names);
 // Appends a text of the user, joined with `input` if that is not NULL, or a list of messages.
 DRV_CHECKED drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char *name,
         const json_t *input, const char *input_name);
+// Returns the index of the first message that is not the system's.
+size_t record_after_system(const json_t *messages);
+// Returns whether a response begins with the last messages of its prompt, or all of them.
+bool record_repeats(const json_t *prompt, const json_t *response);
+// Returns the error for such a response in the field `name`.
+drv_status record_said_twice(const char *name);
 // Appends the message in the field "system" of a record, if there is one.
 DRV_CHECKED drv_status record_add_system(json_t *messages, const json_t *o);
 // Reads the field "tools"; the caller owns *out, which stays unchanged if there is none.

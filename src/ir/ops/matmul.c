@@ -72,6 +72,14 @@ static double inverse_dims(const node *n) {
            1 / (double)a->dim[!n->attrs.matmul.ta];
 }
 
+// Both operands are read for their largest number, and again to round them.
+static double rounded(const node *n) {
+    double bytes = 0;
+    for (int i = 0; i < 2 && n->attrs.matmul.fp8; i++)
+        bytes += 2 * (double)tensor_bytes(n->in[i]) + (double)tensor_elements(n->in[i]);
+    return bytes;
+}
+
 static matmul_attrs attrs_of_gradient(const node *n, int ta) {
     return (matmul_attrs){.ta = ta,
             .fp8 = n->attrs.matmul.fp8 ? FP8_GRADIENT : FP8_NONE,
@@ -143,6 +151,7 @@ const op_row op_row_matmul = {
         .reads_blocks = true,
         .flops = flops,
         .inverse_dims = inverse_dims,
+        .rounded = rounded,
         .wire = grad_wire,
         .built = true,
         .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8),
@@ -180,6 +189,7 @@ const op_row op_row_matmul_add = {
         .reads_blocks = true,
         .flops = flops,
         .inverse_dims = inverse_dims,
+        .rounded = rounded,
         .attrs =
                 ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(matmul, fp8), ATTR(matmul, fp8_axes),
                         ATTR(sum, blocks), ATTR(sum, segment2), ATTR(sum, segment3)),

@@ -18,7 +18,7 @@ typedef struct file_head {
     uint64_t hash[2]; // of the bytes after it
     program_about about;
 } file_head;
-static const char magic[8] = "drvprog5";
+static const char magic[] = "drvprog5";
 enum { HASHED_FROM = offsetof(file_head, about) };
 
 void program_hash(const void *bytes, size_t n, uint64_t out[2]) {
@@ -42,8 +42,8 @@ drv_status program_file_check(const unsigned char *bytes, size_t n, program_abou
     if (n < sizeof head)
         return drv_fail(DRV_E_DATA, "%zu bytes, expected %zu or more", n, sizeof head);
     memcpy(&head, bytes, sizeof head);
-    if (memcmp(head.magic, magic, sizeof magic) != 0)
-        return drv_fail(DRV_E_DATA, "it does not begin with \"%.8s\"", magic);
+    if (memcmp(head.magic, magic, sizeof head.magic) != 0)
+        return drv_fail(DRV_E_DATA, "it does not begin with \"%s\"", magic);
     if (head.n_payload != n - sizeof head)
         return drv_fail(DRV_E_DATA, "the program has %zu bytes, expected %llu", n - sizeof head,
                 (unsigned long long)head.n_payload);
@@ -73,7 +73,7 @@ drv_status program_file_write(const char *path, const program_about *about, cons
     arena *a = arena_new("program file");
     str bytes = {0};
     file_head head = {.n_payload = n, .about = *about};
-    memcpy(head.magic, magic, sizeof magic);
+    memcpy(head.magic, magic, sizeof head.magic);
     str_add(&bytes, &head, sizeof head);
     str_add(&bytes, payload, n);
     program_hash(bytes.p + HASHED_FROM, bytes.n - HASHED_FROM, head.hash);

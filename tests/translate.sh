@@ -479,8 +479,25 @@ expect 2 '"small.txt" is a second YAML' "$drover" config --from nxdt small.txt s
 expect 2 '"rl" goes with DPO, whose batch counts pairs' "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
 says "beta: 0.2" "data build --preference"
-{ cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
-expect 2 '"fsdp_config" is a section; sharding is parallel.zero here' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
+shards() { # ZERO|none YAML: what data ranks share
+    { cat axolotl.txt && printf '%s\n' "$2"; } >shards.txt
+    if [ "$1" = none ]; then expect 0 "rank: 8 " $of_shards; else expect 0 "zero: $1 " $of_shards; fi
+    check "\"$2\" changes no result" eval '! grep -q "would change" out'
+}
+of_shards="$drover config --from axolotl shards.txt --set model.preset=llama-3.1-8b --ranks 8"
+shards none 'fsdp_config: {offload_params: false, transformer_layer_cls_to_wrap: LlamaDecoderLayer}'
+shards none $'fsdp_version: 2\ndp_shard_size: 4\ndp_replicate_size: 2\nfsdp: []'
+shards 3 $'fsdp: [full_shard, auto_wrap]\nfsdp_config: {fsdp_state_dict_type: FULL_STATE_DICT}'
+shards 3 $'fsdp_version: 2\nfsdp_config: {reshard_after_forward: true, state_dict_type: FULL_STATE_DICT}'
+shards 2 $'fsdp: [full_shard]\nfsdp_config: {reshard_after_forward: false}'
+shards 2 'fsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}'
+for level in 1 2 3; do shards $level "deepspeed: deepspeed_configs/zero$level.json"; done
+shards 3 'deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_all.json'
+says "by the file's name; its other settings are not read"
+sed -i 's/^deepspeed: .*/deepspeed: other.json/' shards.txt
+expect 2 '"deepspeed" is "other.json"; sharding is parallel.zero here' $of_shards
+expect 0 "zero: 2" $of_shards --set parallel.zero=2
+expect 0 "zero: 3 " $args -- torchrun --nproc_per_node 2 run_clm.py --max_steps 5 --fsdp "full_shard auto_wrap"
 for tokens in '' '{pad_token: "<|end_of_text|>"}'; do
     { cat axolotl.txt && echo "special_tokens: $tokens"; } >tokens.txt
     expect 0 "rank: 8 " "$drover" config --from axolotl tokens.txt --set model.preset=llama-3.1-8b --ranks 8

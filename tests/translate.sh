@@ -507,6 +507,20 @@ expect 2 'accept it by --accept special_tokens.eos_token' "$drover" config --fro
 echo "rl: orpo" >>axolotl.txt
 expect 2 '"rl" is "orpo", which is not supported' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 
+# --- files of options that are no scripts, whatever their names are
+of_trainer() { # TRAINER WAY LINE...: one line says whose file it is, and what to do
+    printf '%s\n' "learning_rate: 1.0e-4" "${@:3}" >options.txt
+    expect 2 "is a key of $1, not a command; $2" "$drover" config --from args options.txt
+    check "one line" [ "$(wc -l <out)" = 1 ]
+}
+of_trainer LLaMA-Factory "drover config --from args -- trl sft --config FILE translates" "stage: sft" "finetuning_type: lora"
+of_trainer torchtitan "docs/keys.md lists" "[training]" "steps = 10"
+of_trainer Axolotl "--from axolotl translates it" "base_model: x"
+of_trainer "NxD Training" "--from nxdt translates it" "distributed_strategy:" "  zero1: true"
+echo "learning_rate: 1.0e-4" >any.yaml
+expect 2 "any.yaml: expected a script or, after --, a command; drover config --from args -- trl sft" "$drover" config --from args any.yaml
+expect 0 "lr: 1.0e-4 " "$drover" config --from args --set model.preset=tiny --set training.steps=5 -- trl sft --config any.yaml
+
 # --- an entry of Axolotl's datasets: a format with its file, plain text, and parts that are taken there
 entry() { # FIELDS: a configuration with one entry
     printf 'base_model: x\ndatasets: [{%s}]\nlearning_rate: 1e-4\nmax_steps: 9\nsample_packing: true\nsequence_len: 64\nwarmup_steps: 1\n' "$1" >entry.txt

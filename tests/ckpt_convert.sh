@@ -38,6 +38,15 @@ for pair in tied:plain tied:one_layer untied_llama3:patterns; do
     expect 0 "proved" "$drover" ckpt merge "$golden/$base" "$golden/adapters/$adapter" --out merged-$adapter-bf16 --dtype bf16
     expect 1 "rounding to F32 explains" "$drover" ckpt verify "$golden/$base" merged-$adapter
 done
+says_rounding() { # ALPHA: a merge in bf16 of an adapter that changes this little
+    cp -r "$golden/adapters/plain" faint && sed -i "s/\"lora_alpha\": [0-9.]*/\"lora_alpha\": $1/" faint/adapter_config.json
+    expect 0 "of the adapter's effect" "$drover" ckpt merge "$golden/tied" faint --out merged-faint --dtype bf16
+    rm -r faint merged-faint
+}
+says_rounding 0.16
+check "no warning below a quarter" eval '! grep -q "warning: rounding" out'
+says_rounding 0.05
+says "warning: rounding to BF16 takes " " % of the adapter's effect; --dtype f32, or a finer --type, rounds less"
 expect 1 "the adapter is another model's" "$drover" ckpt merge "$golden/untied_llama3" "$golden/adapters/plain" --out none
 check "nothing was written" test ! -e none -a ! -e none.drover-tmp
 

@@ -75,6 +75,7 @@ says 2 'platform "one", expected cuda, rocm, tpu or neuron' doctor one
 says 2 '"two" is one argument too many' doctor cuda two
 says 1 'could not open "--x"' train -- --x
 says 2 'generate: --top-p is "nan"' generate x --top-p nan
+says 2 'generate: --min-p is "1.5", expected a number from 0 to 1' generate x --min-p 1.5
 
 # --- the version
 for way in --version version -V; do

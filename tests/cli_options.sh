@@ -119,6 +119,8 @@ done
 both() { says "exclude each other"; }
 refused chat --template template --messages messages.json --print --temperature 0
 both
+refused chat --template template --messages messages.json --print --min-p 0.1
+both
 refused chat $model --template template --messages messages.json --print --system x
 both
 refused chat $model --template template --generation-prompt

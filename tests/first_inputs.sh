@@ -15,6 +15,18 @@ printf '{"text": "a"}\n\0\0\0\0\n{"txt": "b"}\n[1]\n' >broken.jsonl
 expect 0 "1 document, 1 tokens" build broken --input broken.jsonl
 says "broken.jsonl:2: NUL bytes, expected an object" 'broken.jsonl:3: "text": has no such key' \
     "broken.jsonl:4: expected an object" "skipped 3 records"
+# A file of another key: one warning for it with its keys; it is refused only where it was named by its path.
+mkdir many && printf '{"text": "a"}\n' >many/a.jsonl
+for i in $(seq 12); do echo '{"id": 1, "body": "b"}'; done | tee other.jsonl >many/b.jsonl
+expect 0 "1 document, 1 tokens" build many-set --input many
+says 'skipped: many/b.jsonl:1: "text": has no such key; it has "id", "body"; --json-key NAME takes another' "skipped 12 records"
+check "one warning" [ "$(grep -c 'no such key' out)" = 1 ]
+expect 2 "other.jsonl: no usable record: 12 skipped, for the reason above; leave the file out" build none --input many/a.jsonl other.jsonl
+check "no set without it" [ ! -e none.bin ]
+expect 2 "other.jsonl: no usable record: 12 skipped" build none --input other.jsonl many/a.jsonl
+expect 2 "other.jsonl: no document in it: all records were skipped" build none --input other.jsonl
+: >empty.jsonl
+expect 0 "1 document, 1 tokens" build with-empty --input empty.jsonl many/a.jsonl
 
 # --- what is piped into encode
 printf 'the fox' | "$drover" tokenizer encode --tokenizer tok >plain

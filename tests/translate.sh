@@ -479,8 +479,25 @@ expect 2 '"small.txt" is a second YAML' "$drover" config --from nxdt small.txt s
 expect 2 '"rl" goes with DPO, whose batch counts pairs' "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
 says "beta: 0.2" "data build --preference"
-{ cat axolotl.txt && printf 'fsdp_config: {offload_params: false}\n'; } >fsdp.txt
-expect 2 '"fsdp_config" is a section; sharding is parallel.zero here' "$drover" config --from axolotl fsdp.txt --set model.preset=llama-3.1-8b --ranks 8
+shards() { # ZERO|none YAML: what data ranks share
+    { cat axolotl.txt && printf '%s\n' "$2"; } >shards.txt
+    if [ "$1" = none ]; then expect 0 "rank: 8 " $of_shards; else expect 0 "zero: $1 " $of_shards; fi
+    check "\"$2\" changes no result" eval '! grep -q "would change" out'
+}
+of_shards="$drover config --from axolotl shards.txt --set model.preset=llama-3.1-8b --ranks 8"
+shards none 'fsdp_config: {offload_params: false, transformer_layer_cls_to_wrap: LlamaDecoderLayer}'
+shards none $'fsdp_version: 2\ndp_shard_size: 4\ndp_replicate_size: 2\nfsdp: []'
+shards 3 $'fsdp: [full_shard, auto_wrap]\nfsdp_config: {fsdp_state_dict_type: FULL_STATE_DICT}'
+shards 3 $'fsdp_version: 2\nfsdp_config: {reshard_after_forward: true, state_dict_type: FULL_STATE_DICT}'
+shards 2 $'fsdp: [full_shard]\nfsdp_config: {reshard_after_forward: false}'
+shards 2 'fsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}'
+for level in 1 2 3; do shards $level "deepspeed: deepspeed_configs/zero$level.json"; done
+shards 3 'deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_all.json'
+says "by the file's name; its other settings are not read"
+sed -i 's/^deepspeed: .*/deepspeed: other.json/' shards.txt
+expect 2 '"deepspeed" is "other.json"; sharding is parallel.zero here' $of_shards
+expect 0 "zero: 2" $of_shards --set parallel.zero=2
+expect 0 "zero: 3 " $args -- torchrun --nproc_per_node 2 run_clm.py --max_steps 5 --fsdp "full_shard auto_wrap"
 for tokens in '' '{pad_token: "<|end_of_text|>"}'; do
     { cat axolotl.txt && echo "special_tokens: $tokens"; } >tokens.txt
     expect 0 "rank: 8 " "$drover" config --from axolotl tokens.txt --set model.preset=llama-3.1-8b --ranks 8
@@ -489,6 +506,20 @@ sed -i 's/pad_token/eos_token/' tokens.txt
 expect 2 'accept it by --accept special_tokens.eos_token' "$drover" config --from axolotl tokens.txt --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: orpo" >>axolotl.txt
 expect 2 '"rl" is "orpo", which is not supported' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+
+# --- files of options that are no scripts, whatever their names are
+of_trainer() { # TRAINER WAY LINE...: one line says whose file it is, and what to do
+    printf '%s\n' "learning_rate: 1.0e-4" "${@:3}" >options.txt
+    expect 2 "is a key of $1, not a command; $2" "$drover" config --from args options.txt
+    check "one line" [ "$(wc -l <out)" = 1 ]
+}
+of_trainer LLaMA-Factory "drover config --from args -- trl sft --config FILE translates" "stage: sft" "finetuning_type: lora"
+of_trainer torchtitan "docs/keys.md lists" "[training]" "steps = 10"
+of_trainer Axolotl "--from axolotl translates it" "base_model: x"
+of_trainer "NxD Training" "--from nxdt translates it" "distributed_strategy:" "  zero1: true"
+echo "learning_rate: 1.0e-4" >any.yaml
+expect 2 "any.yaml: expected a script or, after --, a command; drover config --from args -- trl sft" "$drover" config --from args any.yaml
+expect 0 "lr: 1.0e-4 " "$drover" config --from args --set model.preset=tiny --set training.steps=5 -- trl sft --config any.yaml
 
 # --- an entry of Axolotl's datasets: a format with its file, plain text, and parts that are taken there
 entry() { # FIELDS: a configuration with one entry

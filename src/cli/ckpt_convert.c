@@ -46,7 +46,9 @@ static void print_comparison(const comparison *c) {
             same ? "; all weights are equal" : "");
     printf("largest difference of logits  %.3g (bound %.3g)\n", c->max_abs, c->bound_max_abs);
     printf("relative to their spread      %.3g (bound %.3g)\n", c->rms, c->bound_rms);
-    if (c->effect > 0) printf("what the adapter changes      %.3g\n", c->effect);
+    if (c->effect > 0)
+        printf("what the adapter changes      %.3g; rounding to %s takes %.1f %% of the adapter's effect\n",
+                c->effect, c->type_b, 100 * c->rms / c->effect);
     printf("KL divergence                 %.3g nats per token, at most %.3g\n", c->kl, c->kl_max);
     printf("same likeliest token          %lld of %lld", (long long)c->same_top,
             (long long)c->tokens);

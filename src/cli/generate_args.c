@@ -43,6 +43,7 @@ drv_status generation_read(arena *a, const cli_args *args, generator_opts *model
     DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &out->max_tokens));
     DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &out->sampling.temperature));
     DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &out->sampling.top_p));
+    DRV_TRY(cli_get_f64(args, "--min-p", 0, 1, &out->sampling.min_p));
     DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &out->sampling.top_k));
     DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100,
             &out->sampling.repetition_penalty));

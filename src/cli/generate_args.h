@@ -11,6 +11,8 @@
             {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},                            \
             {"--top-p", "X",                                                                                  \
                     "draw from the likeliest tokens of this total probability (default 0.95)"},               \
+            {"--min-p", "X",                                                                                  \
+                    "draw from tokens at least X times as probable as the likeliest (default 0: all)"},       \
             {"--repetition-penalty", "X",                                                                     \
                     "above 1: tokens that have occurred become less likely (default 1)"},                     \
             {"--stop", "TEXT", "stop before this text (repeatable)"},                                         \

@@ -239,7 +239,7 @@ static const cli_option options[] = {
 static const cli_rule rules[] = {
         {.option = "--print",
                 .excludes = "--system --max-tokens --context --temperature --top-k --top-p "
-                            "--repetition-penalty --stop --seed --precision --threads"},
+                            "--min-p --repetition-penalty --stop --seed --precision --threads"},
         {.option = "--messages", .needs = "--print"},
         {.option = "--generation-prompt", .needs = "--print"},
         {.option = "--system", .may_be_empty = true},

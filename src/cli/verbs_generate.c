@@ -173,7 +173,7 @@ const verb verb_generate = {
                 "in its blocks and are converted to fp32 when they are used. This needs only as much memory as\n"
                 "the file has bytes and gives the results of fp32, but takes several times as long.\n"
                 "\n"
-                "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
+                "Draws apply the penalty, temperature, top k, top p and min p in the order of transformers.\n"
                 "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"
                 "tokens_per_s, prompt_tokens and prompt_tokens_per_s (of those that had to be computed:\n"
                 "of a second sample few, or none: null); the text ends before a stop text.",

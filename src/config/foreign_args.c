@@ -76,7 +76,8 @@ const foreign_key foreign_args[] = {
                 "enable_activation_dumps enable_grad_dumps enable_tb_logging_* target_layers master_print_model_layers "
                 "use_liger_kernel liger_kernel liger_kernel_config ddp_* ignore_bias_buffers local_rank cpu use_cpu no_cuda",
                 "it changes how or where the result is computed, not the result"),
-        CHANGES(A, "deepspeed fsdp fsdp_config parallelism_config accelerator_config",
+        FACT(A, "deepspeed fsdp", "parallel.zero", "sharding"),
+        CHANGES(A, "fsdp_config parallelism_config accelerator_config",
                 "sharding is parallel.zero here, and the rest of its settings is not read"),
         ONLY(A, "auto_find_batch_size", "false",
                 "drover plan says which micro-batch fits the memory, before the run"),

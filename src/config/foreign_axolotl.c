@@ -123,9 +123,15 @@ const foreign_key foreign_axolotl[] = {
                 "drover plan says which micro-batch fits the memory, before the run"),
         ONLY(A, "s2_attention", "false", "attention sees the whole row"),
         ONLY(A, "expert_parallel_size", "1", "drover trains dense models"),
-        CHANGES(A,
-                "deepspeed fsdp fsdp_config fsdp_version dp_shard_size dp_replicate_size accelerator_config",
-                "sharding is parallel.zero here, and the rest of its settings is not read"),
+        FACT(A, "deepspeed fsdp", "parallel.zero", "sharding"),
+        FACT(A,
+                "fsdp_config.reshard_after_forward fsdp_config.fsdp_reshard_after_forward fsdp_config.sharding_strategy "
+                "fsdp_config.fsdp_sharding_strategy",
+                "parallel.zero", "resharding"),
+        CHANGES(A, "accelerator_config fsdp_config.mixed_precision_policy", "it is not read"),
+        NONE(A, "fsdp_config.* fsdp_version dp_shard_size dp_replicate_size",
+                "it changes where the model is kept, not the result; sharding is parallel.zero and parallel.zero_group here"),
+        NEVER(A, "fsdp_config", "expected a section"),
         SAME(A, "sequence_parallel_degree context_parallel_size", "parallel.context"),
         SAME(A, "tensor_parallel_size", "parallel.tensor"),
         // the loop and its files

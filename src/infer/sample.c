@@ -106,7 +106,8 @@ int32_t sampler_draw(sampler *self, float *logits, const int32_t *seen, int64_t 
         logits[i] = logits[i] < kept || x < -50 ? 0 : (float)drv_exp(x);
         total += (double)logits[i];
     }
-    const double least = smallest_weight(self, logits, total);
+    // The greatest weight is 1, and stays whatever top p takes.
+    const double least = fmax(smallest_weight(self, logits, total), self->opts.min_p);
     total = 0;
     for (int64_t i = 0; i < self->n_vocab; i++)
         if ((double)logits[i] >= least) total += (double)logits[i];

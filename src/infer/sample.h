@@ -1,5 +1,5 @@
 // Draws the next token from logits, which it changes like transformers' logits processors, in this
-// order: repetition penalty, temperature, top k, top p.
+// order: repetition penalty, temperature, top k, top p, min p.
 #pragma once
 #include <stdint.h>
 
@@ -11,6 +11,7 @@ typedef struct sample_opts {
     double top_p;              // 1: all
     int64_t top_k;             // 0: all
     double repetition_penalty; // 1: none
+    double min_p;              // the least probability, relative to the greatest; 0: all
 } sample_opts;
 
 typedef struct sampler sampler; // single owner

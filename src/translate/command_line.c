@@ -134,6 +134,33 @@ static int script_at(const shell_command *line, bool is_there) {
     return -1;
 }
 
+// Refuses a file of options, which is no script, by the trainer to which its lines belong.
+static drv_status refuse_options(translation *self, const char *path) {
+    static const char trl[] =
+            "drover config --from args -- trl sft --config FILE translates the keys that TRL has, too, and names the rest",
+                      names[] = "docs/keys.md lists the names of its options here",
+                      axolotl[] = "--from axolotl translates it",
+                      nxdt[] = "--from nxdt translates it";
+    static const struct {
+        const char *begin, *trainer, *way;
+    } lines[] = {{"finetuning_type:", "LLaMA-Factory", trl}, {"stage:", "LLaMA-Factory", trl},
+            {"[training]", "torchtitan", names}, {"[job]", "torchtitan", names},
+            {"base_model:", "Axolotl", axolotl}, {"distributed_strategy:", "NxD Training", nxdt}};
+    char *text;
+    size_t n_bytes;
+    DRV_TRY(budget_read(&self->left, self->a, path, &text, &n_bytes));
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+            if (str_starts(line, lines[i].begin))
+                return drv_fail(DRV_E_USAGE,
+                        "%s: \"%s\" is a key of %s, not a command; %s (docs/translate.md)", path,
+                        lines[i].begin, lines[i].trainer, lines[i].way);
+    if (!str_ends(path, ".yaml") && !str_ends(path, ".yml") && !str_ends(path, ".toml"))
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: expected a script or, after --, a command; %s (docs/translate.md)", path, trl);
+}
+
 // Reads the files. Words after -- that name no program are the arguments of the last file, which
 // must use them.
 static drv_status read_files(translation *self, const shell_command *line, shell_script *script) {
@@ -143,6 +170,7 @@ static drv_status read_files(translation *self, const shell_command *line, shell
                            script_at(line, true) < 0;
     for (int i = 0; i < opts->n_files; i++) {
         const bool last = i + 1 == opts->n_files;
+        DRV_TRY(refuse_options(self, opts->files[i]));
         if (arguments && last) shell_set_arguments(script, line->words, line->n);
         DRV_TRY(script_read(&reader, opts->files[i], script));
     }

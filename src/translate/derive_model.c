@@ -397,8 +397,41 @@ static void derive_decay(translation *self) {
                 hf ? "as the file says; NxD Training does the opposite" : NULL);
 }
 
+// --- sharding
+// Returns the level of parallel.zero that a sharding has; NULL: none is known. DeepSpeed's level is
+// in the name of its file, as in those that Axolotl brings (deepspeed_configs/zero2.json).
+static const char *zero_of(arena *a, const value *v) {
+    static const char *const levels[][2] = {{"zero1", "1"}, {"zero2", "2"}, {"zero3", "3"},
+            {"full_shard", "3"}, {"shard_grad_op", "2"}, {"hybrid_shard", "3"}, {"no_shard", "0"},
+            {"true", "3"}, {"false", "2"}};
+    const char *text = value_yaml(a, v, false);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (strcasestr(text, levels[i][0])) return levels[i][1];
+    return NULL;
+}
+
+// Translates what data ranks share, which changes no result. FSDP 2 says it by a switch.
+static void derive_sharding(translation *self) {
+    const value *v = fact_take(self, "resharding");
+    if (!v) v = fact_take(self, "sharding");
+    if (!v) return;
+    const bool by_file = strcmp(v->path, "deepspeed") == 0;
+    const char *level = zero_of(self->a, v);
+    if (strcmp(v->path, "fsdp") == 0 &&
+            (says(v, "false") || says(v, "") || (v->kind != VALUE_TEXT && v->n == 0)))
+        report_add(self, NO_EFFECT, v, "it is off");
+    else if (level || translation_given(self, "parallel.zero"))
+        translation_set(self, "parallel.zero", level, v,
+                by_file ? "by the file's name; its other settings are not read" : NULL);
+    else
+        report_printf(self, CHANGES, v,
+                "is %s; sharding is parallel.zero here, and the rest of its settings is not read",
+                value_shown(self->a, v));
+}
+
 drv_status derive_model(translation *self) {
     DRV_TRY(derive_shape(self));
+    derive_sharding(self);
     derive_weights(self);
     derive_precision(self);
     derive_lora(self);

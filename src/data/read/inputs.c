@@ -240,7 +240,12 @@ static drv_status add_named(lister *l, const char *input) {
 
 static drv_status add_input(lister *l, const char *input) {
     if (strcmp(input, "-") == 0) return add_file(l, input, true);
-    if (file_exists(input)) return add_named(l, input);
+    if (file_is_dir(input)) return add_named(l, input);
+    if (file_exists(input)) {
+        DRV_TRY(add_named(l, input));
+        l->files[l->n - 1].named = true;
+        return DRV_OK;
+    }
     if (!strpbrk(input, "*?[")) return file_fail("open", input);
     glob_t g;
     const int code = glob(input, 0, NULL, &g);

@@ -27,6 +27,7 @@ typedef struct input_file {
     int64_t bytes;    // size on disk; 0 for standard input
     input_kind kind;  // by its extension
     bool guessed;     // its extension is unknown: text, unless its content shows another format
+    bool named;       // by its own path, not found in a folder or by a pattern
     input_packing packing;
     int64_t unpacked; // decompressed size and number of samples, by the index of its folder;
     int64_t samples;  // 0: not known

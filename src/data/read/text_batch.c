@@ -138,7 +138,7 @@ static void decode(void *arg, int64_t i) {
     if (r->broken) p->p = NULL;
 }
 
-// Appends "; it has "id", "messages"" and, if these are the keys of a conversation, advice.
+// Appends "; it has "id", "messages"" and advice.
 static void add_keys(const reader *in, const char *line, size_t n_line, str *out) {
     enum { MOST = 6 };
     static const char *const talk[] = {"messages", "conversations", "prompt", "instruction",
@@ -155,7 +155,7 @@ static void add_keys(const reader *in, const char *line, size_t n_line, str *out
     }
     if (n > MOST) str_puts(out, ", ...");
     const char *hint = reader_options(in)->conversations;
-    if (talks && hint) str_printf(out, "; %s", hint);
+    if (n > 0) str_printf(out, "; %s", talks && hint ? hint : "--json-key NAME takes another");
     str_free(&key);
 }
 
@@ -170,9 +170,11 @@ static drv_status report_key(const reader *in, const record *bad, const char *li
 }
 
 static drv_status report(const reader *in, const record *bad, const char *line) {
-    static int named;
+    static int named, last_file = -1;
     const char *name = reader_files(in, NULL)[bad->file].name;
-    if (!reader_options(in)->strict && named >= NAMED) return DRV_OK;
+    const bool says_more = named < NAMED && (bad->broken != no_key || bad->file != last_file);
+    if (!reader_options(in)->strict && !says_more) return DRV_OK;
+    if (bad->broken == no_key) last_file = bad->file; // one warning for each file
     const bool of_key = bad->broken == no_key || bad->broken == no_string;
     const drv_status status =
             of_key ? report_key(in, bad, line)

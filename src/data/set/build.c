@@ -68,6 +68,8 @@ typedef struct builder {
     double begin, journaled;
     bool begun_said, turns_said;
     build_counts counts, before; // before: by an earlier run
+    int file;                    // the one that is written, and what became of its records
+    int64_t n_used, n_skipped;
 } builder;
 
 // --- the journal
@@ -169,11 +171,28 @@ static void say_turns(builder *build) {
             sft_format_name(build->format));
 }
 
+// Refuses a file that the user named, beside others, if none of its records was usable: a set
+// without it is not what was asked for.
+static drv_status end_file(builder *build) {
+    const int64_t n_used = build->n_used, n_skipped = build->n_skipped;
+    int n_files;
+    const input_file *ended = &reader_files(build->reader, &n_files)[build->file];
+    build->n_used = build->n_skipped = 0;
+    if (n_used || !n_skipped || n_files == 1 || !ended->named) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: no usable record: %lld skipped, for the reason above; leave the file out or mend it",
+            ended->name, (long long)n_skipped);
+}
+
 static drv_status write_batch(builder *build, const encoded_batch *batch) {
     build_counts *counts = &build->counts;
     for (int i = 0; i < batch->text->n; i++) {
         const text_piece *piece = &batch->text->pieces[i];
         const encoded_piece *ids = &batch->pieces[i];
+        const int file = batch->text->records[i].file;
+        if (file != build->file) DRV_TRY(end_file(build));
+        build->file = file;
+        *(piece->p ? &build->n_used : &build->n_skipped) += 1;
         if (!piece->p) continue; // a broken record
         if (ids->begun && !build->begun_said) {
             build->begun_said = true;
@@ -205,6 +224,7 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
     counts->skipped += batch->text->skipped;
     counts->replaced += batch->text->replaced;
     const bool file_done = batch->text->files_done > counts->files;
+    if (file_done) DRV_TRY(end_file(build)); // before the journal has it
     if (file_done) counts->files = batch->text->files_done;
     const bool due = 1000 * (clock_s() - build->journaled) > JOURNAL_EVERY_MS;
     return file_done && build->resumable && due ? write_journal(build) : DRV_OK;
@@ -342,6 +362,7 @@ static drv_status encode_all(builder *build) {
 static drv_status run(builder *build) {
     int n;
     DRV_TRY(encode_all(build));
+    DRV_TRY(end_file(build));
     if (build->counts.documents == 0)
         return reader_no_document(build->reader, build->counts.skipped);
     reader_files(build->reader, &n);

@@ -12,6 +12,7 @@
 #include "data/set/dataset_writer.h"
 #include "data/set/pair_marks.h"
 #include "data/set/reference_file.h"
+#include "data/set/rows.h"
 #include "infer/choices.h"
 #include "launch/launch.h"
 #include "tok/model_file.h"
@@ -19,8 +20,12 @@
 
 // In the place of the C library's: a file has fewer bytes than it seems to have.
 static off_t bytes_that_are_gone;
+// The index of a data set that is cut once it has been checked, as its tokens are opened.
+static const char *index_to_cut;
+static int n_looks;
 
 int fstat(int descriptor, struct stat *out) {
+    if (index_to_cut && ++n_looks == 2) assert_int_equal(truncate(index_to_cut, 4096), 0);
     const int result = fstatat(descriptor, "", out, AT_EMPTY_PATH);
     out->st_size += bytes_that_are_gone;
     return result;
@@ -60,6 +65,26 @@ static drv_status verify_pairs(arena *a, const char *path) {
 static drv_status open_dataset(arena *a, const char *path) {
     dataset *set;
     return dataset_open(a, arena_strndup(a, path, strlen(path) - strlen(".idx")), &set);
+}
+
+static drv_status open_rows(arena *a, const char *path) {
+    const row_source_spec s = {arena_strndup(a, path, strlen(path) - strlen(".idx")), 1};
+    const rows_opts o = {.sources = &s,
+            .n_sources = 1,
+            .row_tokens = 8,
+            .n_vocab = 10,
+            .packing = PACKING_DOCUMENTS};
+    rows *r;
+    index_to_cut = path;
+    return rows_open(a, &o, &r);
+}
+
+static drv_status count_answers(arena *a, const char *path) {
+    dataset *set;
+    dataset_answers answers;
+    index_to_cut = path;
+    DRV_TRY(dataset_open(a, arena_strndup(a, path, strlen(path) - strlen(".idx")), &set));
+    return dataset_count_answers(set, 8, &answers);
 }
 
 static drv_status open_plugin(arena *a, const char *path) {
@@ -156,6 +181,17 @@ TEST(an_index_that_is_cut_short_while_it_is_read) {
     OK(status);
     assert_int_equal(truncate(path, PAGE), 0);
     assert_true(gives_an_error(a, &r, path));
+}
+
+TEST(an_index_that_is_cut_short_after_it_was_checked) {
+    static const struct reader of[] = {{.file = "rows", .read = open_rows},
+            {.file = "answers", .read = count_answers}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        drv_status status;
+        const char *path = write_dataset(a, -1, &status);
+        OK(status);
+        assert_true(gives_an_error(a, &of[i], path));
+    }
 }
 
 TEST(lengths_that_are_cut_short_before_the_index_is_made) {

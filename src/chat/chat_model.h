@@ -1,4 +1,4 @@
-// The chat template of a model's folder, and the special tokens that it sees.
+// The chat template of a model's folder, and the special tokens that are passed to it.
 #pragma once
 #include "chat/chat_template.h"
 
@@ -17,5 +17,6 @@ void chat_model_take_alpaca(chat_model *m);
 
 // Reads the template where transformers does: in chat_template.jinja and
 // additional_chat_templates/tool_use.jinja, else in chat_template of tokenizer_config.json, a text
-// or several by name. Takes "tool_use" if tools are given, even an empty list, else "default".
+// or several by name. Of several it takes "tool_use" if tools are given, even an empty list, else
+// "default".
 DRV_CHECKED drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model *out);

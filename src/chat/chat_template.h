@@ -1,6 +1,5 @@
-// Renders conversations as the text on which a model was trained: a chat template (Jinja) and what
-// transformers does around it (tokenizer.apply_chat_template of transformers 5; Jinja 3.1,
-// jinja.palletsprojects.com/templates).
+// Renders conversations as the text on which a model was trained, by a chat template (Jinja 3.1,
+// jinja.palletsprojects.com/templates), as tokenizer.apply_chat_template of transformers 5 does.
 #pragma once
 #include <time.h>
 
@@ -23,7 +22,7 @@ bool chat_template_marks(const chat_template *t);
 // any other template expects content to be text.
 bool chat_template_reads_parts(const chat_template *t);
 
-typedef struct special_text { // a special token that the template sees under its role
+typedef struct special_text { // a special token, a variable of the template named by its role
     const char *role;         // "bos_token"
     const char *text;
 } special_text;
@@ -52,9 +51,9 @@ typedef struct chat_output {
 DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
         chat_output *out);
 
-// Reads the time that templates see: `text` as 2026-11-22 or 2026-11-22T10:30:00; if NULL,
-// SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) if it is set, else the
-// clock. DRV_E_USAGE: not a date.
+// Sets the time that templates read: `text`, as 2026-11-22 or 2026-11-22T10:30:00; if it is NULL,
+// SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) if that is set, else the
+// clock. DRV_E_USAGE: `text` is not a date.
 DRV_CHECKED drv_status chat_date(const char *text, struct tm *out);
 // Returns whether the template asks for the time, so that its output differs from day to day.
 bool chat_template_asks_date(const chat_template *t);

@@ -1,5 +1,5 @@
-// The evaluator and its filters, tests, methods and functions share these. `self` (or `v`) is the
-// value that a filter, test, method or index is applied to.
+// Shared by the evaluator and its filters, tests, methods and functions. `self` (or `v`) is the
+// value to which a filter, test, method or index is applied.
 #pragma once
 #include <time.h>
 
@@ -23,7 +23,7 @@ typedef enum loop_control { RUN_ON, RUN_BREAK, RUN_CONTINUE } loop_control;
 
 typedef struct jinja_context {
     value_memory m;
-    str *out; // where text goes: `output`, or the buffer of a macro or block
+    str *out; // receives text: `output`, or the buffer of a macro or block
     str *output;
     scope *scope, *globals;
     loop_control control;
@@ -95,7 +95,7 @@ DRV_CHECKED drv_status jinja_item(jinja_context *c, const value *self, const val
 DRV_CHECKED drv_status jinja_items(jinja_context *c, const value *self, value_list *out);
 // Escapes HTML's five characters, unless the text is safe, as markupsafe does. *out is safe.
 DRV_CHECKED drv_status jinja_escape(jinja_context *c, const value *text, value *out);
-// Takes the next item of a generator; false: there is none left.
+// Takes the next item of a generator; false: it has ended.
 bool generator_next(const value *generator, value *out);
 DRV_CHECKED drv_status jinja_contains(jinja_context *c, const value *self, const value *item,
         bool *out);

@@ -2,7 +2,7 @@
 #pragma once
 #include "chat/jinja_text_internal.h"
 
-// Makes v the text that a filter of text sees.
+// Converts v to the text to which a filter of texts is applied.
 DRV_CHECKED drv_status filter_text(jinja_context *c, const value *v, value *out);
 // Finds an attribute by a dotted path, as map, selectattr, sort and join take it.
 DRV_CHECKED drv_status filter_by_path(jinja_context *c, const value *v, const value *path,

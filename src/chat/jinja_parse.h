@@ -1,5 +1,5 @@
-// Parses tokens into the tree of a template. What Jinja has and chat templates do not use (include,
-// import, extends, block, autoescape, do) is refused by name, line and column.
+// Parses tokens into the tree of a template. Statements of Jinja that chat templates do not use
+// (include, import, extends, block, autoescape, do) are refused by name, line and column.
 #pragma once
 #include "chat/jinja_lex.h"
 
@@ -47,9 +47,9 @@ typedef enum stmt_kind {
     STMT_IF,         // value, body, otherwise
     STMT_FOR,        // target in value if condition: body, otherwise
     STMT_SET,        // target = value
-    STMT_SET_BLOCK,  // target = what body prints, through the filter `value` if there is one
+    STMT_SET_BLOCK,  // target = the output of body, through the filter `value` if there is one
     STMT_MACRO,      // name, parameters, body
-    STMT_FILTER,     // what body prints, through the filter `value`, whose a is NULL
+    STMT_FILTER,     // the output of body, through the filter `value`, whose a is NULL
     STMT_GENERATION, // body, whose place in the output is recorded
     STMT_BREAK,
     STMT_CONTINUE,

@@ -1,4 +1,4 @@
-// The two halves of the parser share these: jinja_parse_expr.c, and the statements in
+// Shared by the two halves of the parser: expressions in jinja_parse_expr.c, and statements in
 // jinja_parse.c.
 #pragma once
 #include "chat/jinja_parse.h"
@@ -7,7 +7,7 @@ typedef struct parser {
     value_memory *m;
     const char *name;
     const token *t;
-    int depth, loops, macros; // that enclose the token t
+    int depth, loops, macros; // levels, loops and macros that enclose the token t
     bool marks;               // there was a {% generation %} block
 } parser;
 
@@ -20,7 +20,7 @@ typedef struct expr_list { // grows while it is parsed
 drv_status parser_fail(const parser *p, const char *what);
 bool parser_at_word(const parser *p, const char *text);
 bool parser_at_operator(const parser *p, const char *text);
-bool parser_accept_word(parser *p, const char *text); // steps over it if it is there
+bool parser_accept_word(parser *p, const char *text); // steps over the word if it comes next
 bool parser_accept_operator(parser *p, const char *text);
 DRV_CHECKED drv_status parser_expect_operator(parser *p, const char *text);
 DRV_CHECKED drv_status parser_expect_name(parser *p, value *out);

@@ -46,12 +46,12 @@ struct value {
     };
 };
 
-// The Python type that a list stands for; the last four can be iterated over, and little else.
-// Where a token of a template begins: its line, and its character in the line, both from 1.
+// The beginning of a token in a template: its line, and its character in the line, both from 1.
 typedef struct source_position {
     int line, column;
 } source_position;
 
+// The Python type that a list stands for; the last four can hardly be used but for iteration.
 typedef enum list_form {
     LIST_PLAIN,
     LIST_TUPLE,
@@ -83,7 +83,7 @@ typedef struct value_memory {
     int64_t steps, max_steps; // of work
 } value_memory;
 
-enum { VALUE_MAX_TEXT = 16 << 20 }; // bytes; a value that prints as more is cut off
+enum { VALUE_MAX_TEXT = 16 << 20 }; // bytes; a longer text of a value is truncated
 
 // DRV_E_DATA: the template exceeds its limit.
 DRV_CHECKED drv_status value_alloc(value_memory *m, size_t bytes, void **out);
@@ -127,8 +127,8 @@ static inline bool value_whole(const value *v, int64_t *out) {
 
 const char *value_type_name(const value *v); // as Python names it
 bool value_true(const value *v);
-// Returns whether two values are equal; counts a step per value in them (m NULL: they have none).
-// When the steps are used up it returns false, and the next charge fails.
+// Returns whether two values are equal, and counts a step for each value in them (m NULL: does not
+// count). If no steps are left it returns false, and the next charge fails.
 bool value_equal(value_memory *m, const value *a, const value *b);
 // Sets *out < 0, 0 or > 0. DRV_E_DATA: the two cannot be ordered.
 DRV_CHECKED drv_status value_compare(value_memory *m, const value *a, const value *b, int *out);

@@ -116,11 +116,11 @@ void config_print_reference(str *out) {
             "<!-- made by `drover config --reference`; do not edit -->\n"
             "# All keys of a configuration\n"
             "\n"
-            "A run is one YAML file. Every key but the model and the data has a default; an unknown key, a "
-            "wrong value or a\nconflict is refused with the file and the line. `--set KEY=VALUE` overrides "
-            "a key, the last one counts, and\n`drover config FILE` prints all of them with their values. "
-            "The model's keys are the fields of Hugging Face's\nconfig.json; with a preset or `model.from` "
-            "they change its shape.\n"
+            "A run is one YAML file. All keys except those of the model and the data have defaults. An "
+            "unknown key, a wrong\nvalue or a conflict is refused with the file and the line. `--set "
+            "KEY=VALUE` overrides a key; of several values\nthe last one counts. `drover config FILE` prints "
+            "all keys with their values. The keys of the model are the fields\nof Hugging Face's config.json; "
+            "with a preset or `model.from` they change its shape.\n"
             "\n"
             "| key | value | default | meaning |\n"
             "|---|---|---|---|\n");
@@ -145,7 +145,10 @@ void config_print_reference(str *out) {
             "\n"
             "## Keys of other trainers\n"
             "\n"
-            "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused, in any section, with its name\nin drover. `drover config --from` translates whole files by the tables below the first.\n"
+            "In a config of drover, a key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused, and\n"
+            "the message names drover's key (the first table). `drover config --from` translates whole files by the other tables.\n"
+            "\"Derived together with other keys\": several keys of the trainer determine the value. \"Refused until accepted\": the\n"
+            "key would change the result, and the translation fails unless `--accept NAME` names it.\n"
             "\n");
     foreign_keys_print(out);
     arena_free(a);

@@ -124,7 +124,7 @@ const foreign_key foreign_args[] = {
                 "dataset_kwargs dataset_streaming remove_unused_columns dataloader_num_workers dataloader_pin_memory "
                 "dataloader_prefetch_factor dataloader_prefetch_size dataloader_persistent_workers dataloader_in_order "
                 "dataloader_multiprocessing_context pad_to_multiple_of group_by_length length_column_name label_names data_seed",
-                "drover data build makes the set, and rows are read while the step before computes"),
+                "drover data build makes the set, and rows are read while the previous step computes"),
         FACT(A, "dataloader_drop_last", "training.steps", "drop_last"),
         FACT(A, "packing", "data.pack", "packing"),
         FACT(A, "packing_strategy", "data.pack", "packing_strategy"),

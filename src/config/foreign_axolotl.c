@@ -44,7 +44,7 @@ const foreign_key foreign_axolotl[] = {
                 "skip_prepare_dataset remove_unused_columns sample_packing_sequentially sample_packing_group_size "
                 "sample_packing_bin_size sample_packing_eff_est sample_packing_mp_start_method multipack_real_batches batch_flattening "
                 "is_preprocess preprocess_iterable total_num_tokens total_supervised_tokens",
-                "drover data build makes the set, and rows are read while the step before computes"),
+                "drover data build makes the set, and rows are read while the previous step computes"),
         FACT(A, "sequence_len", "data.sequence_length", "row_length"),
         FACT(A, "sample_packing", "data.pack", "sample_packing"),
         FACT(A, "train_on_inputs", "data.loss", "train_on_inputs"),

@@ -31,7 +31,7 @@ const foreign_key foreign_nxdt[] = {
                 "drover train has no test phase"),
         SAME(BOTH, "trainer.gradient_clip_val", "optimizer.clip_grad_norm"),
         ONLY(BOTH, "trainer.accumulate_grad_batches", "1",
-                "the batch sizes say how much is accumulated"),
+                "the batch sizes determine the accumulation"),
         NONE(NEMO,
                 "trainer.precision trainer.accelerator trainer.logger trainer.enable_checkpointing "
                 "trainer.replace_sampler_ddp trainer.use_distributed_sampler trainer.benchmark "
@@ -129,7 +129,7 @@ const foreign_key foreign_nxdt[] = {
         NONE(BOTH,
                 "data.index_mapping_dir data.data_impl data.skip_warmup data.num_workers model.data.index_mapping_dir "
                 "model.data.data_impl model.data.skip_warmup model.data.num_workers",
-                "the order of rows is computed, and rows are read while the step before computes"),
+                "the order of rows is computed, and rows are read while the previous step computes"),
         ONLY(BOTH, "data.dataloader_type model.data.dataloader_type", "single cyclic",
                 "the seed decides the order of rows"),
         ONLY(BOTH,
@@ -267,7 +267,7 @@ const foreign_key foreign_nxdt[] = {
                 "the reference's log-probabilities are always computed once"),
         {"model_alignment_strategy.dpo.max_prompt_length model_alignment_strategy.dpo.truncation_mode",
                 "data.too_long",
-                "cuts prompts by themselves; here a pair that does not fit a row is cut off at its end, or left out",
+                "they cut prompts separately; drover truncates a pair that does not fit in a row at its end, or leaves it out",
                 NXDT, FOREIGN_changes, NULL},
         NEVER(NXDT, "model_alignment_strategy.orpo model_alignment_strategy.orpo.*",
                 "ORPO is not supported"),

@@ -60,7 +60,7 @@ const foreign_key foreign_peers[] = {
              "dp_replicate_size hybrid_shard hsdp sharding_strategy fsdp_sharding_strategy "
              "num_distributed_optimizer_instances",
                 "parallel.zero_group",
-                "with parallel.zero 3: data ranks that share weights, as many as are started over the number of replicas"),
+                "with parallel.zero 3: the number of data ranks that share weights, which is all data ranks / replicas"),
         // optimizer and schedule
         HINT("adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
                 "both in one list, as [0.9, 0.95]"),
@@ -77,11 +77,11 @@ const foreign_key foreign_peers[] = {
         HINT("muon_num_ns_steps muon_ns_steps ns_steps num_ns_steps newton_schulz_steps",
                 "optimizer.muon_ns_steps", NULL),
         HINT("matrix_lr embedding_lr unembedding_lr scalar_lr muon_lr muon_learning_rate",
-                "optimizer.lr", "one rate for all: steps of Muon are as large as AdamW's"),
+                "optimizer.lr", "one rate: updates of Muon are as large as AdamW's"),
         HINT("muon_use_nesterov muon_nesterov nesterov", NULL, "Muon takes Nesterov's step"),
         HINT("muon_scale_mode muon_extra_scale_factor muon_adjust_lr adjust_lr_fn", NULL,
-                "steps of Muon are 0.2 sqrt(max(rows, columns)) times the orthogonal matrix, as "
-                "adjust_lr_fn: match_rms_adamw has them"),
+                "updates of Muon are 0.2 sqrt(max(rows, columns)) times the orthogonal matrix, as with "
+                "adjust_lr_fn: match_rms_adamw"),
         HINT("muon_split_qkv muon_no_split_qkv muon_tp_mode", NULL,
                 "each matrix of the model is orthogonalised by itself and whole, on any layout"),
         HINT("muon_coefficient_type ns_coefficients", NULL, "the quintic of torch.optim.Muon"),
@@ -117,13 +117,13 @@ const foreign_key foreign_peers[] = {
                 "parallel.pipeline", NULL),
         HINT("virtual_pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage "
              "pipeline_parallel_layers_per_stage interleave_group_size",
-                "parallel.virtual_stages", "runs of layers of each rank"),
+                "parallel.virtual_stages", "model chunks of each rank"),
         HINT("pipeline_parallel_schedule pipeline_schedule", "parallel.schedule", NULL),
         HINT("context_parallel_size context_parallel_degree cp cp_size context_parallel_shards",
                 "parallel.context", NULL),
         HINT("cp_comm_type context_parallel_rotate_method context_parallel_load_balancer "
              "hierarchical_context_parallel_sizes",
-                NULL, "rows are cut zigzag, keys and values go around in a ring"),
+                NULL, "rows are split in zigzag order, keys and values pass around a ring"),
         HINT("data_parallel_size data_parallel_degree dp dp_size devices trainer.devices "
              "num_nodes nproc_per_node num_gpus world_size gpus",
                 "parallel.data", NO_RANKS),
@@ -217,7 +217,7 @@ const foreign_key foreign_peers[] = {
         HINT("train_on_input train_on_inputs train_on_prompt mask_prompt completion_only_loss assistant_only_loss "
              "roles_to_train train_on_eos train_on_source",
                 "data.loss",
-                "responses, last or all; the set says which tokens are answers (drover data build --sft)"),
+                "responses, last or all; the data set records which tokens are answers (drover data build --sft)"),
         HINT("excess_length_strategy truncation_mode drop_long_seq truncation", "data.too_long",
                 "truncate or drop"),
         HINT("dataset_text_field chat_template response_template instruction_template text_field dataset_kwargs "
@@ -225,7 +225,7 @@ const foreign_key foreign_peers[] = {
                 NULL,
                 "text is made when the set is built: drover data build --sft --template, or --json-key of plain text"),
         HINT("dataloader_num_workers num_workers num_proc preprocessing_num_workers", NULL,
-                "batches are read while the step before computes"),
+                "batches are read while the previous step computes"),
         // the loop and its files
         HINT("output_dir save_dir save exp_dir dump_folder results_dir out_dir explicit_log_dir "
              "checkpoint.folder exp_name experiment_name run_name",

@@ -71,7 +71,7 @@ typedef struct gguf_file {
     name_map by_key, by_name;
 } gguf_file;
 
-// Reads the header of a file. DRV_E_DATA says what is wrong, and where.
+// Reads the header of a file. DRV_E_DATA: it is invalid; the message says what is wrong, and where.
 DRV_CHECKED drv_status gguf_open(arena *a, const char *path, gguf_file *out);
 // Does the same for bytes in memory, which must outlive the result.
 DRV_CHECKED drv_status gguf_parse(arena *a, const char *path, const void *p, size_t n,
@@ -88,8 +88,8 @@ const gguf_tensor *gguf_find_tensor(const gguf_file *f, const char *name); // NU
 DRV_CHECKED drv_status gguf_get_i64(const gguf_file *f, const char *key, int64_t *out);
 DRV_CHECKED drv_status gguf_get_f64(const gguf_file *f, const char *key, double *out);
 DRV_CHECKED drv_status gguf_get_bool(const gguf_file *f, const char *key, bool *out);
-// Returns the decimal that was probably meant by an fp32 in the file: the shortest that rounds to
-// it.
+// Returns the decimal from which an fp32 in the file was probably rounded: the shortest that rounds
+// to it.
 double gguf_meant(float x);
 // Copies a text to `a`. DRV_E_DATA: it is not valid UTF-8, or has a NUL.
 DRV_CHECKED drv_status gguf_get_text(arena *a, const gguf_file *f, const char *key,

@@ -8,7 +8,7 @@
 enum { GGUF_ALIGNMENT = 32 };
 
 typedef struct gguf_builder { // zero-initialise; gguf_builder_free when done
-    str values, tensors;      // as they lie in the file
+    str values, tensors;      // the bytes of the file
     uint64_t n_values, n_tensors;
     int64_t data_bytes; // of the tensors so far, padding included
 } gguf_builder;

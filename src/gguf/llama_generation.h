@@ -1,6 +1,6 @@
-// generation_config.json <-> general.sampling of a GGUF file. transformers samples if do_sample is
-// true, else takes the likeliest token whatever the temperature; llama.cpp takes the likeliest
-// token if the temperature is 0, and samples by settings of its own if the file has none.
+// Converts between generation_config.json and general.sampling of a GGUF file. transformers samples
+// if do_sample is true, else takes the likeliest token at any temperature; llama.cpp takes the
+// likeliest token if the temperature is 0, and has default settings for a file without any.
 #pragma once
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_meta.h"

@@ -13,7 +13,7 @@ typedef struct llama_meta {
     const model_family *family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_dim;
     int64_t context; // tokens
-    int64_t window;  // a token sees at most the last so many; 0: all
+    int64_t window;  // most tokens that a token attends to, itself included; 0: all
     double rms_norm_eps, rope_theta;
     llama3_rope rope;
     bool tied;                  // no output.weight: it is that of the embedding
@@ -23,7 +23,7 @@ typedef struct llama_meta {
 } llama_meta;
 
 // Reads the metadata. DRV_E_DATA: a key is missing or out of range, or the model is of no family:
-// its architecture is unknown, or a key says something that none of them has.
+// its architecture is unknown, or a key has a value that no family supports.
 DRV_CHECKED drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out);
 // Reads the id of a special token; warns of one beyond the vocabulary, and leaves it out.
 drv_status llama_meta_token(const gguf_file *f, const char *key, int64_t n_tokens, int64_t *id);

@@ -1,4 +1,4 @@
-// The tensors of a Llama and its relatives under GGUF's and under Hugging Face's names.
+// The tensors of Llama models and related families: their names in GGUF and in Hugging Face's files.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// llama.cpp's names of pre-tokenizers (tokenizer.ggml.pre) and what they mean in tokenizer.json.
+// llama.cpp's names of pre-tokenizers (tokenizer.ggml.pre) and their meaning in tokenizer.json.
 #pragma once
 #include "tok/bpe_files.h"
 
@@ -7,7 +7,7 @@ enum { N_OTHERS = 11 };
 typedef struct pre_type {
     const char *name; // the one that is written
     bpe_words words;
-    bool ignore_merges;           // a word that is in the vocabulary is not merged
+    bool ignore_merges;           // a word in the vocabulary is one token, without merging
     bool add_bos;                 // if tokenizer.ggml.add_bos_token is absent
     const char *others[N_OTHERS]; // names with the same meaning
 } pre_type;

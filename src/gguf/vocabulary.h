@@ -23,6 +23,6 @@ typedef struct tokenizer_texts { // contents of files; NULL: no such file
     int n_eos;
 } tokenizer_texts;
 
-// Adds the tokenizer of these files. DRV_E_DATA: a file is broken, or GGUF cannot express what it
-// says.
+// Adds the tokenizer of these files. DRV_E_DATA: a file is broken, or has a setting that GGUF
+// cannot express.
 DRV_CHECKED drv_status vocabulary_put(const tokenizer_texts *texts, gguf_builder *out);

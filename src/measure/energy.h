@@ -1,7 +1,7 @@
 // Measures the energy that this host uses: processor packages and their memory by RAPL
 // (/sys/class/powercap, which usually only root may read), NVIDIA devices by NVML, which is loaded
-// at run time. The figures are of the whole host, other programs included. Nothing is estimated:
-// what cannot be read is reported with the reason.
+// at run time. The figures are of the whole host, other programs included. Nothing is estimated: a
+// counter that cannot be read is reported with the reason.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"

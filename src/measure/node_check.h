@@ -13,8 +13,8 @@ DRV_CHECKED drv_status node_measure(arena *a, comm *nodes, const char *dir, doub
 // share that one of n ranks has of the available bytes; at least `least`.
 int64_t node_share(int64_t most, int64_t least, int64_t there, int n);
 // Measures links between pairs of nodes in log2(nodes) rounds of about `seconds` altogether, the
-// difference of clocks to node 0, and what this node sees of node 0's files in `dir`. All ranks
-// call it together.
+// difference of clocks to node 0, and whether this node sees node 0's locks and renamed files in
+// `dir`. All ranks call it together.
 DRV_CHECKED drv_status node_measure_others(arena *a, comm *nodes, const char *dir, double seconds,
         node_result *out);
 // Returns the partner of a node among n in a round; -1: it has none. In rounds 0 to node_rounds(n)

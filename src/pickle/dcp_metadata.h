@@ -28,7 +28,7 @@ typedef struct dcp_metadata {
 } dcp_metadata;
 
 // Parses the bytes, which must outlive the result. Checks that the chunks of each tensor have
-// positions and cover it without overlapping. DRV_E_DATA: they do not, or the bytes are something
-// else.
+// positions and cover it without overlapping. DRV_E_DATA: they do not, or the bytes are not such a
+// pickle.
 DRV_CHECKED drv_status dcp_metadata_parse(arena *a, const char *path, const void *p, size_t n,
         dcp_metadata *out);

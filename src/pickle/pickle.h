@@ -82,7 +82,7 @@ struct pickle_value {
 };
 
 typedef struct pickle_opts {
-    const pickle_name *names, *more_names; // that are allowed; a name of NULL ends each list
+    const pickle_name *names, *more_names; // the allowed names; a name of NULL ends each list
     int64_t max_values;                    // 0: 4 million
     int max_depth;                         // 0: 100
 } pickle_opts;
@@ -93,19 +93,19 @@ typedef struct pickle {
     size_t n_bytes;
 } pickle;
 
-// Reads the first pickle of `n` bytes, which have to outlive the values. `path` is for messages,
-// and `base` is where the bytes begin in that file. DRV_E_DATA: what is wrong, with its byte and
-// opcode.
+// Reads the first pickle of `n` bytes, which must outlive the values. `path` is for messages, and
+// `base` is the offset of the bytes in that file. DRV_E_DATA: the pickle is invalid; the message
+// names the byte and the opcode.
 DRV_CHECKED drv_status pickle_read(arena *a, const char *path, int64_t base, const void *p,
         size_t n, const pickle_opts *opts, pickle *out);
-// Returns whether the last failure of pickle_read on this thread was that the bytes ended too early.
+// Returns whether the last pickle_read of this thread failed because the bytes ended too early.
 bool pickle_ended_early(void);
 
 const char *pickle_kind_name(pickle_kind kind); // "a list", for messages
 bool pickle_is_text(const pickle_value *v, const char *text);
 bool pickle_is_call(const pickle_value *v, const char *module, const char *name);
-// The entries of a dict or of an object that is one: OrderedDict, defaultdict, argparse.Namespace
-// (its attributes). NULL: it is something else.
+// Returns the entries of a dict, an OrderedDict or a defaultdict, or the attributes of an
+// argparse.Namespace. NULL: the value is none of these.
 const pickle_dict *pickle_entries(const pickle_value *v);
 // Returns the value of a key of text, NULL: `v` is no dict or has no such key.
 const pickle_value *pickle_get(const pickle_value *v, const char *key);

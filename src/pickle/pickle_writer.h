@@ -1,5 +1,5 @@
-// Pickles, as Python's pickle module reads them: the few opcodes of protocol 2 that checkpoints
-// need. The caller puts them in the order in which a pickle has them, operands first.
+// Writes pickles that Python's pickle module reads, with the few opcodes of protocol 2 that
+// checkpoints need. The caller writes them in the order of the pickle, operands first.
 #pragma once
 #include <stdint.h>
 
@@ -10,7 +10,7 @@ typedef enum pickle_put_op {
     PUT_NONE = 'N',
     PUT_TRUE = 0x88,
     PUT_FALSE = 0x89,
-    PUT_MARK = '(',    // where the values of a tuple, a list or a dict begin
+    PUT_MARK = '(',    // begins the values of a tuple, a list or a dict
     PUT_TUPLE = 't',   // of all values from the mark on
     PUT_TUPLE1 = 0x85, // of the last value
     PUT_EMPTY_TUPLE = ')',
@@ -21,7 +21,7 @@ typedef enum pickle_put_op {
     PUT_REDUCE = 'R',     // calls a global with a tuple
     PUT_NEWOBJ = 0x81,    // makes an instance of a class with a tuple
     PUT_BUILD = 'b',      // gives an instance its state
-    PUT_PERSISTENT = 'Q', // what the reader knows by this tuple, as a storage
+    PUT_PERSISTENT = 'Q', // an object that the reader finds by this tuple, such as a storage
 } pickle_put_op;
 
 void pickle_begin(str *out);
@@ -32,5 +32,5 @@ void pickle_put_real(str *out, double value);
 void pickle_put_bool(str *out, bool value);
 void pickle_put_text(str *out, const char *text);
 void pickle_put_global(str *out, const char *module, const char *name);
-// A tuple of integers.
+// Writes a tuple of integers.
 void pickle_put_ints(str *out, const int64_t *values, int n);

@@ -46,15 +46,15 @@ typedef struct torch_file {
 
 typedef struct torch_opts {
     const char *key;               // the keys, joined by dots, that lead to the root; NULL: the top
-    const pickle_name *more_names; // allowed beside those of torch_names; a name of NULL ends them
+    const pickle_name *more_names; // allowed in addition to torch_names; a name of NULL ends them
     int64_t max_values;            // of the pickle; 0: pickle_read's
 } torch_opts;
 
 // The names that files of torch.save need: tensors, storages, dtypes and plain containers.
 extern const pickle_name torch_names[];
 
-// Opens a file; `opts` may be NULL. DRV_E_DATA says what is wrong and where. The caller closes the
-// file; the rest lives in `a`.
+// Opens a file; `opts` may be NULL. DRV_E_DATA: it is invalid; the message says what is wrong, and
+// where. The caller closes the file; the rest lives in `a`.
 DRV_CHECKED drv_status torch_open(arena *a, const char *path, const torch_opts *opts,
         torch_file *out);
 // The same for a part of an open file (or of memory), which the caller closes afterwards.
@@ -76,7 +76,7 @@ DRV_CHECKED drv_status torch_tensor_of(const torch_file *f, const pickle_value *
 // been truncated.
 DRV_CHECKED drv_status torch_read(const torch_file *f, const torch_tensor *t, int64_t first,
         int64_t n, void *out);
-// Returns a stored element as a number; NaN: its type is another than float32, float64, int32, int64.
+// Returns a stored element as a number; NaN: its type is not float32, float64, int32 or int64.
 double torch_number(const torch_type *type, const void *element);
 // Returns the type that torch calls `name` ("float32"); NULL: none that is read.
 const torch_type *torch_type_of(const char *name);

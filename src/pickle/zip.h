@@ -23,8 +23,8 @@ typedef struct zip_file {
     name_map by_name;
 } zip_file;
 
-// Reads the directory. DRV_E_DATA: it is broken, or an entry is compressed, encrypted, there twice,
-// beyond the file, or overlaps another one; the message names the entry.
+// Reads the directory. DRV_E_DATA: it is broken, or an entry is compressed, encrypted, listed
+// twice, beyond the end of the file, or overlaps another one; the message names the entry.
 DRV_CHECKED drv_status zip_read(arena *a, const file_part *part, zip_file *out);
 const zip_entry *zip_find(const zip_file *zip, const char *name); // NULL: absent
 // Returns whether a file begins as a zip does.

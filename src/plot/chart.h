@@ -33,7 +33,7 @@ const char *plot_style(void);
 const char *plot_colour(int i);
 // Draws all panels as one <svg> element.
 void plot_svg(arena *a, const plot *runs, str *out);
-// A bar: a value, the part of it that is needed at least, which is drawn darker, and a note beside
+// A bar: a value, the least part of it that is needed, which is drawn darker, and a note next to
 // it. Consecutive bars of one group have the same colour.
 typedef struct plot_bar {
     const char *group, *name, *note;

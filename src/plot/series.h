@@ -23,10 +23,10 @@ typedef struct plot_run {
     int64_t n_broken;                  // lines that are not a JSON object with a step
 } plot_run;
 
-// Reads the lines of a metrics.jsonl. A last line without a line feed is still being written and is
-// left out; a repeated step replaces all from that step on; values that are not numbers
-// (null: NaN) or beyond 1e100, which no axis can show, are gaps.
-// `path`: a run directory or its metrics.jsonl. DRV_E_IO when there is none.
+// Reads a metrics.jsonl; `path` is the file or its run directory. A last line without a line feed
+// is still being written and is skipped. A repeated step replaces all earlier lines from that step
+// on. Values that are not numbers (null: NaN) or beyond 1e100, which no axis can show, are gaps.
+// DRV_E_IO: there is no such file.
 DRV_CHECKED drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
         plot_run *out);
 
@@ -45,7 +45,7 @@ void plot_range_close_tight(plot_range *r);
 double plot_range_share(const plot_range *r, double value); // 0 at min, 1 at max
 // Returns the distance between about `n` ticks: 1, 2 or 5 times a power of ten.
 double plot_tick_step(const plot_range *r, int n);
-// "0.0003", "2.5", "12 k": a buffer that this thread's next 7 calls leave alone.
+// Returns "0.0003", "2.5" or "12 k", in a buffer that the eighth next call of this thread reuses.
 const char *plot_number(double value);
 
 // Reduces a series to at most `n` points, the means of neighbours. The result lives in `a`.

@@ -7,10 +7,10 @@ typedef struct push_file {
     const char *name; // in the repository
     const char *path; // on disk; NULL: the text instead
     const char *text;
-    int64_t size, changed_ns; // when it was listed
-    // The hub's response
-    bool asked, lfs, ignored, there; // there: the hub has it with this content
-    char sha256[HASH_TEXT_BYTES];    // of files that LFS stores; "": not computed
+    int64_t size, changed_ns; // bytes, and time of the last change, when it was listed
+    // The hub's response.
+    bool asked, lfs, ignored, there; // there: the hub already has this content
+    char sha256[HASH_TEXT_BYTES];    // of a file that LFS stores; "": not computed
 } push_file;
 
 typedef struct push_opts {

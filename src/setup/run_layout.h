@@ -14,11 +14,11 @@ typedef struct run_layout {
     int partial_sums;   // in a micro-batch (docs/adr/0026)
     // Micro-batches of a step on all data ranks, on one of them, and in an accumulation group.
     int64_t all_micro_batches, micro_batches, in_accum_group;
-    int64_t accum_groups_here; // accumulation groups of this rank, which programs of their own
-                               // join; 1 from ZeRO-2 on
+    int64_t accum_groups_here; // accumulation groups of this rank, whose sums separate programs
+                               // add; 1 from ZeRO-2 on
     int zero;                  // parallel.zero, 0 to 3; 0 on one rank
-    gradient_shards shards;    // how ranks shard sums of gradients; none without several ranks
-    weight_shards weights;     // how ranks shard weights; likewise
+    gradient_shards shards;    // how ranks shard sums of gradients; none on a single rank
+    weight_shards weights;     // how ranks shard weights; none on a single rank
     // gathers_async: weights are gathered while programs compute (parallel.overlap, docs/adr/0027),
     // if the optimizer is sharded. sums: how gradients are summed over ranks; without ranks only
     // the update sums them.

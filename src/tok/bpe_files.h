@@ -27,7 +27,7 @@ extern const char *const token_flag_names[N_TOKEN_FLAGS];
 
 typedef struct bpe_words { // how byte-level BPE splits a text into words
     const char *pattern;   // of a Split; NULL: GPT-2's, built into ByteLevel
-    bool digits;           // every digit is a word of its own; then there is no pattern
+    bool digits;           // every digit is a separate word; then there is no pattern
 } bpe_words;
 
 typedef struct chat_text { // a chat template
@@ -52,13 +52,13 @@ typedef struct bpe_lists {
     int64_t context; // tokens; 0: not known
 } bpe_lists;
 
-// Derives the merges from the scores of the tokens (score_merges.h). `normal`: only those that make
-// a normal piece.
+// Derives the merges from the scores of the tokens (score_merges.h). `normal`: only merges whose
+// result is a normal piece.
 void bpe_lists_merge_by(arena *a, bpe_lists *lists, const float *scores, bool normal);
 // Makes "pre_tokenizer" of a byte-level tokenizer.json; the caller owns the value.
 json_t *bpe_words_json(const bpe_words *words);
 // Append the contents of tokenizer.json and tokenizer_config.json.
 void bpe_tokenizer_json(const bpe_lists *lists, str *out);
 void bpe_config_json(const bpe_lists *lists, str *out);
-// Writes both files into a folder, which is made if need be.
+// Writes both files to a folder, and creates it if it does not exist.
 DRV_CHECKED drv_status bpe_files_write(const bpe_lists *lists, const char *folder);

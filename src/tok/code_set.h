@@ -24,11 +24,11 @@ void code_set_subtract(code_set *s, const code_set *other);
 void code_set_complement(code_set *s);
 bool code_set_is_empty(const code_set *s);
 
-// Adds what \p{name} matches: a general category, its first letter alone ("L"), the long name of
+// Adds the code points of \p{name}: a general category, its first letter ("L"), the long name of
 // either, or a script. Case, spaces, '-' and '_' are ignored, as in Oniguruma. Returns false if the
 // name is unknown.
 bool code_set_add_property(code_set *into, const char *name, size_t n_name);
-// Adds what \w matches: outside brackets also superscript digits and fractions of Latin 1.
+// Adds the code points of \w: outside brackets also superscript digits and fractions of Latin 1.
 void code_set_add_word(code_set *s, bool brackets);
 void code_set_add_spaces(code_set *s); // \s
 

@@ -1,5 +1,5 @@
-// The readers of a tokenizer.json share these: tokenizer_json.c (its settings) and the files
-// load_*.c.
+// Functions that the readers of a tokenizer.json share: tokenizer_json.c (its settings) and the
+// files load_*.c.
 #pragma once
 #include "base/json.h"
 #include "base/json_cursor.h"
@@ -10,13 +10,13 @@ typedef struct loader {
     const char *path;
     tokenizer *t;
     json_cursor vocab, merges; // the two large values, which the JSON tree leaves out
-    const int32_t *ranks;      // of the merges; NULL: their order in the list
+    const int32_t *ranks;      // priority of each merge; NULL: its index in the list
     bool keeps_ids;            // the file's own added tokens keep the ids that it gives
     int32_t n_new;             // added tokens that are not in the vocabulary
     int n_other_ids;           // added tokens whose id differs from the file's
     int n_beside;              // tokens with new ids that only files beside tokenizer.json name
     const char *first_beside;  // the first of them
-    bool merges_bytes;         // some merge has a byte-fallback token in it
+    bool merges_bytes;         // some merge involves a byte-fallback token
     bool template;             // the post-processors read so far include a template
     bool fused;                // the decoders read so far join the tokens into one text
     token_bytes *keys;         // by id: entries as the file spells them; only if t->decodes_keys
@@ -29,7 +29,7 @@ drv_status loader_refuse(const loader *l, const char *what, const char *value);
 
 DRV_CHECKED drv_status loader_check_utf8(const loader *l, const str *s);
 
-// Each loads one part, in this order, after all settings except the post-processor.
+// Load one part each: called in this order, after all settings except the post-processor.
 DRV_CHECKED drv_status load_vocab(loader *l);
 void load_bytes(loader *l, bool byte_fallback);
 DRV_CHECKED drv_status load_merges(loader *load);

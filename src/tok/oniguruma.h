@@ -1,9 +1,9 @@
 // Translates Hugging Face's split patterns, regular expressions of Oniguruma (syntax "Ruby",
-// https://github.com/kkos/oniguruma/blob/v6.9.10/doc/RE), to PCRE2. Some characters mean something
-// else in Oniguruma: \h is a hexadecimal digit, ^ and $ match at line ends, a{,2} is a quantifier,
-// a{1,3}+ repeats a repetition, [a&&b] intersects, (?m) is "dot matches newline". A pattern is
-// parsed by Oniguruma's rules and rewritten for PCRE2; a construct that is not known to be
-// equivalent is refused. Supported:
+// https://github.com/kkos/oniguruma/blob/v6.9.10/doc/RE), to PCRE2. Some constructs have another
+// meaning in Oniguruma: \h is a hexadecimal digit, ^ and $ match at line ends, a{,2} is a
+// quantifier, a{1,3}+ repeats a repetition, [a&&b] intersects, (?m) is "dot matches newline". A
+// pattern is parsed by Oniguruma's rules and rewritten for PCRE2; a construct that is not known to
+// be equivalent is refused. Supported:
 //   characters      literals, \t \n \v \f \r \a \e, \xHH below 80, \x{H}, \uHHHH, \ before a sign
 //   classes         . \d \D \s \S \w \W \h \H \p{NAME} \P{NAME} \p{^NAME} (names: code_set.h)
 //   [ ]             all of these, ranges, [^ ], nested classes, && (binds less than a sequence)

@@ -1,5 +1,5 @@
-// The two halves of the translator share these: oniguruma.c (groups, quantifiers) and
-// oniguruma_class.c (characters and classes of them).
+// Shared by the two halves of the translator: oniguruma.c (groups, quantifiers) and
+// oniguruma_class.c (characters and character classes).
 #pragma once
 #include "base/arena.h"
 #include "tok/code_set.h"

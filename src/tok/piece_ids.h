@@ -8,7 +8,7 @@ typedef struct piece_ids {
     const int32_t *byte_id; // id of each byte; NULL: no byte fallback
     bool escapes_spaces;    // pieces write a space of the text as U+2581
     id_list *out;
-    offset_list *begins; // where in the text each id begins; NULL: not wanted
+    offset_list *begins; // byte of the text at which each id begins; NULL: not wanted
     int64_t first;       // index in `out` of this text's first id
 } piece_ids;
 

@@ -19,8 +19,8 @@ typedef struct piece_model {
     // The normaliser.
     str_view charsmap;   // its rules (piece_rules.h); empty: none
     bool dummy_prefix;   // a space is put in front of a text
-    bool space_is_last;  // it goes after the text instead: words end with their space
-    bool removes_spaces; // spaces at both ends, and all but one between words
+    bool space_is_last;  // the space is put after the text instead: words end with their space
+    bool removes_spaces; // removes spaces at both ends, and all but one between words
     bool escapes_spaces; // a space is written as U+2581
 } piece_model;
 
@@ -28,6 +28,6 @@ typedef struct piece_model {
 // 0.2.3, where that of a user-defined piece follows from its length.
 void piece_model_unigram(arena *a, const piece_model *m, unigram_pieces *out);
 int piece_byte(str_view piece); // 10 for <0x0A>; -1: not a byte piece
-// Reads the bytes of a file, to which the model's texts point. DRV_E_DATA says what is wrong.
+// Reads the bytes of a file, to which the model's texts point. DRV_E_DATA: the file is invalid.
 DRV_CHECKED drv_status piece_model_read(arena *a, const char *path, const void *bytes,
         size_t n_bytes, piece_model *out);

@@ -4,9 +4,9 @@
 #include "tok/split.h"
 
 // Finds words from t->next = bounds[k] on: writes their ends to bounds[k + 1 .. SPLIT_BATCH], moves
-// t->next past them and returns the new k. Stops, maybe at once, where a block cannot decide: at
-// non-ASCII characters, at a word that fills a block, in the last 64 bytes of the text, or when
-// bounds has no room for the words of a block.
+// t->next past them and returns the new k. Stops, possibly at once, at a non-ASCII character, at a
+// word that fills a block, in the last 64 bytes of the text, or when bounds has no room for the
+// words of a block.
 typedef int (*scan_blocks)(split_cursor *t, const unsigned char **bounds, int k);
 
 // Returns the scanner of a kind, which gives the words of scan.c; NULL: this processor has none.

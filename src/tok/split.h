@@ -15,7 +15,7 @@ typedef enum split_kind {
     SPLIT_DIGITS,      // each numeric character is a word (Digits, individual_digits)
     SPLIT_DIGITS_GPT2, // SPLIT_DIGITS, then SPLIT_GPT2 on each part
     SPLIT_SPACES,      // a word begins at each space (Metaspace with split)
-    SPLIT_JOINS,       // no pre-tokenizer: cut where no merge can cross
+    SPLIT_JOINS,       // no pre-tokenizer: cuts where no merge can cross
     SPLIT_REGEX,
 } split_kind;
 
@@ -47,7 +47,7 @@ void split_rule_speed_up(split_rule *r);
 
 // Words are contiguous, so a batch of n words is n + 1 bounds: word i goes from bounds[i] to
 // bounds[i + 1].
-enum { SPLIT_BATCH = 160, SPLIT_BLOCK = 64 }; // most words in a batch, and in a block of text
+enum { SPLIT_BATCH = 160, SPLIT_BLOCK = 64 }; // most words in a batch; bytes of a block of text
 
 // A text being split: valid UTF-8, done up to `next`. Lookbehind and lookahead stay within it.
 typedef struct split_cursor {

@@ -1,6 +1,6 @@
 // Tokenizers: Hugging Face tokenizer.json with a unigram or BPE model, byte-level (GPT-2, Llama-3)
 // or sentencepiece-style with byte fallback (Llama-2, TinyLlama), and model files of sentencepiece
-// and tiktoken (model_file.h). Opening a file refuses by name what is not supported.
+// and tiktoken (model_file.h). A feature that is not supported is refused by name on opening.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,13 +18,13 @@ void tokenizer_close(tokenizer *t);
 
 const char *tokenizer_path(const tokenizer *t); // of tokenizer.json
 int32_t tokenizer_n_vocab(const tokenizer *t);  // largest id + 1
-// Returns the id of the special token with a role; -1: none. tokenizer_config.json and
-// special_tokens_map.json decide if they lie beside tokenizer.json (null: no such token), else its
-// template and unk_token, else the usual names.
+// Returns the id of the special token with a role; -1: none. Sources, the first that exists:
+// tokenizer_config.json and special_tokens_map.json next to tokenizer.json (null: no such token),
+// template and unk_token of tokenizer.json, the usual names.
 int32_t tokenizer_role(const tokenizer *t, token_role role);
 // Returns the text of a token for messages: the whole name of an added token, at most 63 bytes of
-// any other; bytes that are not text as \xNN, "?" for an id that does not exist. Belongs to the
-// tokenizer, or is overwritten 8 calls later in this thread.
+// any other; bytes that are not text as \xNN, "?" for an id that does not exist. The text belongs
+// to the tokenizer, or is overwritten 8 calls later in this thread.
 const char *tokenizer_token_text(const tokenizer *tok, int32_t id);
 // Returns the XXH3-64 of the texts of ids 0 to n - 1, in order: equal for tokenizers that give
 // these ids the same texts. Ids without a token are part of the hash.
@@ -45,7 +45,7 @@ typedef struct tokenizer_added {
 } tokenizer_added;
 // Reads the i-th added token, counted from 0. False: there are no more.
 bool tokenizer_added_at(const tokenizer *t, int i, tokenizer_added *out);
-// Returns whether a token is an added one, which is found in a text whole or not at all.
+// Returns whether a token is an added one, which only matches as a whole in a text.
 bool tokenizer_is_added(const tokenizer *t, int32_t id);
 
 typedef struct id_list {
@@ -78,7 +78,7 @@ typedef struct offset_list {
 void offset_list_add(offset_list *l, int64_t offset);
 void offset_list_free(offset_list *l);
 // The same, and appends to `begins` the byte of the piece at which each id begins: these never
-// decrease, and an id ends where the next begins. Slower: for short texts with parts to tell apart.
+// decrease, and an id ends where the next begins. Slower; meant for short texts.
 void encoder_piece_traced(encoder *e, const text_piece *p, bool specials, id_list *out,
         offset_list *begins);
 // Drops the first ids from `first` on if they repeat those that the post-processor puts in front of
@@ -93,7 +93,7 @@ void tokenizer_tidy(const tokenizer *t);
 void tokenizer_decode(const tokenizer *tok, const int32_t *ids, int64_t n_ids, bool skip_special,
         str *out);
 
-// Appends the bytes for which an id stands inside a text, perhaps part of a character; nothing for
+// Appends the bytes for which an id stands inside a text, possibly part of a character; nothing for
 // a special token or an id that does not exist.
 void tokenizer_add_bytes(const tokenizer *tok, int32_t id, str *out);
 

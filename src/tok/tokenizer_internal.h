@@ -19,7 +19,7 @@ typedef struct added_token { // searched for in the raw text, or in the normalis
     const unsigned char *text; // the text to search for, to which the id also decodes
     int n;
     int32_t id;
-    int32_t same;             // while loading: index + 1 of the previous token with this id
+    int32_t same;             // while loading: 1 + the index of the previous token with this id
     bool special, normalized; // normalized: `text` is normalised, as is the text searched
     bool single_word;         // matches only where no word continues on either side
     bool lstrip, rstrip;      // also takes the white space before it, or after it
@@ -38,7 +38,7 @@ typedef struct added_index {
     added_token **slots; // by text, open addressing; NULL: empty
     uint64_t mask;
     int n_groups;
-    unsigned char first; // with which the only group begins
+    unsigned char first; // the first byte of the only group
 } added_index;
 
 typedef struct merge_to {
@@ -60,11 +60,11 @@ static inline uint64_t pair_hash(uint64_t pair) {
     return h ^ h >> 32;
 }
 
-typedef enum space_prefix { // what is put in front of a text of the sentencepiece style
+typedef enum space_prefix { // whether a space is put in front of a sentencepiece-style text
     PREFIX_NONE,
     PREFIX_ALWAYS, // normalizer Prepend
     PREFIX_UNLESS, // Metaspace "always": unless the text begins with a space
-    PREFIX_FIRST,  // Metaspace "first": likewise, before the first part only
+    PREFIX_FIRST,  // Metaspace "first": as PREFIX_UNLESS, but only before the first part
 } space_prefix;
 
 // The bytes for which a token stands. An entry with characters outside the vocabulary's alphabet (a

@@ -19,13 +19,13 @@ typedef struct word_counts { // distinct words; in no order
     counted_word *words;
     int64_t n;
     str text;
-    int64_t left_out; // words that were too rare to fit
-    int64_t least;    // all words that occur at least this often are there
+    int64_t left_out; // number of words that were too rare to fit
+    int64_t least;    // all words that occur at least this often are included
 } word_counts;
 
 typedef struct word_counter word_counter;
-// `memory`: bytes for all tables, and later for the caller, who will need bytes_per_word + n *
-// bytes_per_byte for a word of n bytes.
+// Makes a counter. memory: bytes for all tables, and later for the caller, who will need
+// bytes_per_word + n * bytes_per_byte for a word of n bytes.
 word_counter *word_counter_new(int64_t memory, int64_t bytes_per_word, int64_t bytes_per_byte);
 void word_counter_free(word_counter *c);
 

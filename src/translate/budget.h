@@ -17,7 +17,7 @@ budget budget_begin(void);
 // Reads a file. DRV_E_USAGE: there are too many files, or it is too long.
 DRV_CHECKED drv_status budget_read(budget *self, arena *a, const char *path, char **text,
         size_t *n);
-// Count so many words or bytes; `where` begins the message. DRV_E_USAGE: there are too many, or the
+// Count `n` words or bytes; `where` begins the message. DRV_E_USAGE: there are too many, or the
 // time is over. self NULL: nothing is counted.
 DRV_CHECKED drv_status budget_words(budget *self, const char *where, int64_t n);
 DRV_CHECKED drv_status budget_bytes(budget *self, const char *where, size_t n);

@@ -11,10 +11,10 @@ typedef struct reader {
     const char *file, *p, *end;
     int line;
     shell_script *script;
-    const char *block; // the block of which nobody knows whether it runs: "the if in line 12";
+    const char *block; // the enclosing block if it is unknown whether it runs: "the if in line 12";
                        // NULL: none
-    const char *why;   // what is not known of the block; NULL: the block itself
-    bool dead;         // the text that is read does not run: nothing is assigned
+    const char *why;   // the unknown on which the block depends; NULL: the block itself
+    bool dead;         // the text being read does not run: nothing is assigned
     int n_words;
 } reader;
 
@@ -63,7 +63,7 @@ verdict shell_getopts(reader *self, const word_list *list);
 // Computes the content of $((...)) with the variables of the script; false: one is not known, or it
 // is not + - * / and brackets on 64-bit integers.
 bool shell_arithmetic(const shell_script *script, const char *text, size_t n, int64_t *out);
-// Evaluates a condition: [ ... ], [[ ... ]] or test with strings and numbers, -v, -z, -n. *why:
-// what is not known if the result is unknown; NULL: the command itself.
+// Evaluates a condition: [ ... ], [[ ... ]] or test with strings and numbers, -v, -z, -n. *why: the
+// unknown part if the result is unknown; NULL: the command itself.
 verdict shell_test(const shell_script *script, const shell_word *words, int n_words,
         const char **why);

@@ -1,5 +1,5 @@
-// Translates another trainer's config, script or command line to a config of drover's, by the list
-// of foreign keys (config/foreign_key.h). It is read and never run.
+// Translates another trainer's config, script or command line to a config of drover, by the list of
+// foreign keys (config/foreign_key.h). Scripts are read and never run.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -28,7 +28,7 @@ typedef struct translate_opts {
     drv_status (*count_data)(const char *const *sets, int n_sets, data_counts *out);
 } translate_opts;
 
-// Writes the config, with the origin of each key as a comment, and the report, three lists that say
-// for people what became of each foreign key. DRV_E_USAGE: something is wrong or was not accepted;
-// then `config` is empty, and `report` has what is known.
+// Writes the config, with the origin of each key as a comment, and the report for people, three
+// lists with the outcome of each foreign key. DRV_E_USAGE: a key is wrong or was not accepted; then
+// `config` is empty, and `report` has the outcomes so far.
 DRV_CHECKED drv_status translate(arena *a, const translate_opts *opts, str *config, str *report);

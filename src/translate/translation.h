@@ -1,4 +1,4 @@
-// A translation in progress: the foreign keys, what became of them, and our keys so far.
+// A translation in progress: the foreign keys, their outcomes, and our keys so far.
 #pragma once
 #include "config/foreign_key.h"
 #include "config/value.h"
@@ -19,7 +19,7 @@ typedef struct setting {     // a key of drover's
     const char *origin;      // "nxdt: trainer.max_steps, line 12"
 } setting;
 
-typedef struct fact { // a foreign key that decides our keys together with others
+typedef struct fact { // a foreign key that determines our keys together with others
     const char *name;
     const value *value;
     bool used;
@@ -66,7 +66,7 @@ DRV_CHECKED drv_status derive_loop(translation *self);
 // data set or the batch is not known yet.
 DRV_CHECKED drv_status epoch_steps(translation *self, double n_epochs, double *one, double *all);
 
-// Refuses a configuration without a value for a key that we need.
+// Reports as refused that the foreign configuration gives no value for a key that drover needs.
 void report_unsaid(translation *self, const char *ours);
 void report_add(translation *self, outcome what, const value *v, const char *text);
 void report_printf(translation *self, outcome what, const value *v, const char *format, ...)
@@ -78,7 +78,7 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
 // Returns the current value of a key; NULL: none.
 const char *translation_get(const translation *self, const char *path);
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise);
-// Returns the value that --set gives the key, and what the translation gives it; NULL: none.
+// Return the value that --set gives the key, and the setting of the translation; NULL: none.
 const char *translation_given(const translation *self, const char *path);
 setting *translation_setting(const translation *self, const char *path);
 
@@ -100,7 +100,7 @@ void fact_set(translation *self, const char *name, const char *ours, bool text);
 // Reports that a fact has no effect, if it was given.
 void fact_drop(translation *self, const char *name, const char *why);
 
-// A value that no file gives, but a table of defaults.
+// A value that comes from a table of defaults and not from a file.
 #define DEFAULT_OF "default of "
 #define DEFAULT_VALUE(name, of)                                                                    \
     { .kind = VALUE_TEXT, .path = name, .where = DEFAULT_OF of }
@@ -127,7 +127,7 @@ DRV_CHECKED drv_status defaults_of_program(translation *self, const shell_comman
         int index);
 void defaults_of_nemo(translation *self);
 void defaults_of_kind(translation *self);
-// Returns whether PyTorch Lightning counts: there the run ends at max_steps or max_epochs,
+// Returns whether PyTorch Lightning counts the steps: the run then ends at max_steps or max_epochs,
 // whichever comes first.
 bool is_lightning(const translation *self);
 // Returns whether the program is one of NxD's examples.

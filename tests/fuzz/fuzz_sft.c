@@ -14,12 +14,13 @@ static const char template_text[] =
 void fuzz_input(arena *a, const uint8_t *bytes, size_t n_bytes) {
     static const sft_format *formats[3];
     static encoder *enc;
+    static arena *kept; // of the formats; static, so that it is no leak
     if (!enc) {
         tokenizer *tok;
-        arena *kept = arena_new("fuzz");
+        kept = arena_new("fuzz");
         static const char names[] = "{\"eos_token\": \"<s>\"}";
         const char *folder = fuzz_folder(),
-                   *template = fuzz_file(a, "t.jinja", template_text, sizeof template_text - 1);
+                   *template = fuzz_file(kept, "t.jinja", template_text, sizeof template_text - 1);
         fuzz_file(a, "tokenizer.json", tokenizer_text, sizeof tokenizer_text - 1);
         fuzz_file(a, "tokenizer_config.json", names, sizeof names - 1);
         DRV_ASSERT(tokenizer_open(kept, folder, &tok) == DRV_OK &&

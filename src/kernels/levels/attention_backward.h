@@ -11,7 +11,7 @@
 //
 //     part[head]:  | dq of chunk 0 | dq of chunk 1 | ... | dk | dv |   each [seq, head_dim]
 //
-// Blocks of queries that see no key of a chunk have no dq of it, and what is there is not read.
+// Blocks of queries that see no key of a chunk have no dq for it, and its memory is not read.
 //
 // Packed (ld: head_dim rounded up to ROW_PAD; a word is 1 float or 2 bf16, words.h):
 //

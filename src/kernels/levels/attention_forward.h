@@ -187,7 +187,7 @@ INLINE void store_outputs(const arithmetic *by, o_function *o_at, const forward_
         }
 }
 
-// This is a loop of its own, so that the latencies of the logarithms overlap.
+// A separate loop, so that the latencies of the logarithms overlap.
 INLINE void store_lse(const forward_unit *u) {
     for (int64_t h = 0; h < u->n_rep; h++) {
         const float *max = u->max + h * BLOCK, *sum = u->sum + h * BLOCK;

@@ -52,9 +52,9 @@ typedef struct tile_product {
     bool add;
 } tile_product;
 
-// Products that wait, first in, first out, and how far they are: `dots` of the group's four
-// products of registers, of a pass whose sums are `row` and `column`. Sums of the pass before are
-// stored as the next one begins: until then the registers have come to them.
+// The queue of products, first in, first out, and the progress of the first: `dots` of the group's
+// four products of registers, in the pass whose sums are at `row` and `column`. The sums of a pass
+// are stored when the next one begins, since by then the registers hold the results.
 enum { MOST_PRODUCTS = 8 };
 typedef struct tile_queue {
     tile_product waiting[MOST_PRODUCTS];
@@ -66,8 +66,8 @@ typedef struct tile_queue {
     int64_t c_row, c_down, c_right;
 } tile_queue;
 
-// Products are written where they wait: a copy would be loaded by vectors from what was just stored
-// by words, and wait until that is in the cache, behind all rows of registers.
+// Products are written directly to the queue: a copy would load by vectors what was just stored by
+// words, and would stall until that is in the cache, behind all rows of registers.
 INLINE tile_product *next_product(tile_queue *q) {
     return &q->waiting[q->n++];
 }

@@ -15,13 +15,13 @@
 // is packed or accumulated next. Packing itself is not a chore, since it would evict the strips of
 // b from the first-level cache.
 //
-// A sum is one chain of groups, from the first element of k on, each added as tile_dot says: it
-// goes on from block to block, so neither they nor how a product is cut change a bit. At the end it
-// is scaled, added to c, and rounded.
+// A sum is one chain of groups, from the first element of k on, each added as tile_dot does. The
+// chain continues from block to block, so that neither blocks nor the division of a product change
+// a bit. At the end the sum is scaled, added to c, and rounded.
 //
-// Scratch (gemm_scratch_bytes): one block of all rows of a; WIDE columns of b; sums of two
-// passes, in turn; those of several blocks, pass by pass; what is widened of a b that is held in
-// blocks of quantised numbers (widen.h).
+// Scratch (gemm_scratch_bytes): one block of all rows of a; WIDE columns of b; sums of two passes,
+// used alternately; sums between blocks, pass by pass; the widened part of an operand b in blocks
+// of quantised numbers (widen.h).
 #pragma once
 #include "kernels/levels/gemm_blocks.h"
 #include "kernels/levels/tile_pack.h"
@@ -42,8 +42,8 @@ typedef struct tiles_job {
     uint32_t *packed_a, *packed_b;
     float *ends[2], *between; // sums of the pass and of the one before; those between blocks
     int64_t k0, k, n_groups;  // of the block
-    bool begun, last;         // it goes on from an earlier one; there is none after it
-    bool past_caches;         // c is written
+    bool begun, last;         // an earlier block exists; this is the last one
+    bool past_caches;         // c is written past the caches
 } tiles_job;
 
 static int64_t at_most(int64_t n, int64_t most) {
@@ -116,7 +116,7 @@ static lines lines_over(const void *from, int64_t row_bytes, int64_t bytes, int6
             .per_step = div_up(n_rows * (bytes / 64 + 1), n_steps)};
 }
 
-// Finds n columns of b, fetched by the passes over as many.
+// Finds n columns of b, which the passes over the previous n columns prefetch.
 static lines lines_of_columns(const tiles_job *job, int64_t j, int64_t n) {
     const gemm_shape *s = job->shape;
     const int64_t there = at_most(s->n - j, n);
@@ -124,7 +124,7 @@ static lines lines_of_columns(const tiles_job *job, int64_t j, int64_t n) {
             s->tb ? there : job->k, div_up(s->m, PAIR) * (n / PAIR) * job->n_groups);
 }
 
-// Finds what the sums of a pass will be added to.
+// Finds the part of c to which the sums of a pass will be added.
 static lines lines_of_c(const tiles_job *job, int64_t row, int64_t column) {
     const gemm_shape *s = job->shape;
     const int64_t unit = dtype_bytes(s->out);
@@ -212,8 +212,8 @@ static void run_block(tiles_job *job) {
     put_some(job, &overlapped.ended, PAIR);
 }
 
-// Notes where the job's block of k of b is: in memory, or, of what is held in blocks, in what is
-// widened.
+// Sets the address of the job's block of k of b: in b itself or, if b is in quantised blocks, in
+// the widened copy.
 static void block_of_b(tiles_job *job, const void *b, void *widened) {
     const gemm_shape *s = job->shape;
     const widened_b plain = {(const uint16_t *)b + (s->tb ? job->k0 : job->k0 * s->ldb), s->ldb},

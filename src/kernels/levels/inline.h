@@ -1,4 +1,4 @@
-// Says how functions of this folder are declared that take types and arithmetic as constants.
+// The declaration of functions in this folder that take types and arithmetic as constants.
 #pragma once
 
 #define INLINE static inline __attribute__((always_inline))

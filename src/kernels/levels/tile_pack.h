@@ -66,7 +66,7 @@ INLINE void pack_whole(const strip_source *from, uint32_t *to) {
     }
 }
 
-// One of n lines and k elements, fewer than there could be: by way of a copy.
+// A square of n lines and k elements, fewer than a full one, which is copied first.
 static void pack_edge(const strip_source *from, int64_t n, int64_t k, uint32_t *to) {
     uint16_t copy[TILE_SIDE * TILE_GROUP] = {0};
     const int64_t n_rows = from->along ? n : k, length = from->along ? k : n,
@@ -96,8 +96,8 @@ INLINE void pack_strip(const strip_source *from, int64_t n, int64_t k, uint32_t 
     }
 }
 
-// n lines of k elements as pairs, in the order of storage: the processor fetches ahead what lies in
-// long runs, better than it can be told to.
+// n lines of k elements as pairs, in the order of storage: the hardware prefetches long runs better
+// than software can.
 static void pack_pairs(const strip_source *from, int64_t n, int64_t k, uint32_t *to) {
     const int64_t n_groups = div_up(k, TILE_GROUP), n_pairs = div_up(n, PAIR),
                   inner = from->along ? n_groups : n_pairs,

@@ -56,8 +56,8 @@ INLINE float tile_float(uint32_t bits) {
 
 // sum + a b, rounded once. In double the product of two bf16 is exact, and rounding the sum twice
 // is rounding it once: the product has 16 bits and the sum 24, so where double loses any, the
-// smaller of both is less than 2^-27 of the larger, which is not a tie between two floats. What is
-// below 2^-126 once it is rounded to 24 bits, of whatever exponent, is 0.
+// smaller of both is less than 2^-27 of the larger, which is not a tie between two floats. A result
+// below 2^-126 after rounding to 24 bits with an unlimited exponent is 0.
 INLINE float tile_fma(float sum, float a, float b) {
     const double total = (double)a * (double)b + (double)sum, tiny = 0x1p-126 - 0x1p-151;
     return fabs(total) < tiny ? copysignf(0, (float)total) : (float)total;

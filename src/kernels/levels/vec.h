@@ -134,7 +134,7 @@ INLINE vec v_exp(vec x) {
 // 2^x within 4 units in the last place for x <= 127; 0 below -126; NaN stays.
 // On |r| <= 1/2 the minimax polynomial of degree 5 has a relative error of 7.5e-8.
 INLINE vec v_exp2(vec x) {
-    const vec n = v_nearest(x), r = v_sub(x, n); // below -126 they come to anything, then to 0
+    const vec n = v_nearest(x), r = v_sub(x, n); // below -126 undefined, and set to 0 below
     vec p = v_set(1.3276472e-3f);
     p = v_fma(p, r, v_set(9.675541e-3f));
     p = v_fma(p, r, v_set(5.550713e-2f));

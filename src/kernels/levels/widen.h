@@ -103,14 +103,14 @@ static void widen(dtype dt, const quant_type *type, const void *row, int64_t fir
         widen_as(DT_F32, type, row, first, n, out);
 }
 
-// An operand b in memory, from the first element of a block of k on.
+// The part of an operand b for a block of k, widened.
 typedef struct widened_b {
     const void *p;
     int64_t ld;
 } widened_b;
 
-// Widens to `to` what a product needs of its b for elements [k0, k0 + k) of k: so many columns of
-// so many rows as it is held, and those beside them that fill units.
+// Widens to `to` the part of operand b that a product needs for elements [k0, k0 + k) of the inner
+// dimension: its columns, extended to whole units, of its rows.
 static inline widened_b widen_b(dtype dt, const gemm_shape *shape, const void *held, int64_t k0,
         int64_t k, void *to) {
     const block_matrix *blocks = shape->blocks;

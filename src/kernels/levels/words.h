@@ -1,5 +1,5 @@
 // Products multiply 32-bit words along the inner dimension of their operands, so that one loop
-// serves all types. An arithmetic says what a word is:
+// serves all types. An arithmetic defines the content of a word:
 //
 //     float word                     pair word
 //     31                     0       31       16 15        0

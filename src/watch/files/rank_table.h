@@ -2,8 +2,8 @@
 // writes it once a second; watchers of the run read it. It is text in lines of equal length: one
 // that names the format, one of titles, one for each rank. Each line ends with a checksum, since a
 // reader may see it half written. docs/formats.md lists the columns. It is written by one pwrite
-// and not through a mapping: a process that writes to a mapping is killed when somebody truncates
-// the file or the disk is full, and what pwrite has accepted survives kill -9 too.
+// and not through a mapping: a process that writes to a mapping is killed if the file is truncated
+// or the disk is full, and bytes that pwrite has accepted survive kill -9 too.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,8 +24,8 @@ typedef struct rank_row {
     bool ended; // the rank has ended
     char host[21], program[9], op[25], arithmetic[13]; // op "": computing
     int64_t pid, step;
-    double since_s; // how long it had been in this operation when it reported
-    double heard_s; // how long ago that report was, at the time of the table
+    double since_s; // seconds in this operation when it reported
+    double heard_s; // age of that report, in seconds, at the time of the table
     double compute_s, wait_s, data_s, save_s; // of its last step
     int64_t resident, planned, device, sent;  // bytes, kept in KiB; sent: in its last step
 } rank_row;

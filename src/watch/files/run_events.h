@@ -28,8 +28,8 @@ typedef enum run_event_kind {
 } run_event_kind;
 const char *run_event_name(run_event_kind kind); // "start"
 
-// Returns the name of the cause that a status stands for, as the field `cause` has it. Causes that
-// only the caller knows have names of their own: "hang", "not_finite", "memory".
+// Returns the cause for which a status stands, a value of the field `cause`. Other causes, which
+// only the caller knows, are "hang", "not_finite" and "memory".
 const char *run_cause(drv_status status);
 
 // --- writing

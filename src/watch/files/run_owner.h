@@ -14,19 +14,19 @@ typedef struct run_owner run_owner; // run_owner_check and run_owner_dir: any th
 // Seconds; 0: the default.
 typedef struct run_owner_opts {
     double beat_s;   // between heartbeats (2)
-    double watch_s;  // an owner whose heartbeat has not changed for so long is gone (10)
+    double watch_s;  // an owner whose heartbeat has not changed for this long is gone (10)
     double settle_s; // without locks: how long to wait for another attempt that starts at the same
                      // time (1.5)
 } run_owner_opts;
 
 // Takes a directory that exists. If its owner.json comes from another machine, or there are no
 // locks, the heartbeat is watched; a directory whose heartbeat has stopped is taken over, with a
-// warning. DRV_E_BUSY: another process holds it; the message says who. DRV_E_IO: it cannot be
+// warning. DRV_E_BUSY: another process holds it, which the message names. DRV_E_IO: it cannot be
 // locked.
 DRV_CHECKED drv_status run_owner_take(arena *a, const char *run_dir, const run_owner_opts *opts,
         run_owner **out);
-// DRV_E_IO: the directory was moved, removed or replaced, or another attempt has taken it over. The
-// message says which, and who.
+// Checks that the directory still belongs to this attempt. DRV_E_IO: it was moved, removed or
+// replaced, or another attempt has taken it over; the message says which, and names that attempt.
 DRV_CHECKED drv_status run_owner_check(run_owner *self);
 // Returns whether another attempt owns the open directory, wherever that is now, or has owned it
 // since this one took it. Any thread may call it.

@@ -16,8 +16,8 @@ typedef struct page_line {
 // appears twice.
 bool page_headers_are_broken(struct MHD_Connection *connection, const page_line *line);
 
-// The same check without a connection: begin, take each header in libmicrohttpd's order (value
-// NULL: none), end. It reads each text up to its NUL, and the bytes between one text and the next.
+// The same check without a connection: call begin, then take for each header in libmicrohttpd's
+// order (value NULL: none), then end. It reads texts up to their NULs, and the bytes between them.
 enum { N_ONCE = 4 }; // Host, Origin, Authorization, Content-Length
 typedef struct page_headers {
     const char *end; // end of the previous text

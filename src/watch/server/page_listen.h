@@ -13,7 +13,7 @@ typedef struct page_listener {
     char name[256];    // this machine's name
 } page_listener;
 
-// `where` is a port, which is opened on 127.0.0.1, or HOST:PORT; port 0 takes any that is free.
-// `by` names the key or option that says so, for messages. DRV_E_USAGE: it is neither. DRV_E_IO: it
-// cannot be opened.
+// Opens the socket. `where` is a port on 127.0.0.1, or HOST:PORT; port 0 is any free port. `by`
+// names the key or option in messages. DRV_E_USAGE: `where` is neither. DRV_E_IO: the port cannot
+// be opened.
 DRV_CHECKED drv_status page_listen(const char *where, const char *by, page_listener *out);

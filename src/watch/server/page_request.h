@@ -1,5 +1,5 @@
-// Decides what a request to the page of a run asks for, and whether it is allowed. Everything in a
-// request is untrusted. These functions are pure: they touch no file and no socket.
+// Determines the path that a request to the page of a run asks for, and whether it is allowed.
+// Everything in a request is untrusted. These functions are pure: they use no file and no socket.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ typedef struct page_request {
     const char *host, *origin, *authorization, *cookie;
     bool has_body;    // its length is above zero, or it is chunked
     bool broken;      // it has a NUL, or two of a header that must be unique
-    bool probe_alone; // the server is so busy that it serves only probes
+    bool probe_alone; // the server is too busy to serve anything but probes
 } page_request;
 
 // The secrets that open the page.

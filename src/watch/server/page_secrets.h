@@ -13,7 +13,7 @@ DRV_CHECKED drv_status page_secrets_write(const char *run_dir, const char *addre
         const page_keys *keys);
 void page_secrets_remove(const char *run_dir);
 
-// Reads a token of at least so many characters, without surrounding white space. `what` names it in
+// Reads a token of at least `least` characters, without surrounding white space. `what` names it in
 // messages: "token", "password". DRV_E_IO: the file cannot be read. DRV_E_DATA: it holds no such
 // token.
 DRV_CHECKED drv_status page_token_read(const char *path, const char *what, int least,

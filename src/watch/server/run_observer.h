@@ -1,6 +1,5 @@
-// An observer shows a run to others while it goes on. The run knows only this table of functions:
-// an observer reads what it needs from the run's files (docs/adr/0029), and its failure does not
-// end the run.
+// An observer shows a run to others while it runs. The run knows only this table of functions: an
+// observer reads the run's files (docs/adr/0029), and its failure does not end the run.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,9 +14,9 @@ typedef struct run_observed {
     int64_t save_every; // steps between checkpoints; 0: only at the end
     // Keys of the config.
     const char *http;          // NULL: no page
-    const char *password_file; // of a page that is apart from the run: its password alone opens it,
-                               // and its health is its own; NULL: keys are made, and written to
-                               // RUN_DIR/http.json
+    const char *password_file; // for a page in a separate process, which only this password opens
+                               // and whose health is that of the process; NULL: secrets are made
+                               // and written to RUN_DIR/http.json
     const char *http_metrics_token_file;
     bool http_ranks;
     run_view *view; // reads its files
@@ -26,10 +25,10 @@ typedef struct run_observed {
 typedef struct run_observer {
     const char *name; // "page", for messages
     // Starts the observer on rank 0, once the files of the run exist. *self stays NULL if the
-    // configuration asks for nothing. After a failure the run goes on without it.
+    // configuration asks for nothing. After a failure the run continues without it.
     drv_status (*begin)(const run_observed *run, void **self);
     // Ends the observer, once status.json says how the run ended; takes a few seconds at most.
-    // Returns false if it still waits for something: then the view must not be freed.
+    // Returns false if it has not ended yet: then the view must not be freed.
     bool (*end)(void *self);
 } run_observer;
 

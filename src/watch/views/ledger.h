@@ -1,5 +1,5 @@
-// Sums up where the wall time of a run went, from its first start to its last end, over all
-// attempts, from events.jsonl and metrics.jsonl. The classes add up to the wall time exactly. The
+// Classifies the wall time of a run from its first start to its last end, over all attempts, by
+// events.jsonl and metrics.jsonl. The classes add up to the wall time exactly. The
 // functions are pure.
 // Within an attempt times are those of the monotonic clock of rank 0. Between attempts, which may
 // run on different hosts, they are UTC; a negative gap counts as none and is reported. Seconds of a

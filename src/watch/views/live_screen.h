@@ -22,6 +22,7 @@ typedef struct live_screen live_screen;
 DRV_CHECKED drv_status live_screen_open(arena *a, bool colour, live_screen **out);
 void live_screen_size(const live_screen *self, int *columns, int *rows);
 void live_screen_show(live_screen *self, const screen *shown);
-// Waits for a key for so long, and returns a byte or one of KEY_OF_*; -1: the terminal is gone.
+// Waits for a key for at most `milliseconds`; returns a byte or one of KEY_OF_*. -1: the terminal
+// is closed.
 int live_screen_key(live_screen *self, int milliseconds);
 void live_screen_close(live_screen *self);

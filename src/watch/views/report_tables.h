@@ -12,8 +12,8 @@ typedef struct report_table {
     int cap;
 } report_table;
 
-// Makes table number i of a run, 0 <= i < N_REPORT_TABLES; it has no rows if there is nothing to
-// say. It lives in `a`.
+// Makes table number i of a run, 0 <= i < N_REPORT_TABLES, in `a`; it has no rows if the run lacks
+// the figures.
 report_table report_table_make(arena *a, int i, const watched_run *run, const report_facts *facts);
 // Compares runs: their speed, and the efficiency of additional ranks.
 report_table report_compare(arena *a, watched_run *const *runs, int n_runs);

@@ -18,7 +18,7 @@ typedef struct report_opts {
     const char *const *about;  // by run: model and layout as text
     const report_facts *facts; // by run; NULL: nothing is known
     double price;              // money for an hour of wall time; 0: not given
-    bool served; // the page is served over HTTP; then style and script are files of their own
+    bool served; // the page is served over HTTP; style and script are then separate files
                  // (run_report_style)
 } report_opts;
 

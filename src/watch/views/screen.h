@@ -27,12 +27,12 @@ typedef struct screen {
 
 screen screen_new(int columns, int rows);
 void screen_free(screen *s);
-// Writes text at a position, as far as there is room, and returns the column after it. Control
+// Writes text at a position, truncated to the row, and returns the column after it. Control
 // characters, wide characters and invalid UTF-8 become "?".
 int screen_put(screen *s, int row, int column, cell_style style, const char *text);
 int screen_printf(screen *s, int row, int column, cell_style style, const char *fmt, ...)
         __attribute__((format(printf, 5, 6)));
-// Writes lines one below the other, at most so many rows, and returns the row after them.
+// Writes lines one below the other, at most `rows` of them, and returns the row after the last.
 int screen_put_lines(screen *s, int row, int rows, cell_style style, const char *text);
 // Appends the rows as text, up to the last one that is not blank, with colours if asked.
 void screen_print(const screen *s, bool colour, str *out);

@@ -18,6 +18,6 @@ typedef struct top_view {
     const char *about;       // model and layout as text; "": not known
 } top_view;
 
-// Limits the selection and the first row of `view` to what is there.
+// Draw a page of a run, or the list of runs; limit the selection of `view` to the rows that exist.
 void top_draw(screen *grid, const watched_run *run, top_view *view);
 void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *view);

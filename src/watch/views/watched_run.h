@@ -1,5 +1,5 @@
-// The contents of a run's files, read repeatedly while the run goes on. Nothing is written, and the
-// run is not asked; files may be torn, truncated, replaced or missing.
+// The contents of a run's files, read repeatedly while it runs, without writing to them or
+// contacting the run. Files may be torn, truncated, replaced or missing.
 #pragma once
 #include "plot/chart.h"
 #include "watch/views/ledger.h"
@@ -45,8 +45,8 @@ typedef struct watched_run {
     ledger_sums sums;
     watched_energy *energy; // by host; none: it could not be read
     int64_t n_energy, cap_energy;
-    // Bytes of metrics.jsonl read so far, and in all. While some are unread, `last` is the newest
-    // step all the same, and the goodput is not known yet.
+    // Bytes of metrics.jsonl read so far, and in all. Even while some are unread, `last` is the
+    // newest step; the goodput is then not known yet.
     int64_t read_bytes, metrics_bytes;
     int64_t n_broken;            // lines of metrics.jsonl that could not be read
     str problems;                // what could not be read and why, one a line
@@ -55,12 +55,12 @@ typedef struct watched_run {
 
 // `dir` must outlive it. bubble: as in ledger_new. Nothing is read yet.
 watched_run *watched_run_open(const char *dir, double bubble);
-// Reads what is new; of metrics.jsonl for at most limit_s seconds, or to its end if that is 0.
+// Reads new content; metrics.jsonl for at most limit_s seconds, or to its end if that is 0.
 void watched_run_read(watched_run *self, double limit_s);
 void watched_run_close(watched_run *self);
-// Returns the joules of all hosts, in all and per step; NaN: none were read.
+// Returns the joules of all hosts, and sets *per_step; NaN: none were read.
 double watched_run_joules(const watched_run *run, double *per_step);
-// Returns how the run reads energy, or why it cannot; "": it does not say.
+// Returns how the run reads energy, or why it cannot; "": its files do not say.
 const char *watched_run_energy_text(const watched_run *run);
 
 // Returns whether `dir` looks like a run directory: it has one of the files of a run.

@@ -9,15 +9,15 @@ enum { MAX_WATCHED_TERMS = 16 };
 // touches all memory for the first time.
 typedef struct watched_terms {
     int n;
-    int64_t steps; // -1: the first one has not come
+    int64_t steps; // -1: the first one has not been read
     char name[MAX_WATCHED_TERMS][16];
     double seconds[MAX_WATCHED_TERMS], step_s; // sums
 } watched_terms;
 
-// Adds a line of metrics.jsonl, whatever it contains.
+// Adds a line of metrics.jsonl; invalid content is ignored.
 void watched_terms_add(watched_terms *self, const json_t *record);
 
-// A term as planned and measured; NaN: the run does not say.
+// A term as planned and measured; NaN: the run's files do not have it.
 typedef struct term_pair {
     const char *name;
     double planned_s, measured_s; // of a step

@@ -213,6 +213,7 @@ for kind in mpi-operator volcano; do
 done
 refused '--max-restarts is "0.5", expected a whole number' ray run.yaml --instance cpu $pods --max-restarts 0.5
 refused '--restart-window is "x", expected a time' ray run.yaml --instance cpu $pods --restart-window x
+refused '--grow-after is "90", expected a time with its unit' ray run.yaml --instance cpu $pods --grow-after 90
 refused '--grow-after is "-1s", expected a time' ray run.yaml --instance cpu $pods --grow-after=-1s
 refused "--min-nodes 5, expected at most the 4 nodes that are not spare" pytorchjob run.yaml --instance cpu $pods --nodes 5 --spare-nodes 1 --min-nodes 5
 refused "--spare-nodes 2, expected fewer than the 2 nodes" pytorchjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 2

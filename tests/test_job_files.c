@@ -316,11 +316,11 @@ TEST(times_are_slurms) {
     static const struct {
         const char *text;
         int64_t seconds;
-    } cases[] = {{"90", 5400}, {"10:30", 630}, {"01:00:00", 3600}, {"2-12", 216000},
-            {"1-00:30", 88200}, {"7-01:02:03", 608523}, {"90m", 5400}, {"24h", 86400},
-            {"7d", 604800}, {"30s", 30}};
-    static const char *const wrong[] = {"", "0", "x", "-1", "1:60", "1:2:3:4", "1-", "h", "1.5h",
-            "99999999999", "1:", ":1", "24 h", "1-1-1", "9999999d"};
+    } cases[] = {{"10:30", 630}, {"01:00:00", 3600}, {"2-12", 216000}, {"1-00:30", 88200},
+            {"7-01:02:03", 608523}, {"90m", 5400}, {"24h", 86400}, {"7d", 604800}, {"30s", 30},
+            {"1.5h", 5400}};
+    static const char *const wrong[] = {"", "0", "x", "-1", "1:60", "1:2:3:4", "1-", "h", "0.4s",
+            "nand", "0x1m", "99999999999", "1:", ":1", "24 h", "1-1-1", "9999999d"};
     int64_t seconds;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         OK(job_read_time(cases[i].text, &seconds));
@@ -328,6 +328,8 @@ TEST(times_are_slurms) {
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         FAILS(job_read_time(wrong[i], &seconds), DRV_E_USAGE, "--time");
+    // sbatch takes it for minutes, activeDeadlineSeconds of Kubernetes for seconds
+    FAILS(job_read_time("90", &seconds), DRV_E_USAGE, "\"90\" has no unit, expected 90m or 90s");
 }
 
 // --- types of machines

@@ -193,11 +193,14 @@ TEST(status_is_read_again) {
     const char *dir = temporary_dir(a);
     const run_status s = some_status();
     run_status read;
+    const char *users = path_join(a, dir, "status.json.tmp");
     const int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    OK(file_write_atomic(users, "mine", 4));
     OK(run_status_write(fd, &s, true));
     OK(run_status_write(fd, &s, false));
     close(fd);
-    assert_false(file_exists(path_join(a, dir, "status.json.tmp")));
+    assert_int_equal(file_size(users), 4);
+    assert_false(file_exists(path_join(a, dir, "status.json" FILE_ASIDE)));
     OK(run_status_read(a, dir, &read));
     assert_int_equal(read.state, RUN_ENDED);
     assert_int_equal(read.step, 40);

@@ -37,6 +37,20 @@ code=$?
 check "stopped while it is opened: exit $code, not 3" test $code = 3
 says "stopped by SIGTERM " "the same command resumes it"
 
+# `srun -K` sends SIGTERM to the ranks that are left when the first has ended with 2 for a wrong config: they end so too. Rank 0
+# waits here, so that the signal comes while the other one is about to refuse the config.
+mkfifo go
+mpirun --oversubscribe -n 2 bash -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] || read -r <go; exec "$@"' bash "$drover" train run.yaml \
+    --set data.sequence_length=0 >out 2>&1 &
+job=$!
+wait_for listens
+kill -TERM "$rank"
+echo >go
+wait_end $job
+code=$?
+check "a wrong config, and SIGTERM: exit $code, not 2" test $code = 2
+says "data.sequence_length"
+
 stops alone 1 TERM
 stops data 2 TERM
 stops mesh 4 USR1 parallel.tensor=2 parallel.context=2

@@ -179,7 +179,7 @@ drv_status file_read_tail(arena *a, const char *path, int64_t max_bytes, char **
 
 drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes) {
     int fd;
-    int64_t size;
+    int64_t size = 0;
     DRV_TRY(open_any(path, &fd, &size));
     return read_open(a, fd, path, size, out, n_bytes);
 }
@@ -192,50 +192,16 @@ drv_status file_read_input(arena *a, const char *path, char **out, size_t *n_byt
     return file_read_any(a, "/dev/stdin", out, n_bytes);
 }
 
-// Reads a stream into memory, in place of a map.
-static drv_status map_stream(int fd, const char *path, file_map *out) {
-    str stream = {0};
-    drv_status status = read_stream(fd, path, &stream);
-    if (status == DRV_OK && stream.n > 0) {
-        void *p = mmap(NULL, stream.n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED) {
-            status = file_fail("map", path);
-        } else {
-            memcpy(p, stream.p, stream.n);
-            *out = (file_map){p, stream.n};
-        }
-    }
-    str_free(&stream);
-    return status;
-}
-
-static drv_status map_file(int fd, const char *path, size_t n, file_map *out) {
-    void *p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) return file_fail("map", path);
-    *out = (file_map){p, n};
-    return DRV_OK;
-}
-
-static drv_status map_open(int fd, const char *path, int64_t size, file_map *out) {
-    *out = (file_map){(const unsigned char *)"", 0};
-    const drv_status status =
-            size > 0 ? map_file(fd, path, (size_t)size, out) : map_stream(fd, path, out);
-    close(fd);
-    return status;
-}
-
 drv_status file_map_open(const char *path, file_map *out) {
     int fd;
     int64_t size;
     DRV_TRY(file_open_regular(path, &fd, &size));
-    return map_open(fd, path, size, out);
-}
-
-drv_status file_map_any(const char *path, file_map *out) {
-    int fd;
-    int64_t size;
-    DRV_TRY(open_any(path, &fd, &size));
-    return map_open(fd, path, size, out);
+    *out = (file_map){(const unsigned char *)"", 0};
+    void *p = size ? mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    const drv_status status = p == MAP_FAILED ? file_fail("map", path) : DRV_OK;
+    close(fd);
+    if (p && status == DRV_OK) *out = (file_map){p, (size_t)size};
+    return status;
 }
 
 void file_map_close(file_map *m) {

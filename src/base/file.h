@@ -38,15 +38,16 @@ DRV_CHECKED drv_status file_read_tail(arena *a, const char *path, int64_t max_by
 // where errno is 0, and after an error, whose reason errno has.
 int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset);
 
-// A read-only memory map of a file on a disk; what cannot be mapped (a file of /proc; a pipe or a
-// device, which file_map_any takes) is read into memory. An empty file gives p = "" and n = 0. A
-// read beyond the end of a file that has become shorter ends the process (base/bus_error.h).
+// A read-only memory map of a file on a disk, for one that is too large to be read whole. An empty
+// file gives p = "" and n = 0. A read beyond the end of a file that has become shorter ends the
+// process unless it is guarded (base/bus_error.h), as these are: the check of the index of a data
+// set, the making of its rows and the count of its answers, the reading of a PJRT plugin, and that
+// of a PyTorch checkpoint by mmap.
 typedef struct file_map {
     const unsigned char *p;
     size_t n;
 } file_map;
 DRV_CHECKED drv_status file_map_open(const char *path, file_map *out);
-DRV_CHECKED drv_status file_map_any(const char *path, file_map *out);
 void file_map_close(file_map *m);
 
 // Writes all bytes to the descriptor.

@@ -164,6 +164,20 @@ bool str_to_f64(const char *s, double *out) {
     return true;
 }
 
+bool str_to_seconds(const char *s, double *out) {
+    static const char units[] = "smhd";
+    static const double seconds[] = {1, 60, 3600, 86400};
+    char number[32];
+    const size_t n = strspn(s, "0123456789.");
+    const char *unit = s[n] && !s[n + 1] ? strchr(units, s[n]) : NULL;
+    if (!unit || n >= sizeof number) return false;
+    memcpy(number, s, n);
+    number[n] = 0;
+    if (!str_to_f64(number, out)) return false;
+    *out *= seconds[unit - units];
+    return true;
+}
+
 bool str_to_bytes(const char *s, double *out) {
     static const char units[] = "KMGT";
     char *end;

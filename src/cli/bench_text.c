@@ -65,11 +65,11 @@ typedef struct tokenizer_speed {
     double *mb_per_s;      // of each pass; the first one is cold
 } tokenizer_speed;
 
-static drv_status read_text(const char *path, str *text) {
-    file_map file;
-    DRV_TRY(file_map_any(path, &file));
-    utf8_sanitize(file.p, file.n, text);
-    file_map_close(&file);
+static drv_status read_text(arena *a, const char *path, str *text) {
+    char *bytes;
+    size_t n;
+    DRV_TRY(file_read_any(a, path, &bytes, &n));
+    utf8_sanitize(bytes, n, text);
     return DRV_OK;
 }
 
@@ -107,7 +107,7 @@ static drv_status time_tokenizer(arena *a, const char *dir, const char *input,
     out->load_s = clock_s() - begin;
     id_list_free(&one);
     str text = {0};
-    const drv_status status = read_text(input, &text);
+    const drv_status status = read_text(a, input, &text);
     if (status == DRV_OK) time_passes(a, tok, encoders, &text, out);
     str_free(&text);
     free_encoders(encoders);

@@ -1,9 +1,6 @@
 // The options of drover launch node that say what follows a failure.
 #include "cli/launch_jobs.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/str.h"
 #include "launch/nodes.h"
 
@@ -12,27 +9,16 @@
 const char *const launch_rule_names[N_LAUNCH_RULE_OPTIONS] = {"--max-restarts", "--restart-window",
         "--min-nodes", "--spare-nodes", "--grow-after"};
 
-// Reads "90s", "5m", "1h", "2d", or seconds.
 static drv_status read_time(const cli_args *args, const char *option, double *out) {
-    static const char units[] = "smhd";
-    static const double seconds[] = {1, 60, 3600, 86400};
-    const char *text = cli_get(args, option, NULL), *unit = NULL;
-    char digits[32];
-    double number;
+    const char *text = cli_get(args, option, NULL);
+    double seconds;
     if (!text) return DRV_OK;
-    size_t n = strlen(text);
-    if (n > 0) unit = strchr(units, text[n - 1]);
-    if (unit) n--;
-    snprintf(digits, sizeof digits, "%.*s", (int)n, text);
-    if (n < sizeof digits && str_to_f64(digits, &number) && number >= 0) {
-        number *= unit ? seconds[unit - units] : 1;
-        if (number <= MOST_S) {
-            *out = number;
-            return DRV_OK;
-        }
-    }
-    return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a time up to %s, as 90s, 5m or 1h",
-            args->name, option, text, str_long_duration(MOST_S));
+    if (!str_to_seconds(text, &seconds) || seconds > MOST_S)
+        return drv_fail(DRV_E_USAGE,
+                "%s: %s is \"%s\", expected a time with its unit, up to %s, as 90s, 5m or 1h",
+                args->name, option, text, str_long_duration(MOST_S));
+    *out = seconds;
+    return DRV_OK;
 }
 
 drv_status launch_read_rules(const cli_args *args, int n_nodes, supervisor_rules *out) {

@@ -265,10 +265,10 @@ drv_status choices_parse(arena *a, const char *path, const char *bytes, size_t n
 }
 
 drv_status choices_read(arena *a, const char *path, choice_set *out) {
-    file_map map;
-    DRV_TRY(file_map_any(path, &map));
-    const drv_status status = choices_parse(a, path, (const char *)map.p, map.n, out);
-    file_map_close(&map);
+    char *bytes;
+    size_t n;
+    DRV_TRY(file_read_any(a, path, &bytes, &n));
+    const drv_status status = choices_parse(a, path, bytes, n, out);
     if (out->n_bad <= 1) return status;
     for (int64_t i = 0; i < out->n_bad && i < MAX_BAD_LINES; i++)
         log_warn("%s", out->bad[i]);

@@ -23,26 +23,30 @@ static drv_status make_key(const char *bytes, size_t n, job_secret *out) {
 
 // Kubernetes mounts a Secret with owner root and the group of the pod; other users must not be able
 // to read it.
-drv_status launch_read_secret(job_secret *out, bool *found) {
-    const char *path = getenv(SECRET_FILE);
-    file_map file;
+static drv_status read_key(arena *a, const char *path, job_secret *out) {
+    char *bytes;
+    size_t n;
     struct stat info;
-    *found = path && *path;
-    if (!*found) return DRV_OK;
-    DRV_TRY_CTX(file_map_open(path, &file), SECRET_FILE);
-    drv_status status = DRV_OK;
+    DRV_TRY_CTX(file_read_small(a, path, MOST_BYTES, &bytes, &n), SECRET_FILE);
     if (stat(path, &info) == 0 && info.st_mode & 007)
-        status = drv_fail(DRV_E_USAGE,
+        return drv_fail(DRV_E_USAGE,
                 SECRET_FILE ": others may read \"%s\" (mode %03o), expected 0600", path,
                 (unsigned)info.st_mode & 0777);
-    else if (file.n < LEAST_BYTES || file.n > MOST_BYTES)
-        status = drv_fail(DRV_E_USAGE,
+    if (n < LEAST_BYTES)
+        return drv_fail(DRV_E_USAGE,
                 SECRET_FILE
                 ": \"%s\" has %zu bytes, expected at least %d (head -c 32 /dev/urandom)",
-                path, file.n, LEAST_BYTES);
-    else
-        status = make_key((const char *)file.p, file.n, out);
-    file_map_close(&file);
+                path, n, LEAST_BYTES);
+    return make_key(bytes, n, out);
+}
+
+drv_status launch_read_secret(job_secret *out, bool *found) {
+    const char *path = getenv(SECRET_FILE);
+    *found = path && *path;
+    if (!*found) return DRV_OK;
+    arena *a = arena_new("secret of a job");
+    const drv_status status = read_key(a, path, out);
+    arena_free(a);
     return status;
 }
 

@@ -34,10 +34,9 @@ static const char *reason_against(arena *a, const piece_model *m) {
     return piece_bpe_is_needed(a, m) ? "pieces with characters that are not pieces" : NULL;
 }
 
-static drv_status convert_pieces(arena *a, const char *path, const file_map *file,
-        const char *folder) {
+static drv_status convert_pieces(arena *a, const char *path, str_view file, const char *folder) {
     piece_model model;
-    DRV_TRY(piece_model_read(a, path, file->p, file->n, &model));
+    DRV_TRY(piece_model_read(a, path, file.p, file.n, &model));
     const char *reason = reason_against(a, &model);
     if (reason) return refuse(path, reason);
     bpe_lists lists = {.sentencepiece = true,
@@ -98,11 +97,10 @@ static drv_status list_ranks(arena *a, const char *path, const rank_file *ranks,
     return DRV_OK;
 }
 
-static drv_status convert_ranks(arena *a, const char *path, const file_map *file,
-        const char *folder) {
+static drv_status convert_ranks(arena *a, const char *path, str_view file, const char *folder) {
     rank_file ranks;
     bpe_lists lists;
-    DRV_TRY(rank_file_read(a, path, file->p, file->n, &ranks));
+    DRV_TRY(rank_file_read(a, path, file.p, file.n, &ranks));
     json_t *specials = rank_file_specials(&ranks);
     drv_status status = list_ranks(a, path, &ranks, specials, &lists);
     if (status == DRV_OK) status = bpe_files_write(&lists, folder);
@@ -112,18 +110,17 @@ static drv_status convert_ranks(arena *a, const char *path, const file_map *file
 
 drv_status model_file_convert(const char *path, const char *folder) {
     arena *a = arena_new("model file");
-    file_map file;
+    char *bytes;
+    size_t n;
     const char *found = file_is_dir(path) ? model_file_in(a, path) : path;
     drv_status status =
-            found ? file_map_open(found, &file)
+            found ? file_read(a, found, &bytes, &n)
                   : drv_fail(DRV_E_IO,
                             "\"%s\" has no tokenizer.model, and no file that ends in .tiktoken",
                             path);
-    if (status == DRV_OK) {
-        status = rank_file_is(file.p, file.n) ? convert_ranks(a, found, &file, folder)
-                                              : convert_pieces(a, found, &file, folder);
-        file_map_close(&file);
-    }
+    if (status == DRV_OK)
+        status = (rank_file_is(bytes, n) ? convert_ranks : convert_pieces)(a, found,
+                (str_view){bytes, n}, folder);
     arena_free(a);
     return status;
 }

@@ -404,8 +404,8 @@ static drv_status load_all(loader *load, const json_t *root) {
 
 // Reads the tree of the file without model.vocab and model.merges, which are megabytes and are read
 // in place.
-static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
-    json_cursor cursor = {.p = (const char *)file->p, .end = (const char *)file->p + file->n};
+static drv_status read_tree(loader *load, str_view file, json_t **root) {
+    json_cursor cursor = {.p = file.p, .end = file.p + file.n};
     const char *cut[4] = {cursor.end, cursor.end, cursor.end,
             cursor.end}; // both values, in the order of the file
     int n_cut = 0;
@@ -425,8 +425,7 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
         if (!model) jc_skip(&cursor);
     }
     str_clear(&key);
-    const char *p = (const char *)file->p;
-    str_add(&key, p, (size_t)(cut[0] - p));
+    str_add(&key, file.p, (size_t)(cut[0] - file.p));
     if (n_cut > 0) str_puts(&key, "0");
     str_add(&key, cut[1], (size_t)(cut[2] - cut[1]));
     if (n_cut > 2) str_puts(&key, "0");
@@ -445,12 +444,8 @@ static drv_status refuse_folder(arena *a, const char *folder) {
 }
 
 // Returns whether a file is to be read as tokenizer.json.
-static bool is_json(const char *path, const file_map *file) {
-    const unsigned char *p = file->p;
-    size_t i = 0;
-    while (i < file->n && (p[i] == ' ' || p[i] == '\t' || p[i] == '\r' || p[i] == '\n'))
-        i++;
-    return str_ends(path, ".json") || (i < file->n && p[i] == '{');
+static bool is_json(const char *path, const char *text) {
+    return str_ends(path, ".json") || text[strspn(text, " \t\r\n")] == '{';
 }
 
 drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
@@ -466,22 +461,23 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     }
     loader l = {.a = a, .path = path, .t = ARENA_NEW(a, tokenizer)};
     l.t->path = path;
-    file_map file;
+    char *text;
+    size_t n_text;
     json_t *root = NULL;
-    DRV_TRY(file_map_open(path, &file));
+    arena *file = arena_new("tokenizer file");
+    drv_status s = file_read(file, path, &text, &n_text);
     l.t->words = ARENA_NEW(a, word_table);
     DRV_MEMORY(word_table_open(l.t->words), "a table or a state of some KiB");
-    drv_status s;
-    if (is_json(path, &file)) {
-        s = read_tree(&l, &file, &root);
+    if (s == DRV_OK && !is_json(path, text)) {
+        s = load_model_file(&l, text, n_text);
+    } else if (s == DRV_OK) {
+        s = read_tree(&l, (str_view){text, n_text}, &root);
         if (s == DRV_OK) s = load_all(&l, root);
-    } else {
-        s = load_model_file(&l, file.p, file.n);
     }
     json_decref(root);
     json_decref(l.config);
     json_decref(l.map);
-    file_map_close(&file);
+    arena_free(file);
     if (s != DRV_OK)
         tokenizer_close(l.t);
     else

@@ -530,6 +530,7 @@ drv_status train_refuse(arena *a, drv_status status) {
     this_rank rank = {.a = a};
     drv_saved refused;
     drv_save(status, &refused);
+    stop_listen(); // `srun -K` ends the other ranks by SIGTERM when the first one has ended with 2
     if (comm_launched() == 1 || comm_open(a, NULL, &rank.comm) != DRV_OK)
         return drv_restore(&refused);
     rank.leads = comm_rank(rank.comm) == 0;
@@ -554,8 +555,8 @@ static drv_status train_as(arena *a, const run_config *config, bool fresh, struc
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
-    stop_listen(); // before ranks connect: a rank that a signal ended would look dead to the others
     if (processes != DRV_OK) return train_refuse(a, processes);
+    stop_listen(); // before ranks connect: a rank that a signal ended would look dead to the others
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
     const comm_opts opts = {.give_up_s = cfg->give_up_s};
     DRV_TRY(comm_open(a, &opts, &r->rank.comm));

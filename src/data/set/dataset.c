@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/bus_error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -119,14 +120,22 @@ static uint64_t hash_index(const dataset *set) {
     return hash;
 }
 
+static drv_status read_index(void *ctx) {
+    dataset *set = ctx;
+    char path[4096];
+    snprintf(path, sizeof path, "%s.idx", set->prefix);
+    DRV_TRY(check_header(set, path));
+    DRV_TRY(check_index(set, path));
+    set->idx_hash = hash_index(set);
+    return DRV_OK;
+}
+
 static drv_status check(arena *a, dataset *set) {
     char *idx = arena_printf(a, "%s.idx", set->prefix),
          *bin = arena_printf(a, "%s.bin", set->prefix);
     int64_t n_bytes;
     DRV_TRY(file_map_open(idx, &set->idx));
-    DRV_TRY(check_header(set, idx));
-    DRV_TRY(check_index(set, idx));
-    set->idx_hash = hash_index(set);
+    DRV_TRY(bus_error_guard(read_index, set, "the index of a data set"));
     DRV_TRY(file_open_regular(bin, &set->fd, &n_bytes));
     if (n_bytes != set->n_tokens * set->type.bytes)
         return drv_fail(DRV_E_DATA,

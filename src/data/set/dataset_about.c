@@ -160,9 +160,11 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
 }
 
 drv_status dataset_tokenizer_hash(const char *path, uint64_t *out) {
-    file_map m;
-    DRV_TRY(file_map_open(path, &m));
-    *out = XXH3_64bits(m.p, m.n);
-    file_map_close(&m);
-    return DRV_OK;
+    arena *a = arena_new("tokenizer file");
+    char *bytes;
+    size_t n;
+    const drv_status status = file_read(a, path, &bytes, &n);
+    if (status == DRV_OK) *out = XXH3_64bits(bytes, n);
+    arena_free(a);
+    return status;
 }

@@ -147,6 +147,13 @@ static drv_status put_in_place(const sink *s) {
     return rename(s->path, s->final) == 0 ? DRV_OK : file_fail("rename into place", s->path);
 }
 
+static drv_status next_length(const dataset_writer *writer, FILE *lengths, int32_t *out) {
+    if (fread(out, sizeof *out, 1, lengths) == 1) return DRV_OK;
+    if (ferror(lengths)) return file_fail("read", writer->lengths.path);
+    return drv_fail(DRV_E_IO, "%s: cut short while it was read, expected %lld lengths",
+            writer->lengths.path, (long long)writer->n_documents);
+}
+
 // Writes the index (docs/formats.md) from the lengths, as a file that is renamed once it is complete.
 static drv_status write_index(dataset_writer *writer, arena *a) {
     const int64_t n_documents = writer->n_documents, entries = n_documents + 1, version = 1;
@@ -156,18 +163,21 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
     head[17] = writer->wide ? 4 : 8;
     memcpy(head + 18, &n_documents, 8);
     memcpy(head + 26, &entries, 8);
-    file_map lengths;
     sink out = {.fd = -1};
-    DRV_TRY(file_map_open(writer->lengths.path, &lengths));
+    FILE *lengths = fopen(writer->lengths.path, "rbe");
+    if (!lengths) return file_fail("open", writer->lengths.path);
     drv_status status = sink_open(a, &out, writer->prefix, "idx", 0);
     if (status == DRV_OK) status = sink_add(&out, head, sizeof head);
     int64_t at = 0;
-    for (int64_t i = 0; status == DRV_OK && i < n_documents; i++)
-        status = sink_add(&out, lengths.p + 4 * i, 4);
+    int32_t k;
     for (int64_t i = 0; status == DRV_OK && i < n_documents; i++) {
-        int32_t k;
-        memcpy(&k, lengths.p + 4 * i, 4);
-        status = sink_add(&out, &at, 8);
+        status = next_length(writer, lengths, &k);
+        if (status == DRV_OK) status = sink_add(&out, &k, sizeof k);
+    }
+    rewind(lengths);
+    for (int64_t i = 0; status == DRV_OK && i < n_documents; i++) {
+        status = next_length(writer, lengths, &k);
+        if (status == DRV_OK) status = sink_add(&out, &at, 8);
         at += (int64_t)k * (writer->wide ? 4 : 2);
     }
     for (int64_t i = 0; status == DRV_OK && i <= n_documents; i++)
@@ -175,7 +185,7 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
     if (status == DRV_OK) status = sink_sync(&out);
     if (status == DRV_OK) status = put_in_place(&out);
     sink_close(&out, false);
-    file_map_close(&lengths);
+    fclose(lengths);
     return status;
 }
 

@@ -98,11 +98,12 @@ drv_status pair_marks_parse(const char *path, const void *bytes, size_t n_bytes,
 static drv_status read_file(arena *a, const dataset *set, pair_mark **out) {
     const int64_t n = set->about.pairs;
     const char *path = arena_printf(a, "%s.pairs", set->prefix);
-    file_map m;
-    DRV_TRY(file_map_open(path, &m));
+    char *bytes;
+    size_t n_bytes;
+    DRV_TRY(file_read(a, path, &bytes, &n_bytes));
     *out = mem_alloc(sizeof **out * (size_t)(n + 1));
-    const drv_status status = pair_marks_parse(path, m.p, m.n, set->about.pairs_hash, n, *out);
-    file_map_close(&m);
+    const drv_status status =
+            pair_marks_parse(path, bytes, n_bytes, set->about.pairs_hash, n, *out);
     if (status != DRV_OK) free(*out);
     return status;
 }

@@ -79,10 +79,12 @@ drv_status reference_file_parse(const char *path, const void *bytes, size_t n_by
 }
 
 drv_status reference_file_read(const char *path, const char *key, int64_t n, double *values) {
-    file_map m;
-    DRV_TRY(file_map_open(path, &m));
-    const drv_status status = reference_file_parse(path, m.p, m.n, key, n, values);
-    file_map_close(&m);
+    arena *a = arena_new("reference log-probabilities");
+    char *bytes;
+    size_t n_bytes;
+    drv_status status = file_read(a, path, &bytes, &n_bytes);
+    if (status == DRV_OK) status = reference_file_parse(path, bytes, n_bytes, key, n, values);
+    arena_free(a);
     return status;
 }
 

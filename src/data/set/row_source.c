@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bus_error.h"
 #include "base/log.h"
 #include "data/set/pair_rows.h"
 #include "data/sft/sft.h"
@@ -238,8 +239,8 @@ static drv_status choose(row_source *src) {
             src->set->prefix, loss_name(src->loss), src->set->prefix);
 }
 
-drv_status row_source_open(arena *a, const char *prefix, row_source *src) {
-    DRV_TRY(dataset_open(a, prefix, &src->set));
+static drv_status open_part(void *ctx) {
+    row_source *src = ctx;
     DRV_TRY(choose(src));
     src->by_tokens = needs_cut_by_tokens(src);
     const span x = part_of(src, src->opts->part, src->by_tokens);
@@ -259,6 +260,11 @@ drv_status row_source_open(arena *a, const char *prefix, row_source *src) {
                 src->set->prefix, (long long)src->set->n_documents,
                 (long long)(src->end - src->begin), (long long)src->set->n_tokens);
     return DRV_OK;
+}
+
+drv_status row_source_open(arena *a, const char *prefix, row_source *src) {
+    DRV_TRY(dataset_open(a, prefix, &src->set));
+    return bus_error_guard(open_part, src, "the index of a data set");
 }
 
 void row_source_close(row_source *src) {

@@ -1,6 +1,7 @@
 // Checks a job, and makes the parts that all kinds share.
 #include "launch/jobs/job_spec.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -139,7 +140,8 @@ drv_status job_check(const job_spec *spec) {
 }
 
 // --- time
-// Reads "HH:MM:SS" or "MM:SS" as Slurm does; -1: it is neither.
+// Reads "HH:MM:SS" or "MM:SS" as Slurm does, or the hours alone, "HH", that follow its days and a
+// "-", as minutes; -1: it is none of them.
 static int64_t clock_seconds(const char *text) {
     int64_t seconds = 0;
     int parts = 0;
@@ -159,15 +161,16 @@ static int64_t clock_seconds(const char *text) {
 
 drv_status job_read_time(const char *text, int64_t *out) {
     enum { DAY = 86400, MOST = 10000 };
-    static const char units[] = "smhd";
-    static const int64_t seconds[] = {1, 60, 3600, DAY};
     int64_t days = 0, result = -1;
+    double seconds;
     const size_t n = strspn(text, "0123456789");
-    const char *unit = text[n] && !text[n + 1] ? strchr(units, text[n]) : NULL;
     char number[16];
     snprintf(number, sizeof number, "%.*s", (int)n, text);
-    if (unit && n > 0 && n < 10 && str_to_i64(number, &days)) {
-        result = days * seconds[unit - units];
+    if (n > 0 && !text[n])
+        return drv_fail(DRV_E_USAGE, "--time: \"%s\" has no unit, expected %sm or %ss", text, text,
+                text);
+    if (str_to_seconds(text, &seconds)) {
+        result = seconds <= (double)MOST * DAY ? llround(seconds) : -1;
     } else if (text[n] == '-' && n > 0 && n < 6 && str_to_i64(number, &days)) {
         const char *colon = strchr(text + n + 1, ':'); // Slurm: DAYS-HOURS[:MINUTES[:SECONDS]]
         const bool has_seconds = colon && strchr(colon + 1, ':');

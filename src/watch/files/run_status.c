@@ -66,7 +66,7 @@ json_t *run_status_json(const run_status *status) {
 }
 
 drv_status run_status_put(int dir_fd, const char *text, size_t n, bool lasts) {
-    static const char name[] = "status.json", aside[] = "status.json.tmp";
+    static const char name[] = "status.json", aside[] = "status.json" FILE_ASIDE;
     const int fd =
             openat(dir_fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0) return file_fail("create", aside);

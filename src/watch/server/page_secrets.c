@@ -25,7 +25,7 @@ drv_status page_secret_make(char out[SECRET_BYTES]) {
 // once it is complete.
 static drv_status write_private(const char *path, const char *text) {
     arena *a = arena_new("private file");
-    const char *aside = arena_printf(a, "%s.tmp", path);
+    const char *aside = arena_printf(a, "%s" FILE_ASIDE, path);
     unlink(aside);
     const int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     drv_status status = fd < 0 ? file_fail("create", aside) : DRV_OK;

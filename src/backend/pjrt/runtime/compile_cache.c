@@ -9,24 +9,37 @@
 
 #include "backend/kept_programs.h"
 #include "backend/pjrt/runtime/program_file.h"
+#include "base/bus_error.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/version.h"
 
+// The hash of a plugin, in which a key of a program begins.
+typedef struct plugin_hash {
+    file_map file;
+    uint64_t *out;
+} plugin_hash;
+
+static drv_status hash_plugin(void *ctx) {
+    const plugin_hash *x = ctx;
+    program_hash(x->file.p, x->file.n, x->out);
+    return DRV_OK;
+}
+
 void compile_cache_open(arena *a, const pjrt_plugin *p, const char *dir, int64_t max_bytes,
         compile_cache *out) {
-    file_map map;
+    plugin_hash hash = {.out = out->plugin};
     *out = (compile_cache){.dir = kept_programs_folder(a, dir), .max_bytes = max_bytes};
     const bool saves = plugin_has(p, PJRT_SLOT_Executable_Serialize) &&
                        plugin_has(p, PJRT_SLOT_Executable_DeserializeAndLoad);
-    if (!saves || strcmp(out->dir, "none") == 0 || file_map_open(p->path, &map) != DRV_OK) {
+    if (!saves || strcmp(out->dir, "none") == 0 || file_map_open(p->path, &hash.file) != DRV_OK) {
         out->dir = NULL;
         return;
     }
-    program_hash(map.p, map.n, out->plugin);
-    file_map_close(&map);
+    if (bus_error_guard(hash_plugin, &hash, "a plugin") != DRV_OK) out->dir = NULL;
+    file_map_close(&hash.file);
 }
 
 // Variables from which compilers take further options.

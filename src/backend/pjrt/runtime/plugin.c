@@ -11,6 +11,7 @@
 
 #include "backend/pjrt/runtime/plugin_file.h"
 #include "base/clock.h"
+#include "base/bus_error.h"
 #include "base/file.h"
 #include "base/task.h"
 
@@ -252,13 +253,18 @@ static drv_status check_api(const pjrt_plugin *p) {
     return DRV_OK;
 }
 
+static drv_status check_bytes(void *ctx) {
+    const file_map *map = ctx;
+    return plugin_file_check(map->p, map->n);
+}
+
 // Checks the file before dlopen, so that the message gives the reason.
 static drv_status check_file(const pjrt_plugin *p) {
     file_map map;
     const char *kind = file_odd_kind(p->path);
     if (kind) return drv_fail(DRV_E_DEVICE, "it is %s, expected a shared library", kind);
     DRV_TRY(file_map_open(p->path, &map));
-    const drv_status status = plugin_file_check(map.p, map.n);
+    const drv_status status = bus_error_guard(check_bytes, &map, "it");
     file_map_close(&map);
     return status;
 }

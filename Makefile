@@ -1,6 +1,6 @@
 # make          builds build/drover and the tests; what is missing is named, and installed as root on Debian
 # make run      the main job, from text to a trained model, eight minutes on two cores of Zen 3
-# make test     the gate, which a change has to pass: four and a half minutes on two cores of Zen 5, the build among them
+# make test     the gate, which a change has to pass: three and a half minutes on two cores of Zen 5, with the build
 # make quick    the part of it without ranks and plug-ins: half a minute once the build stands
 # make full     all the rest, in parts that tools/run_full.py --list lists: PART=NAME one of them, CHANGED=COMMIT those that a change concerns
 # make check    layers, sizes, names, formats, budgets of the tiers: what make test looks at first

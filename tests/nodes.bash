@@ -36,10 +36,15 @@ node() {
 }
 launcher() { pgrep -P "${pids[$1]}"; }        # of node I: the child of timeout
 daemon_of() { pgrep -P "$(launcher "$1")" 'orted|prted|mpirun'; }
-rank_of() { pgrep -P "$(daemon_of "$1")" -f '^drover train' | head -n 1; } # a rank on node I
 descendants() { # PID
     local child
     for child in $(pgrep -P "$1"); do echo "$child" && descendants "$child"; done
+}
+rank_of() { # a rank on node I, a child of whatever Open MPI starts there
+    local pid
+    for pid in $(descendants "$(launcher "$1")"); do
+        ! tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q '^drover train' || { echo "$pid" && return; }
+    done
 }
 ours() { # PATTERN: processes that this test has started, by their command lines; wherever they have gone, their TMPDIR is below $dir
     local pid

@@ -29,18 +29,20 @@ tail -n 1 out >found.json
 check "on a device: the time, the speed and the memory that a plan of the keys has" python3 - "$drover" <<'PY'
 import json, subprocess, sys
 for l in json.load(open("found.json"))["layouts"]:
-    plan = json.loads(subprocess.run([sys.argv[1], "plan", "run.yaml", "--ranks", "8", "--json", "--device", "h100"] + l["keys"].split(),
+    plan = json.loads(subprocess.run([sys.argv[1], "plan", "run.yaml", "--ranks", "8", "--json", "--device", "h100", "--price", "160"] + l["keys"].split(),
                                      check=True, capture_output=True, text=True).stdout)
     assert plan["bytes"]["total"] == l["bytes"], (l, plan["bytes"])
     for key in "step_seconds", "tokens_per_s", "mfu":
         assert abs(plan[key] / l[key] - 1) < 1e-9, (key, plan[key], l)
     assert abs(sum(plan["terms"].values()) / plan["step_seconds"] - 1) < 1e-9, plan["terms"]
+    assert abs(plan["cost"] / (160 * plan["steps"] * plan["step_seconds"] / 3600) - 1) < 1e-9, plan["cost"]
 PY
 expect 0 "tensor 8 (expected a divisor of model.intermediate_size 172)" "$drover" plan run.yaml --ranks 8 --search --memory 4GiB --gflops 50
 expect 0 "pipeline 8 (expected at most the 6 layers of the model)" "$drover" plan run.yaml --ranks 8 --search --memory 4GiB --gflops 50 --top 3
 check "three are listed" test "$(grep -c ' B \| MiB  ' out)" = 3
 expect 2 "no layout of 7 ranks is possible: pipeline 7 (expected at most the 6 layers of the model); data 7 (expected a divisor of training.global_batch_size 8); context 7 (expected half a divisor of data.sequence_length 64); tensor 7 (expected a divisor of model.num_attention_heads 8)" "$drover" plan run.yaml --ranks 7 --search
 expect 2 "none fits into 16.00 MiB a rank" "$drover" plan run.yaml --ranks 8 --search --memory 16MiB --gflops 50
+expect 2 "--price and --search exclude each other" "$drover" plan run.yaml --ranks 8 --search --price 160
 expect 2 "--search needs --ranks" "$drover" plan run.yaml --search
 expect 2 "--link needs --search" "$drover" plan run.yaml --ranks 8 --link 3
 

@@ -27,6 +27,7 @@ typedef struct plan_report {
     const device_plan *device; // that --device names; NULL: this machine
     const char *zero;          // why parallel.zero: auto is what it is; NULL: it is not auto
     const char *refused;       // why `drover train` would not start; NULL: it would
+    double price;              // money for an hour of the whole run; 0: not given
 } plan_report;
 
 static bool fits(const plan_report *r) {
@@ -115,6 +116,12 @@ static void print_time(const plan_report *r) {
     if (!r->times.is_measured) step_terms_print(&r->times.cost);
 }
 
+// The cost of the whole run, without its evaluations and checkpoints; 0: its price or time is not
+// known.
+static double cost_of(const plan_report *r) {
+    return r->cfg->steps > 0 ? r->price * r->times.run_s / 3600 : 0;
+}
+
 static void print_traffic(const run_plan *planned) {
     const char *traffic = "traffic";
     for (int axis = 0; axis < N_AXES; axis++) {
@@ -172,15 +179,16 @@ static void print_plan(const plan_report *report) {
     print_memory(report);
     if (report->zero) printf("%-13s %s\n", "ZeRO", report->zero);
     print_traffic(report->plan);
-    if (report->device) {
+    if (report->device)
         device_plan_print(report->device, report->plan->n_ranks, cfg->steps);
-        return;
-    }
-    print_time(report);
-    if (report->plan->n_ranks > par_threads())
+    else
+        print_time(report);
+    if (!report->device && report->plan->n_ranks > par_threads())
         printf("              of %d ranks like this machine: --device NAME plans for another one "
                "(drover devices --profiles)\n",
                 report->plan->n_ranks);
+    if (cost_of(report) > 0)
+        printf("cost          %.2f, at %g an hour\n", cost_of(report), report->price);
 }
 
 static json_t *reference_json(const plan_report *r) {
@@ -225,6 +233,7 @@ static void print_plan_json(const plan_report *report) {
         json_object_set_new(all, "tokens_per_s", json_real(d->tokens_per_s));
         json_object_set_new(all, "mfu", json_real(d->mfu));
     }
+    if (cost_of(report) > 0) json_object_set_new(all, "cost", json_real(cost_of(report)));
     json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
     json_object_set_new(all, "refused", json_of_text(report->refused));
     cli_puts_json(all, json_dumps(all, 0));
@@ -253,6 +262,7 @@ static drv_status run(arena *a, const cli_args *args) {
     int64_t ranks = 0, process;
     DRV_TRY(cli_load_config(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
+    DRV_TRY(cli_get_f64(args, "--price", 0, 1e9, &report.price));
     if (ranks && !cli_has(args, "--search"))
         DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
@@ -289,11 +299,13 @@ static const cli_option plan_options[] = {
         {"--ranks", "N", "ranks of the job; parallel.data follows from it"},
         {"--device", "NAME|FILE",
                 "the device of a rank, as h100 or a file; fields after commas replace its own"},
+        {"--price", "MONEY", "price of an hour of the whole run; adds the cost to the plan"},
         PLAN_SEARCH_OPTIONS,
         ELASTIC_OPTIONS(
                 "for each number of nodes up to --nodes, list the layout with which a job would continue"),
 };
 static const cli_rule plan_rules[] = {
+        {.option = "--price", .excludes = "--search --elastic"},
         PLAN_SEARCH_RULES,
         {.option = "--elastic", .needs = "--nodes", .excludes = "--ranks"},
         ELASTIC_RULES,
@@ -302,7 +314,7 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print the memory, FLOPs and time of a run before it starts",
         .usage =
-                "[CONFIG] [--ranks N] [--device NAME|FILE] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--device NAME|FILE] [--top N] [--pin AXIS=N]\n[CONFIG] --ranks N --search [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
+                "[CONFIG] [--ranks N] [--device NAME|FILE] [--price MONEY] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--device NAME|FILE] [--top N] [--pin AXIS=N]\n[CONFIG] --ranks N --search [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
         .help = "Builds the graphs, differentiates them and assigns every byte of memory, without allocating a\n"
                 "weight. It prints the memory by class, which a run never exceeds; whether that fits into the\n"
                 "memory of this machine (the limits of its control group and of ulimit count), and if not, what\n"
@@ -324,7 +336,7 @@ const verb verb_plan = {
                 "run fastest. `drover devices --profiles` lists the names; fields after commas replace those of\n"
                 "the profile.\n"
                 "Example: drover plan run.yaml --ranks 64 --device h100\n"
-                "         drover plan run.yaml --ranks 64 --device h100,price_per_hour=2.5\n"
+                "         drover plan run.yaml --ranks 64 --device h100 --price 160\n"
                 "\n"
                 "--search looks for the best layouts of N ranks. It tries tensor x pipeline (schedule, virtual\n"
                 "stages) x context x data parallelism with micro-batches, recomputation, sequence parallelism and\n"

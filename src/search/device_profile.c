@@ -60,7 +60,6 @@ static const field fields[] = {
         {"message_us", AT(message_s), 1e-6, 0, 1e6, FIELD_NUMBER, true, 0},
         {"overlap.tensor", AT(overlap_tensor), 1, 0, 1, FIELD_NUMBER, true, 0},
         {"overlap.data", AT(overlap_data), 1, 0, 1, FIELD_NUMBER, true, 0},
-        {"price_per_hour", AT(price_per_hour), 1, 0, 1e6, FIELD_NUMBER, true, 0},
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 

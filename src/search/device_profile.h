@@ -27,7 +27,6 @@ typedef struct device_profile {
     double overlap_tensor; // share of the tensor ranks' traffic that overlaps with products
     double overlap_data;   // share of the data ranks' traffic beside a micro-batch that costs no
                            // time; the rest slows the products down
-    double price_per_hour; // 0: unknown
 } device_profile;
 
 // Reads the argument of --device: the name of a profile that ships with the program, a machine type

@@ -152,8 +152,8 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
     *out = NULL;
     if (!pickle_entries(args)) return DRV_OK;
     DRV_TRY(check(where, args));
-    layer_window w;
-    DRV_TRY(read_window(where, args, &w));
+    layer_window window;
+    DRV_TRY(read_window(where, args, &window));
     // config.json has this as a list, so it is needed.
     const int64_t no_rope = as_int(args, "no_rope_freq", 0);
     if (is_set(args, "no_rope_freq") && no_rope < 1) return DRV_OK;
@@ -161,17 +161,17 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
                bias = as_bool(args, "add_qkv_bias", false);
     const int64_t heads = as_int(args, "num_attention_heads", 0);
     json_t *config = json_pack("{s:[s], s:s, s:s, s:b}", "architectures",
-            norm       ? "Qwen3ForCausalLM"
-            : bias     ? "Qwen2ForCausalLM"
-            : no_rope  ? "SmolLM3ForCausalLM"
-            : w.tokens ? "MistralForCausalLM"
-                       : "LlamaForCausalLM",
+            norm            ? "Qwen3ForCausalLM"
+            : bias          ? "Qwen2ForCausalLM"
+            : no_rope       ? "SmolLM3ForCausalLM"
+            : window.tokens ? "MistralForCausalLM"
+                            : "LlamaForCausalLM",
             "model_type",
-            norm       ? "qwen3"
-            : bias     ? "qwen2"
-            : no_rope  ? "smollm3"
-            : w.tokens ? "mistral"
-                       : "llama",
+            norm            ? "qwen3"
+            : bias          ? "qwen2"
+            : no_rope       ? "smollm3"
+            : window.tokens ? "mistral"
+                            : "llama",
             "hidden_act", "silu", "tie_word_embeddings",
             !as_bool(args, "untie_embeddings_and_output_weights", false));
     set_int(config, "num_hidden_layers", as_int(args, "num_layers", 0));
@@ -193,7 +193,7 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
                 json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor",
                         as_real(args, "rope_scaling_factor", 8), "low_freq_factor", 1.0,
                         "high_freq_factor", 4.0, "original_max_position_embeddings", 8192));
-    const drv_status status = set_window(where, &w, norm || bias, no_rope > 0, config);
+    const drv_status status = set_window(where, &window, norm || bias, no_rope > 0, config);
     if (status == DRV_OK)
         *out = config;
     else

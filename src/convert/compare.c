@@ -18,9 +18,8 @@
 // largest of ten million differences was 6 to 10.5 times their root mean square.
 #define GAIN               3.0
 #define EXTREME            12.0
-// Of nine adapters whose effect on the logits rounding to bf16 took 0.5 to 90 % of, it took the same
-// share of the decrease of the loss, within 8 points (bench/results/2026-11-30-merge-rounding.md):
-// at a quarter, a fifth of what the adapter learned is lost.
+// Rounding took the same share of the decrease of the loss as of the effect on the logits, within 8
+// points, from nine adapters that lost 0.5 to 90 %: bench/results/2026-11-30-merge-rounding.md.
 #define MOST_ROUNDED_SHARE 0.25
 
 static void set_bounds(comparison *c, const model *a, double u, double logit_rms) {

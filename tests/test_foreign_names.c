@@ -126,6 +126,11 @@ TEST(arguments_of_megatron) {
             "'architectures':['Qwen2ForCausalLM'],'model_type':'qwen2'",
             "'architectures':['Qwen3ForCausalLM'],'model_type':'qwen3'",
             "'architectures':['SmolLM3ForCausalLM'],'model_type':'smollm3','no_rope_layer_interval':4",
+            "'architectures':['MistralForCausalLM'],'model_type':'mistral','sliding_window':16",
+            "'architectures':['Qwen2ForCausalLM'],'model_type':'qwen2','sliding_window':16,"
+            "'use_sliding_window':true,'max_window_layers':0",
+            "'architectures':['Qwen3ForCausalLM'],'model_type':'qwen3','sliding_window':1,"
+            "'use_sliding_window':true,'max_window_layers':3",
             "'architectures':['LlamaForCausalLM'],'model_type':'llama','rope_scaling':{'rope_type':"
             "'llama3','factor':32.0,'low_freq_factor':1.0,'high_freq_factor':4.0,"
             "'original_max_position_embeddings':8192}"};
@@ -170,19 +175,80 @@ static drv_status config_with(arena *a, const char *name, int64_t value, json_t 
 
 TEST(arguments_of_other_models) {
     static const char *const refused[] = {"rotary_seq_len_interpolation_factor", "qk_l2_norm",
-            "multi_latent_attention", "apply_residual_connection_post_layernorm"},
-                             *const unsaid[] = {"window_size", "no_rope_freq"};
+            "multi_latent_attention", "apply_residual_connection_post_layernorm", "window_size"};
     json_t *config;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         FAILS(config_with(a, refused[i], 2, &config), DRV_E_DATA, refused[i]);
         OK(config_with(a, refused[i], 0, &config));
         json_decref(config);
     }
-    for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++) {
-        OK(config_with(a, unsaid[i], -1, &config)); // config.json has to say it
-        assert_null(config);
-        OK(config_with(a, unsaid[i], 0, &config));
-        assert_non_null(config);
+    OK(config_with(a, "no_rope_freq", -1, &config)); // config.json has to say it
+    assert_null(config);
+    OK(config_with(a, "no_rope_freq", 0, &config));
+    assert_non_null(config);
+    json_decref(config);
+}
+
+// Reads the config of a run of four layers with a window; pattern: a digit for each layer, or NULL.
+static drv_status config_with_window(arena *a, int64_t left, int64_t right, const char *pattern,
+        json_t **out) {
+    const pickle_opts opts = {.names = megatron_names};
+    str bytes = {0};
+    pickle read;
+    pickle_begin(&bytes);
+    pickle_put(&bytes, PUT_EMPTY_DICT);
+    pickle_put(&bytes, PUT_MARK);
+    pickle_put_text(&bytes, "num_layers");
+    pickle_put_int(&bytes, 4);
+    pickle_put_text(&bytes, "max_position_embeddings");
+    pickle_put_int(&bytes, 64);
+    pickle_put_text(&bytes, "window_size");
+    pickle_put(&bytes, PUT_MARK);
+    pickle_put_int(&bytes, left);
+    pickle_put_int(&bytes, right);
+    pickle_put(&bytes, PUT_TUPLE);
+    if (pattern) {
+        pickle_put_text(&bytes, "window_attn_skip_freq");
+        pickle_put(&bytes, PUT_EMPTY_LIST);
+        pickle_put(&bytes, PUT_MARK);
+        for (const char *p = pattern; *p; p++)
+            pickle_put_int(&bytes, *p - '0');
+        pickle_put(&bytes, PUT_APPENDS);
+    }
+    pickle_put(&bytes, PUT_SETITEMS);
+    pickle_end(&bytes);
+    OK(pickle_read(a, "x", 0, bytes.p, bytes.n, &opts, &read));
+    const drv_status status = megatron_args_config("x", read.root, out);
+    str_free(&bytes);
+    return status;
+}
+
+TEST(windows_in_arguments) {
+    static const struct {
+        int64_t left, right;
+        const char *pattern;
+        int64_t window;
+        const char *refused; // else the model has that window, or 0: none
+    } cases[] = {{15, 0, NULL, 16, NULL}, {0, 0, "1111", 1, NULL}, {62, 0, NULL, 63, NULL},
+            {63, 0, NULL, 0, NULL}, {-1, 0, NULL, 0, NULL}, {-1, -1, NULL, 0, NULL},
+            {15, 0, "0000", 0, NULL}, {15, 1, NULL, 0, "args.window_size a tuple (15, 1)"},
+            {15, -1, NULL, 0, "(15, -1)"}, {-2, 0, NULL, 0, "(-2, 0)"},
+            {15, 0, "0011", 0, "in some layers"}, {15, 0, "1100", 0, "args.window_attn_skip_freq"},
+            {15, 0, "011", 0, "args.window_attn_skip_freq"},
+            {15, 0, "0121", 0, "args.window_attn_skip_freq"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *config;
+        const drv_status status =
+                config_with_window(a, cases[i].left, cases[i].right, cases[i].pattern, &config);
+        if (cases[i].refused) {
+            FAILS(status, DRV_E_DATA, cases[i].refused);
+            continue;
+        }
+        OK(status);
+        assert_int_equal(json_integer_value(json_object_get(config, "sliding_window")),
+                cases[i].window);
+        assert_string_equal(json_string_value(json_object_get(config, "model_type")),
+                cases[i].window ? "mistral" : "llama");
         json_decref(config);
     }
 }

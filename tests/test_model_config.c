@@ -12,9 +12,8 @@ static drv_status read_text(arena *a, const char *text, model_config *out) {
 #define SHAPE                                                                                        \
     "\"vocab_size\": 32, \"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 2, " \
     "\"num_attention_heads\": 4"
-#define LLAMA3                                                                                     \
-    "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "                             \
-    "\"original_max_position_embeddings\": 64"
+#define FACTORS "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4"
+#define LLAMA3  FACTORS ", \"original_max_position_embeddings\": 64"
 
 TEST(what_is_no_llama_is_refused) {
     static const struct {
@@ -239,8 +238,12 @@ TEST(rope_is_read_from_any_version_of_transformers) {
                     ", \"rope_theta\": 500000, \"rope_scaling\": {}, \"rope_parameters\": "
                     "{\"rope_type\": \"llama3\", \"type\": \"linear\", " LLAMA3 "}}",
                     "{" SHAPE ", \"rope_theta\": 500000, \"original_max_position_embeddings\": 64, "
-                    "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": "
-                    "1, \"high_freq_factor\": 4, \"original_max_position_embeddings\": 32}}"};
+                    "\"rope_scaling\": {\"type\": \"llama3\", " FACTORS
+                    ", \"original_max_position_embeddings\": 32}}",
+                    // Without the context before scaling it is that of the model.
+                    "{" SHAPE ", \"rope_theta\": 500000, \"max_position_embeddings\": 64, "
+                    "\"hidden_act\": \"swish\", \"rope_scaling\": {\"type\": \"llama3\", " FACTORS
+                    "}}"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;
         OK(read_text(a, cases[i], &m));

@@ -101,6 +101,18 @@ expect 0 "training pairs computed" "$drover" train dpo.yaml --set run_dir=blocks
 
 # --- in bf16 eval has the numbers of the run where its norms are not rounded, as with a frozen model
 as_validated lora
+as_validated blocks
 expect 0 "step-000006" "$drover" train dpo.yaml --set run_dir=wide --set training.precision=bf16 --set training.save_dtype=f32
 as_validated wide
+
+# --- eval of a run on other pairs is that of its config, on other data that of its model
+sed 's,split: [^]]*],valid: data/table,' dpo.yaml >apart.yaml
+expect 0 "40 pairs in" "$drover" train apart.yaml --set run_dir=apart --set training.steps=1
+"$drover" eval apart --json >want 2>out
+expect 0 '"rewards/accuracies"' "$drover" eval apart --data data/table --json
+check "other figures than those of the run's pairs: $(cat want)" [ "$(tail -1 out)" = "$(cat want)" ]
+expect 0 '"perplexity"' "$drover" eval apart --data data/set --json
+head -4 pairs.jsonl >few.jsonl
+expect 0 "4 preference pairs" "${build[@]}" --input few.jsonl --out data/few
+expect 1 "no log-probabilities of the reference" "$drover" eval apart --data data/few
 finish

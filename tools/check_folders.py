@@ -41,6 +41,8 @@ def draw_rope(draw, config, refused):
     scaling = dict(values, **{name: kind for name in names})
     if draw.random() < 0.2 and kind == "llama3":
         scaling["factor"] = 8
+    if draw.random() < 0.2 and kind == "llama3":
+        scaling.pop("original_max_position_embeddings")
     if draw.random() < 0.1:
         scaling["attention_factor"] = None
     where = draw.choice(["top", "inside", "both", "missing"])
@@ -82,8 +84,8 @@ def draw_config(draw, config, refused):
     if draw.random() < 0.2 and config["model_type"] == "llama":
         config.pop("tie_word_embeddings") if not config["tie_word_embeddings"] else None
     if draw.random() < 0.1:
-        config["hidden_act"] = draw.choice(["gelu", "silu", "relu"])
-        if config["hidden_act"] != "silu":
+        config["hidden_act"] = draw.choice(["gelu", "silu", "swish", "relu"])
+        if config["hidden_act"] not in ("silu", "swish"):
             refused.append("hidden_act")
     if draw.random() < 0.1:
         config |= dict(pretraining_tp=1, auto_map={}, made_up_later=3, _name_or_path="x")

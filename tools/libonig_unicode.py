@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measures what the packaged Oniguruma knows of Unicode, for docs/adr/0045-split-patterns.md: whether its classes are those
-of the Unicode that this Python has, and how many code points of each class in src/tok (the classes of Hugging Face's
-tokenizers) it does not know. Needs libonig.so.5 (Debian: libonig5).
+of the Unicode that this Python has, how many code points of each class in src/tok (the classes of Hugging Face's
+tokenizers) it does not know, and how many patterns it cuts texts by as Hugging Face does. Needs libonig.so.5 (Debian:
+libonig5).
 
     python3 tools/libonig_unicode.py
 """
-import ctypes, pathlib, re, unicodedata
+import ctypes, json, pathlib, re, unicodedata
 
 from code_points import POINTS
 
@@ -28,7 +29,7 @@ def compile_pattern(pattern):
     """A pattern of libonig; None: it is refused."""
     out, where, raw = ctypes.c_void_p(), (ctypes.c_void_p * 3)(), ctypes.create_string_buffer(pattern.encode())
     begin = ctypes.addressof(raw)
-    failed = onig.onig_new(ctypes.byref(out), ctypes.c_void_p(begin), ctypes.c_void_p(begin + len(pattern)), 0,
+    failed = onig.onig_new(ctypes.byref(out), ctypes.c_void_p(begin), ctypes.c_void_p(begin + len(raw) - 1), 0,
                            ctypes.c_void_p(UTF8), ctypes.c_void_p(RUBY), where)
     return None if failed else out
 
@@ -44,6 +45,23 @@ def members(pattern):
         found.update(map(ord, text[match.beg[0]:match.end[0]].decode()))
         at = match.end[0]
     return found
+
+
+def cuts(compiled, text):
+    """The bytes of a text at which words begin or end: at both ends of each match, found as the crate onig finds them."""
+    bytes_, region, found, at, last = text.encode(), ctypes.c_void_p(onig.onig_region_new()), {0}, 0, None
+    buffer, address = ctypes.create_string_buffer(bytes_), ctypes.c_void_p
+    begin, end = ctypes.addressof(buffer), ctypes.addressof(buffer) + len(bytes_)
+    while at <= len(bytes_) and onig.onig_search(compiled, address(begin), address(end), address(begin + at), address(end), region, 0) >= 0:
+        match = Region.from_address(region.value)
+        if match.beg[0] == match.end[0] == last:  # empty, and behind the last match
+            at += 1
+            while at < len(bytes_) and bytes_[at] & 0xC0 == 0x80:
+                at += 1
+            continue
+        at = last = match.end[0]
+        found |= {match.beg[0], at}
+    return found | {len(bytes_)}
 
 
 runs = [(int(a, 16), b) for a, b in re.findall(r"\{(0x\w+), CAT_(\w\w)\}", (tok / "unicode_categories.inc").read_text())]
@@ -62,3 +80,8 @@ print(f"src/tok has {sum(name not in NO_CHARACTERS for name in category.values()
       f"{sum(unicodedata.category(chr(c)) not in NO_CHARACTERS for c in POINTS):,}")
 for pattern, ours in (classes | {r"\p{Han}": sets["HAN"], r"\w": word}).items():
     print(f"{pattern}: {len(ours - members(pattern)):,} of {len(ours):,} unknown")
+head, *lines = map(json.loads, (tok.parent.parent / "tests/golden/tokenizers/patterns.jsonl").read_text().splitlines())
+taken = [line for line in lines if line["cuts"]]  # by Hugging Face's
+made = [(compile_pattern(line["pattern"]), line["cuts"]) for line in taken]
+n_other = sum(p is not None and any(cuts(p, t) != set(c) | {0, len(t.encode())} for t, c in zip(head["texts"], all)) for p, all in made)
+print(f"of {len(lines)} patterns Hugging Face takes {len(taken)}: {n_other} have other words here, {sum(p is None for p, _ in made)} are refused")

@@ -21,15 +21,15 @@ static void install(void) {
 
 drv_status bus_error_guard(drv_status (*fn)(void *ctx), void *ctx, const char *what) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    sigjmp_buf here;
+    sigjmp_buf here, *const outer = guarded;
     pthread_once(&once, install);
     if (sigsetjmp(here, 1) != 0) {
-        guarded = NULL;
+        guarded = outer;
         return drv_fail(DRV_E_IO, "could not read %s: a file has become shorter while it was read",
                 what);
     }
     guarded = &here;
     drv_status status = fn(ctx);
-    guarded = NULL;
+    guarded = outer;
     return status;
 }

@@ -5,6 +5,6 @@
 
 // Runs fn(ctx) on the calling thread and returns its status. DRV_E_IO: it read a page of a mapped
 // file that no longer exists; the message names `what` is read ("the index of a data set"). Memory
-// that fn had allocated is leaked then; fn must not hold locks while it reads from maps. Calls do
-// not nest.
+// that fn had allocated is leaked then; fn must not hold locks while it reads from maps. Calls may
+// nest: the innermost one returns the error.
 DRV_CHECKED drv_status bus_error_guard(drv_status (*fn)(void *ctx), void *ctx, const char *what);

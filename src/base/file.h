@@ -40,9 +40,8 @@ int64_t file_read_at(int fd, void *out, int64_t n, int64_t offset);
 
 // A read-only memory map of a file on a disk, for one that is too large to be read whole. An empty
 // file gives p = "" and n = 0. A read beyond the end of a file that has become shorter ends the
-// process unless it is guarded (base/bus_error.h), as these are: the check of the index of a data
-// set, the making of its rows and the count of its answers, the reading of a PJRT plugin, and that
-// of a PyTorch checkpoint by mmap.
+// process unless it is guarded (base/bus_error.h), as these are: every look-up in the index of a
+// data set, the reading of a PJRT plugin, and that of a PyTorch checkpoint by mmap.
 typedef struct file_map {
     const unsigned char *p;
     size_t n;

@@ -329,14 +329,19 @@ static void put_metadata(str *out, const chunk *chunks, int n_chunks) {
     pickle_end(out);
 }
 
-// Warns of parts of the model that are not in the arguments, so that a run that takes them from the
-// checkpoint would compute something else.
+// Warns of parts of the model that a run which takes its arguments from the checkpoint may compute
+// differently.
 static void warn_of_unsaid(const dcp *job, const json_t *config) {
     const json_t *rope = json_object_get(config, "rope_scaling");
-    if (json_is_integer(json_object_get(config, "sliding_window")))
-        log_warn("%s: sliding_window is not among the arguments in common.pt; give Megatron-Core "
-                 "--window-size",
-                job->source->path);
+    const json_int_t window = json_integer_value(json_object_get(config, "sliding_window")),
+                     first = json_integer_value(json_object_get(config, "max_window_layers")),
+                     layers = json_integer_value(json_object_get(config, "num_hidden_layers"));
+    if (window)
+        log_warn("%s: give Megatron-Core --window-size %lld,0%s beside --use-checkpoint-args, which may not take it from common.pt",
+                job->source->path, (long long)window - 1,
+                first ? arena_printf(job->a, " --window-attn-skip-freq '[0]*%lld+[1]*%lld'",
+                                (long long)first, (long long)(layers - first))
+                      : "");
     if (rope && !megatron_can_scale(rope))
         log_warn("%s: Megatron-Core scales rotary frequencies with low_freq_factor 1, "
                  "high_freq_factor 4 and original_max_position_embeddings 8192 only, so it computes "

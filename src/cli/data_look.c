@@ -126,8 +126,8 @@ static drv_status data_show(arena *a, const cli_args *args, const dataset *set) 
     DRV_TRY_CTX(cli_get_i64(args, "--document", 0, set->n_documents - 1, &document),
             "%s: %lld document%s, counted from 0", set->prefix, (long long)set->n_documents,
             str_plural(set->n_documents));
-    const int64_t first = dataset_document_start(set, document),
-                  n = dataset_document_start(set, document + 1) - first;
+    int64_t first, n;
+    DRV_TRY(dataset_find_document(set, document, &first, &n));
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
     drv_status s = dataset_read(set, first, n, INT32_MAX, ids.p);
     tokenizer *t = NULL;

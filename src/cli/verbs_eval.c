@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "cli/cli.h"
 #include "cli/generate_args.h"
+#include "data/set/dataset.h"
 #include "infer/choices.h"
 #include "infer/logits_file.h"
 #include "infer/model_view.h"
@@ -59,22 +60,32 @@ static const char *any_config_of(arena *a, const cli_args *args) {
     return is_run && file_exists(beside) && !file_odd_kind(beside) ? beside : NULL;
 }
 
-// Returns the same, but not the config of a run directory if other data or an adapter are given.
-static const char *config_of(arena *a, const cli_args *args) {
-    const char *target = args->n_positional ? args->positional[0] : NULL,
-               *file = any_config_of(a, args);
-    const bool own_data = !cli_has(args, "--adapter") && !cli_has(args, "--data");
-    return own_data || file == target ? file : NULL;
+// Returns whether `data` has preference pairs and the run compares such.
+static bool compares_pairs(arena *a, const char *config, const char *data) {
+    run_config cfg;
+    dataset *set;
+    if (config_load(a, config, NULL, 0, &cfg) != DRV_OK || cfg.objective != OBJECTIVE_DPO ||
+            dataset_open(a, data, &set) != DRV_OK)
+        return false;
+    const bool pairs = set->about.pairs > 0;
+    dataset_close(set);
+    return pairs;
 }
 
-// Says where an evaluation cannot have the figures of the run's own: the run rounded its base.
-static void say_base(arena *a, const cli_args *args) {
+// Returns the same, but not the config of a run directory if an adapter or other data are given,
+// unless the run compares pairs and they are such.
+static const char *config_of(arena *a, const cli_args *args) {
+    const char *target = args->n_positional ? args->positional[0] : NULL,
+               *file = any_config_of(a, args), *data = cli_get(args, "--data", NULL);
+    if (!file || file == target) return file;
+    return !cli_has(args, "--adapter") && (!data || compares_pairs(a, file, data)) ? file : NULL;
+}
+
+// Returns how the run that is named holds its base (model.base_dtype), for equal figures.
+static base_dtype base_of_run(arena *a, const cli_args *args) {
     run_config cfg;
     const char *file = cli_has(args, "--adapter") ? NULL : any_config_of(a, args);
-    if (!file || config_load(a, file, NULL, 0, &cfg) != DRV_OK) return;
-    if (cfg.base_dtype == BASE_Q8_0 || cfg.base_dtype == BASE_Q4_K)
-        log_info("the base is that of model.from, not rounded to %s as in the run (model.base_dtype), whose own validation therefore has other figures",
-                base_dtype_name(cfg.base_dtype));
+    return file && config_load(a, file, NULL, 0, &cfg) == DRV_OK ? cfg.base_dtype : BASE_AUTO;
 }
 
 // Returns the config of a run, on whose device the evaluation runs. NULL: not known.
@@ -97,7 +108,10 @@ static drv_status open_model(arena *a, const cli_args *args, scorer_opts *out) {
     model_ref ref;
     DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
             cli_get(args, "--adapter", NULL), &ref));
-    *out = (scorer_opts){.folder = ref.folder, .adapter = ref.adapter, .backend = ""};
+    *out = (scorer_opts){.folder = ref.folder,
+            .adapter = ref.adapter,
+            .backend = "",
+            .base = base_of_run(a, args)};
     run_config *cfg = run_config_of(a, args);
     if (cfg) out->backend = cfg->backend;
     if (cfg) out->device = device_opts(cfg);
@@ -193,15 +207,16 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     run_config cfg;
     model_ref model;
     DRV_TRY(open_set(a, args, &cfg, &model));
+    const bool config = config_of(a, args) != NULL;
     if (cfg.objective == OBJECTIVE_DPO) DRV_TRY(keep_blocks(&cfg));
     config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     opts->model = (scorer_opts){.folder = model.folder,
             .adapter = model.adapter,
+            .base = config ? cfg.base_dtype : base_of_run(a, args),
             .backend = cfg.backend,
             .device = device_opts(&cfg)};
     DRV_TRY(set_precision(a, args, &opts->model));
-    const bool config = config_of(a, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
         opts->model.bf16 = cfg.precision != PRECISION_F32;
     const bool said = config || config_gives(&cfg, "data.sequence_length");
@@ -353,7 +368,6 @@ static void print_result(arena *a, const cli_args *args, const score_opts *opts,
 static drv_status run_eval(arena *a, const cli_args *args) {
     score_opts opts = {0};
     score_result result = {0};
-    say_base(a, args);
     if (cli_has(args, "--choices")) {
         DRV_TRY(open_model(a, args, &opts.model));
         par_set_threads(0);
@@ -398,10 +412,10 @@ const verb verb_eval = {
                 "(data.loss). Bytes and words of a set are those of its predicted tokens, if the model's\n"
                 "tokenizer built the set; special tokens have none.\n"
                 "\n"
-                "For a run with training.objective: dpo whole validation pairs are scored, as in training,\n"
-                "against the log-probabilities of its reference: loss, rewards, margin, accuracy. They equal\n"
-                "those of the run's own evaluations, except for norms that a bf16 run has saved in bf16\n"
-                "(docs/preferences.md).\n"
+                "For a run with training.objective: dpo whole validation pairs, or those of --data, are scored,\n"
+                "as in training, against the log-probabilities of its reference: loss, rewards, margin,\n"
+                "accuracy. They equal those of the run's own evaluations, except for norms that a bf16 run has\n"
+                "saved in bf16 (docs/preferences.md). Of other data the loss of the model is computed.\n"
                 "\n"
                 "--choices scores each choice by its log-likelihood after the context, as lm-evaluation-harness\n"
                 "does: acc takes the largest sum, acc_norm the largest sum per character of the choice; stderr is\n"

@@ -148,17 +148,20 @@ static drv_status check_rope_forms(const value *root) {
 // Checks what holds for every family here, where config.json could say something else.
 static drv_status check_fixed(const value *root) {
     static const struct {
-        const char *name, *text, *expected;
-    } fixed[] = {{"hidden_act", "silu", "\"silu\""},
-            {"attention_bias", "false", "false: biases on q, k, v and o are not supported"},
-            {"mlp_bias", "false", "false: biases of the feed-forward layer are not supported"},
-            {"partial_rotary_factor", "1",
+        const char *name, *text, *alias, *expected;
+    } fixed[] = {{"hidden_act", "silu", "swish", "\"silu\", or \"swish\", its other name"},
+            {"attention_bias", "false", NULL, "false: biases on q, k, v and o are not supported"},
+            {"mlp_bias", "false", NULL,
+                    "false: biases of the feed-forward layer are not supported"},
+            {"partial_rotary_factor", "1", NULL,
                     "1: rotary positions in a part of a head are not supported"}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const value *v = find_in(find_rope(root), fixed[i].name);
         if (!v) v = find_value(root, fixed[i].name);
         if (!v || v->kind == VALUE_NULL) continue;
         if (v->kind == VALUE_TEXT && same_value(v->text, fixed[i].text)) continue;
+        if (v->kind == VALUE_TEXT && fixed[i].alias && strcmp(v->text, fixed[i].alias) == 0)
+            continue;
         const key k = {.expected = fixed[i].expected};
         return key_refuse(&k, v);
     }
@@ -294,7 +297,8 @@ static drv_status read_fields(arena *a, const value *root, const model_family *f
 }
 
 // Reads the rotary settings. transformers prefers a rope_theta in their object to one beside it,
-// and the context before scaling beside the object to one in it.
+// and the context before scaling beside the object to one in it; that of a llama3 without either is
+// max_position_embeddings (standardize_rope_params in modeling_rope_utils.py).
 static drv_status read_rope(arena *a, const value *root, model_config *out) {
     const value *rope = find_rope(root);
     for (int i = 0; i < n_model_keys; i++) {
@@ -306,10 +310,13 @@ static drv_status read_rope(arena *a, const value *root, model_config *out) {
         if (!v && k->offset == offsetof(model_config, rope_type)) v = find_in(rope, "type");
         if (v) DRV_TRY(k->type->parse(a, k, v, out));
     }
+    if (out->rope_type != ROPE_LLAMA3) return DRV_OK;
     const key *context = key_of(offsetof(model_config, rope_original_context));
-    const value *v = find_value(root, context->path + strlen(ROPE));
-    if (!v || v->kind == VALUE_NULL || out->rope_type != ROPE_LLAMA3) return DRV_OK;
-    return context->type->parse(a, context, v, out);
+    const char *name = context->path + strlen(ROPE);
+    const value *v = find_value(root, name);
+    if (v && v->kind != VALUE_NULL) return context->type->parse(a, context, v, out);
+    if (!find_in(rope, name)) out->rope_original_context = out->max_position_embeddings;
+    return DRV_OK;
 }
 
 static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {

@@ -54,8 +54,11 @@ static drv_status list_weights(arena *a, const scorer_opts *opts, scorer *s) {
     DRV_TRY(find_layout(opts, &s->config.model, &layout));
     DRV_TRY(lora_of_run(a, &s->config, &branches));
     held->params = llama_params(a, &layout, &branches);
-    if (!opts->quantised) return DRV_OK;
-    return base_blocks_hold(a, &s->config, opts->folder, held->dt, &held->params);
+    if (opts->quantised)
+        return base_blocks_hold(a, &s->config, opts->folder, held->dt, &held->params);
+    // The values of a GGUF file are those of its blocks anyway.
+    if (opts->base != BASE_GGUF) s->config.base_dtype = opts->base;
+    return base_blocks_choose(a, &s->config, held->dt, &held->params);
 }
 
 // Plans the program of `opts` and loads it on `b`.

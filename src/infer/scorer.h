@@ -15,6 +15,7 @@ typedef struct scorer_opts {
     int64_t row_tokens, rows;     // of a forward pass
     bool bf16;                    // bf16 products; else fp32
     bool quantised;               // the weights stay in the blocks of a GGUF file; requires fp32
+    base_dtype base;              // of the matrices beside an adapter, as in its run
     bool logits;                  // scorer_run_logits instead of scorer_run
     bool continuations;           // windows have several continuations, or rows are pairs
     int blocks; // reduction blocks of its sums, as in a run (model/layout.h); 0: plain sums

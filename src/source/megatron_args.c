@@ -87,26 +87,91 @@ static void set_int(json_t *config, const char *key, int64_t value) {
     if (value > 0) json_object_set_new(config, key, json_integer(value));
 }
 
+typedef struct layer_window {
+    int64_t tokens, first; // 0: none; the first layer that has it
+} layer_window;
+
+// Finds the first layer with the window: window_attn_skip_freq lists 1 for each layer that has it,
+// or is the interval of layers that have none.
+static drv_status read_pattern(const char *where, const pickle_value *args, layer_window *out) {
+    const pickle_value *v = pickle_get(args, "window_attn_skip_freq");
+    const int64_t layers = as_int(args, "num_layers", 0);
+    bool known = !v || v->kind == PICKLE_NONE || (v->kind == PICKLE_INT && v->integer > layers);
+    if (v && v->kind == PICKLE_LIST) {
+        known = v->list.n == layers;
+        for (int i = 0; i < v->list.n && known; i++) {
+            const pickle_value *has = v->list.items[i];
+            known = has->kind == PICKLE_INT &&
+                    (has->integer == 1 || (has->integer == 0 && i == out->first));
+            out->first += has->integer == 0;
+        }
+    }
+    if (known) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: the run had args.window_attn_skip_freq, expected None, or 0 for some layers and 1 for all later ones: drover computes windows from one layer on",
+            where);
+}
+
+// Reads window_size, (left, right): a token sees `left` tokens before it, itself, and `right` after
+// it (get_sliding_window_causal_mask in megatron/core/transformer/utils.py); -1: all.
+static drv_status read_window(const char *where, const pickle_value *args, layer_window *out) {
+    const pickle_value *v = pickle_get(args, "window_size");
+    *out = (layer_window){0};
+    if (!is_set(args, "window_size")) return DRV_OK;
+    const bool pair = (v->kind == PICKLE_TUPLE || v->kind == PICKLE_LIST) && v->list.n == 2 &&
+                      v->list.items[0]->kind == PICKLE_INT && v->list.items[1]->kind == PICKLE_INT;
+    const int64_t left = pair ? v->list.items[0]->integer : 0,
+                  right = pair ? v->list.items[1]->integer : 0;
+    if (!pair || left < -1 || (right && !(left == -1 && right == -1)))
+        return drv_fail(DRV_E_DATA,
+                "%s: the run had as args.window_size %s (%lld, %lld), expected None or (N, 0): N tokens before each one",
+                where, pickle_kind_name(v->kind), (long long)left, (long long)right);
+    if (left == -1 || left + 1 >= as_int(args, "max_position_embeddings", INT64_MAX)) return DRV_OK;
+    out->tokens = left + 1;
+    DRV_TRY(read_pattern(where, args, out));
+    if (out->first == as_int(args, "num_layers", 0)) *out = (layer_window){0};
+    return DRV_OK;
+}
+
+static drv_status set_window(const char *where, const layer_window *w, bool switched, bool no_rope,
+        json_t *config) {
+    if (!w->tokens) return DRV_OK;
+    if (no_rope || (w->first && !switched))
+        return drv_fail(DRV_E_DATA,
+                "%s: the run had args.window_size %s, which drover does not compute", where,
+                no_rope ? "beside layers without rotary embedding"
+                        : "in some layers, without biases and norms of queries");
+    set_int(config, "sliding_window", w->tokens);
+    if (!switched) return DRV_OK;
+    json_object_set_new(config, "use_sliding_window", json_true());
+    json_object_set_new(config, "max_window_layers", json_integer(w->first));
+    return DRV_OK;
+}
+
 drv_status megatron_args_config(const char *where, const pickle_value *args, json_t **out) {
     *out = NULL;
     if (!pickle_entries(args)) return DRV_OK;
     DRV_TRY(check(where, args));
-    // config.json has these in another form or as a list, so it is needed.
+    layer_window window;
+    DRV_TRY(read_window(where, args, &window));
+    // config.json has this as a list, so it is needed.
     const int64_t no_rope = as_int(args, "no_rope_freq", 0);
-    if (is_set(args, "window_size") || (is_set(args, "no_rope_freq") && no_rope < 1)) return DRV_OK;
+    if (is_set(args, "no_rope_freq") && no_rope < 1) return DRV_OK;
     const bool norm = as_bool(args, "qk_layernorm", false),
                bias = as_bool(args, "add_qkv_bias", false);
     const int64_t heads = as_int(args, "num_attention_heads", 0);
     json_t *config = json_pack("{s:[s], s:s, s:s, s:b}", "architectures",
-            norm      ? "Qwen3ForCausalLM"
-            : bias    ? "Qwen2ForCausalLM"
-            : no_rope ? "SmolLM3ForCausalLM"
-                      : "LlamaForCausalLM",
+            norm            ? "Qwen3ForCausalLM"
+            : bias          ? "Qwen2ForCausalLM"
+            : no_rope       ? "SmolLM3ForCausalLM"
+            : window.tokens ? "MistralForCausalLM"
+                            : "LlamaForCausalLM",
             "model_type",
-            norm      ? "qwen3"
-            : bias    ? "qwen2"
-            : no_rope ? "smollm3"
-                      : "llama",
+            norm            ? "qwen3"
+            : bias          ? "qwen2"
+            : no_rope       ? "smollm3"
+            : window.tokens ? "mistral"
+                            : "llama",
             "hidden_act", "silu", "tie_word_embeddings",
             !as_bool(args, "untie_embeddings_and_output_weights", false));
     set_int(config, "num_hidden_layers", as_int(args, "num_layers", 0));
@@ -128,8 +193,12 @@ drv_status megatron_args_config(const char *where, const pickle_value *args, jso
                 json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor",
                         as_real(args, "rope_scaling_factor", 8), "low_freq_factor", 1.0,
                         "high_freq_factor", 4.0, "original_max_position_embeddings", 8192));
-    *out = config;
-    return DRV_OK;
+    const drv_status status = set_window(where, &window, norm || bias, no_rope > 0, config);
+    if (status == DRV_OK)
+        *out = config;
+    else
+        json_decref(config);
+    return status;
 }
 
 // --- progress of the run
@@ -230,12 +299,27 @@ bool megatron_can_scale(const json_t *rope) {
 static void put_additions(str *out, const json_t *config) {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_t *rope = json_object_get(config, "rope_scaling");
-    const int64_t no_rope = int_of(config, "no_rope_layer_interval", 0);
+    const int64_t no_rope = int_of(config, "no_rope_layer_interval", 0),
+                  window = int_of(config, "sliding_window", 0),
+                  first = int_of(config, "max_window_layers", 0);
     put_bool(out, "add_qkv_bias", type && strcmp(type, "qwen2") == 0);
     put_bool(out, "qk_layernorm", type && strcmp(type, "qwen3") == 0);
     put_bool(out, "use_rope_scaling", rope != NULL);
     if (rope) put_real(out, "rope_scaling_factor", real_of(rope, "factor", 8));
     if (no_rope) put_int(out, "no_rope_freq", no_rope);
+    if (window == 0) return;
+    pickle_put_text(out, "window_size");
+    pickle_put(out, PUT_MARK);
+    pickle_put_int(out, window - 1);
+    pickle_put_int(out, 0);
+    pickle_put(out, PUT_TUPLE);
+    if (first == 0) return;
+    pickle_put_text(out, "window_attn_skip_freq");
+    pickle_put(out, PUT_EMPTY_LIST);
+    pickle_put(out, PUT_MARK);
+    for (int64_t i = 0; i < int_of(config, "num_hidden_layers", 1); i++)
+        pickle_put_int(out, i >= first);
+    pickle_put(out, PUT_APPENDS);
 }
 
 void megatron_common_put(str *out, const json_t *config, int64_t vocab_rows) {

@@ -8,7 +8,8 @@
 
 // `args`: an argparse.Namespace; NULL: there are none, and *out is NULL. The caller owns it.
 // DRV_E_DATA: the model is not a Llama or one of its relatives; the message names the argument.
-// *out is also NULL if the arguments do not describe the model, as of a run with window_size.
+// *out is also NULL if the arguments do not describe the model, as of a run with a list of layers
+// without rotary embedding.
 DRV_CHECKED drv_status megatron_args_config(const char *where, const pickle_value *args,
         json_t **out);
 

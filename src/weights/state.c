@@ -210,7 +210,7 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece 
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     const param *w = param_of_part(&model->params, t->entry.name);
-    if (w->blocks) return DRV_OK; // base_blocks_load reads it
+    if (w->blocks) return put_weight(ctx, t, piece, first, n, values);
     return put_values(model, w->name, param_dtype(w, model->dt), piece->first + first, n, values);
 }
 

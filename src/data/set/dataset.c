@@ -216,12 +216,40 @@ int64_t dataset_document_of(const dataset *set, int64_t token) {
     return low;
 }
 
+typedef struct lookup {
+    const dataset *set;
+    int64_t document, first, n, token;
+} lookup;
+
+static drv_status find_document(void *ctx) {
+    lookup *x = ctx;
+    x->first = dataset_document_start(x->set, x->document);
+    x->n = dataset_document_start(x->set, x->document + 1) - x->first;
+    return DRV_OK;
+}
+
+static drv_status find_token(void *ctx) {
+    lookup *x = ctx;
+    x->document = dataset_document_of(x->set, x->token);
+    return DRV_OK;
+}
+
+drv_status dataset_find_document(const dataset *set, int64_t document, int64_t *first, int64_t *n) {
+    lookup x = {.set = set, .document = document};
+    DRV_TRY(bus_error_guard(find_document, &x, "the index of a data set"));
+    *first = x.first;
+    *n = x.n;
+    return DRV_OK;
+}
+
 drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab) {
+    lookup x = {.set = set, .token = token};
+    DRV_TRY(bus_error_guard(find_token, &x, "the index of a data set"));
     return drv_fail(DRV_E_DATA,
             "%s.bin: token %lld (in document %lld) is %lld, expected 0 to %lld: the vocabulary has "
             "%lld entries",
-            set->prefix, (long long)token, (long long)dataset_document_of(set, token),
-            (long long)id, (long long)n_vocab - 1, (long long)n_vocab);
+            set->prefix, (long long)token, (long long)x.document, (long long)id,
+            (long long)n_vocab - 1, (long long)n_vocab);
 }
 
 drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out) {

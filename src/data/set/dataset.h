@@ -57,8 +57,12 @@ typedef struct dataset { // immutable after opening; reads are thread-safe
 DRV_CHECKED drv_status dataset_open(arena *a, const char *prefix, dataset **out);
 void dataset_close(dataset *set);
 
+// Finds a document: its first token and the number of its tokens. DRV_E_IO: the index has become
+// shorter.
+DRV_CHECKED drv_status dataset_find_document(const dataset *set, int64_t document, int64_t *first,
+        int64_t *n);
 // Return the first token of a document (n_tokens for document n_documents), and the document that
-// contains a token.
+// contains a token. They read the map of the index: only for loops that bus_error_guard protects.
 int64_t dataset_document_start(const dataset *set, int64_t document);
 int64_t dataset_document_of(const dataset *set, int64_t token);
 // Reads tokens [first, first + n). DRV_E_DATA: one is not in [0, n_vocab).

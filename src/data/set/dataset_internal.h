@@ -6,5 +6,6 @@
 DRV_CHECKED drv_status dataset_open_roles(arena *a, dataset *set);
 // Reads n tokens in the type of the file, n * type.bytes bytes.
 DRV_CHECKED drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out);
-// Returns the error for a token that is not in [0, n_vocab).
+// Returns the error for a token that is not in [0, n_vocab), or for an index that has become
+// shorter.
 drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab);

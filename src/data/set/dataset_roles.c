@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/bus_error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "data/sft/sft.h"
@@ -109,23 +108,14 @@ static drv_status count_document(const dataset *set, int64_t document, const uns
     return DRV_OK;
 }
 
-typedef struct counting {
-    const dataset *set;
-    int64_t row_tokens;
-    dataset_answers *out;
-} counting;
-
-static drv_status count_documents(void *ctx) {
-    const counting *x = ctx;
-    const dataset *set = x->set;
-    dataset_answers *out = x->out;
-    const int64_t row_tokens = x->row_tokens;
+static drv_status count_documents(const dataset *set, int64_t row_tokens, dataset_answers *out) {
     unsigned char *roles = NULL;
     int64_t cap = 0;
     drv_status status = DRV_OK;
     for (int64_t i = 0; status == DRV_OK && i < set->n_documents; i++) {
-        const int64_t first = dataset_document_start(set, i),
-                      n = dataset_document_start(set, i + 1) - first;
+        int64_t first, n;
+        status = dataset_find_document(set, i, &first, &n);
+        if (status != DRV_OK) break;
         MEM_GROW(roles, n, cap);
         status = dataset_read_roles(set, first, n, roles);
         if (status == DRV_OK) status = count_document(set, i, roles, n, out);
@@ -140,8 +130,7 @@ static drv_status count_documents(void *ctx) {
 
 drv_status dataset_count_answers(const dataset *set, int64_t row_tokens, dataset_answers *out) {
     *out = (dataset_answers){.documents = set->n_documents};
-    DRV_TRY(bus_error_guard(count_documents, &(counting){set, row_tokens, out},
-            "the index of a data set"));
+    DRV_TRY(count_documents(set, row_tokens, out));
     const dataset_about *about = &set->about;
     if (about->known && about->roles_hash &&
             (about->answers != out->tokens || about->last_answers != out->last_tokens))

@@ -1,7 +1,7 @@
 // Writes a tokenised data set so that writing can be resumed after a kill: tokens are appended to
 // PREFIX.bin.drover-tmp, roles of tokens to PREFIX.roles.drover-tmp, lengths of documents to
-// PREFIX.lengths.drover-tmp. At the end the index is made of the lengths, and the other two are
-// renamed.
+// PREFIX.lengths.drover-tmp. At the end the index is made of the lengths, and it and the other two
+// are renamed. PREFIX.lengths.drover-tmp lasts longest: where it is, a build was killed.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,8 @@ DRV_CHECKED drv_status dataset_writer_add_roles(dataset_writer *writer, const ch
 DRV_CHECKED drv_status dataset_writer_end_document(dataset_writer *writer);
 // Syncs everything that was written to the disk.
 DRV_CHECKED drv_status dataset_writer_sync(dataset_writer *writer);
-// Renames the files into place. Removes the PREFIX.roles of an earlier set.
+// Writes the index, removes an earlier set's index and what describes it (PREFIX.idx.json, .pairs,
+// .roles), and renames the files into place. An earlier set stays as it is if there is no room.
 DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *writer);
 // keep: leave the synced files for a later writer, otherwise remove them. May be called after
 // dataset_writer_finish.

@@ -51,10 +51,9 @@ static drv_status first_answer(const dataset *set, int64_t first, int64_t n, int
 }
 
 static drv_status mark_pair(const dataset *set, int64_t pair, pair_mark *out) {
-    int64_t start[3], apart, answer;
-    for (int i = 0; i < 3; i++)
-        start[i] = dataset_document_start(set, 2 * pair + i);
-    const int64_t n[2] = {start[1] - start[0], start[2] - start[1]};
+    int64_t start[2], n[2], apart, answer;
+    for (int side = 0; side < 2; side++)
+        DRV_TRY(dataset_find_document(set, 2 * pair + side, &start[side], &n[side]));
     DRV_TRY(first_apart(set, start[0], start[1], n[0] < n[1] ? n[0] : n[1], &apart));
     out->apart = as_i32(apart);
     for (int side = 0; side < 2; side++) {

@@ -329,7 +329,17 @@ static drv_status packed_row(const row_source *src, int64_t row, const row_out *
     return DRV_OK;
 }
 
-drv_status row_source_read(const row_source *src, int64_t row, const row_out *out) {
+typedef struct reading {
+    const row_source *src;
+    int64_t row;
+    const row_out *out;
+} reading;
+
+static drv_status read_row(void *ctx) {
+    const reading *x = ctx;
+    const row_source *src = x->src;
+    const row_out *out = x->out;
+    const int64_t row = x->row;
     int64_t n;
     if (src->packing == PACKING_PAIRS)
         DRV_TRY(pair_row(src, row, out, &n));
@@ -345,6 +355,10 @@ drv_status row_source_read(const row_source *src, int64_t row, const row_out *ou
     for (int64_t i = 0; i < n; i++)
         *out->counted += out->labels[i] >= 0;
     return DRV_OK;
+}
+
+drv_status row_source_read(const row_source *src, int64_t row, const row_out *out) {
+    return bus_error_guard(read_row, &(reading){src, row, out}, "the index of a data set");
 }
 
 // --- a bound
@@ -364,16 +378,26 @@ static int64_t documents_of_row(const row_source *src, int64_t row) {
     return documents + (n < width);
 }
 
-int64_t row_source_most_documents(const row_source *src) {
-    int64_t most = 1;
-    if (src->packing == PACKING_PAIRS) return 0;
-    if (src->packing == PACKING_STREAM && !src->packed) return most;
-    for (int64_t row = 0; row < src->n_rows; row++) {
-        const int64_t n = documents_of_row(src, row);
-        if (n > most) most = n;
+typedef struct row_bound {
+    const row_source *src;
+    int64_t most;
+} row_bound;
+
+static drv_status bound_rows(void *ctx) {
+    row_bound *x = ctx;
+    for (int64_t row = 0; row < x->src->n_rows; row++) {
+        const int64_t n = documents_of_row(x->src, row);
+        if (n > x->most) x->most = n;
     }
-    dataset_forget(src->set);
-    return most;
+    dataset_forget(x->src->set);
+    return DRV_OK;
+}
+
+int64_t row_source_most_documents(const row_source *src) {
+    row_bound x = {src, 1};
+    if (src->packing == PACKING_PAIRS) return 0;
+    if (src->packing == PACKING_STREAM && !src->packed) return x.most;
+    return bus_error_guard(bound_rows, &x, "the index of a data set") == DRV_OK ? x.most : 0;
 }
 
 // --- the fingerprint that a run records

@@ -37,7 +37,7 @@ void row_source_close(row_source *src);
 // Reads row `row` of n_rows, in the order of the data.
 DRV_CHECKED drv_status row_source_read(const row_source *src, int64_t row, const row_out *out);
 // Returns the largest number of documents in a row, padding counted as one, computed from their
-// lengths alone; 0: not known (rows of pairs).
+// lengths alone; 0: not known (rows of pairs, or the index has become shorter).
 int64_t row_source_most_documents(const row_source *src);
 // Returns the source's entry in rows_fingerprint; the caller owns it.
 json_t *row_source_fingerprint(const row_source *src);

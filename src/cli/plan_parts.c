@@ -64,7 +64,7 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
                 d->advice[i].setting, 100 * (d->advice[i].faster - 1),
                 step_term_name(d->advice[i].term));
     const double hours = c->seconds * (double)steps / 3600;
-    printf("time          %s for %lld step%s; evaluations and checkpoints not counted\n",
+    printf("time          %s for %lld step%s; without evaluations and checkpoints\n",
             str_long_duration(3600 * hours), (long long)steps, str_plural(steps));
     if (d->device.price_per_hour > 0)
         printf("cost          %.2f, at %g an hour for each rank\n",

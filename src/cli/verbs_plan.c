@@ -64,7 +64,7 @@ static void print_memory(const plan_report *report) {
                     (long long)classes[i].bytes);
     print_offloaded(report);
     if (report->plan->process)
-        printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
+        printf("  plus %s for the process: code and libraries, graphs, %sthe buffers of a save\n",
                 str_bytes((double)report->plan->process), report->plan->n_ranks > 1 ? "MPI, " : "");
     printf("fits          %s: %s needed, %s %s\n", fits(report) ? "yes" : "no",
             str_bytes((double)run_plan_needs(report->plan)), str_bytes((double)report->limit.free),
@@ -99,17 +99,17 @@ static void print_nodes(const programs *p) {
 static void print_time(const plan_report *r) {
     const run_config *cfg = r->cfg;
     char step[32];
-    const char *how = r->times.is_measured ? "as micro-batches took just now"
-                                           : "by the profile of this machine, measured just now";
+    const char *how = r->times.is_measured ? "from micro-batches timed just now"
+                                           : "from a profile of this machine measured just now";
     if (!(r->times.step_s > 0)) return;
     snprintf(step, sizeof step, "%.3g s", r->times.step_s);
     if (r->times.step_s >= 10)
         snprintf(step, sizeof step, "%s", str_long_duration(r->times.step_s));
     if (cfg->epochs > 0 && cfg->steps == 0)
-        printf("time          %s per step, %s; training.epochs %g are as many steps as data.train gives\n",
+        printf("time          %s per step, %s; the number of steps for training.epochs %g depends on data.train\n",
                 step, how, cfg->epochs);
     else
-        printf("time          %s for %lld step%s, %s per step, %s; evaluations and checkpoints not counted\n",
+        printf("time          %s for %lld step%s, %s per step, %s; without evaluations and checkpoints\n",
                 str_long_duration(r->times.run_s), (long long)cfg->steps, str_plural(cfg->steps),
                 step, how);
     if (!r->times.is_measured) step_terms_print(&r->times.cost);

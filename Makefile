@@ -7,7 +7,7 @@
 # make sanitize the quick tests and fuzz targets with clang, AddressSanitizer and UBSan together
 # make install  program, man page, bash completion: PREFIX (/usr/local), DESTDIR; make uninstall takes them away again
 # make package  a .deb in build/ for Debian 12 and newer
-# make deps     looks for what the build needs, and nothing else
+# make deps     looks for what the build needs, and installs what is missing if you are root on Debian
 # make bundle   one tarball in build/ that runs on a Debian 12 or newer without network: program, libraries, docs, hashes
 # make wheel    the same for pip: a wheel in build/, with no line of Python in it
 # make bench    speed against this machine's GEMM peak, and against oneDNN where its header is (Debian 12: libdnnl-dev)

@@ -148,7 +148,7 @@ expect 0 "in a config: model: {from:" "$drover" ckpt import bpe.gguf --out full 
 check "--force keeps other files" test -e full/mine -a -e full/model.safetensors
 expect 2 "bpe.gguf\" is there already; --force replaces it" "$drover" ckpt export bpe --gguf bpe.gguf
 expect 2 "expected f32, f16, bf16, q8_0 or q4_k" "$drover" ckpt export bpe --gguf new.gguf --type q5_k
-expect 0 "rows are not a multiple of 256 numbers, a block of Q4_K: they are Q8_0 or F16" "$drover" ckpt export "$golden/tied" --gguf narrow.gguf --type q4_k
+expect 0 "rows are not a multiple of a Q4_K block of 256 numbers, are Q8_0 or F16" "$drover" ckpt export "$golden/tied" --gguf narrow.gguf --type q4_k
 head -c 1000 bpe.gguf >cut.gguf
 expect 1 "is it truncated?" "$drover" ckpt import cut.gguf --out none
 sed 's/llama/gemma/' bpe.gguf >other.gguf

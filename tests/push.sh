@@ -43,7 +43,7 @@ says "optimizer.safetensors" "left out" "not known: which files go by LFS" 'lice
 check "the hub was not asked" [ "$(wc -l <server.log)" = 1 ]
 expect 0 "not verified" "$drover" ckpt export run --out exported --no-verify
 expect 0 "to be sent" push exported hf:org/tiny --dry-run
-says "| steps | 1 |" "| tokens that were predicted |" "| loss of the last step |" "| optimizer | adamw |"
+says "| steps | 1 |" "| tokens trained on |" "| training loss at the last step |" "| optimizer | adamw |"
 check "trainer.json stays here" grep -q "^trainer.json .* left out" out
 check "no path of the run goes with an exported model" [ -z "$(grep "data\|run" exported/trainer.json)" ]
 export HF_TOKEN=hf_secret
@@ -86,7 +86,7 @@ expect 0 "commit/" push tuned hf:org/adapter --create --base org/tiny
 check "its weights" same org/adapter/main/adapter_model.safetensors tuned/checkpoints/step-000001/adapter_model.safetensors
 says "$model\", a folder of this machine: users of the adapter have to name the base themselves"
 get file/org/adapter/main/README.md >out
-says "library_name: peft" 'base_model: "org/tiny"' "rank of the adapter | 4"
+says "library_name: peft" 'base_model: "org/tiny"' "adapter rank | 4"
 
 # --- what a network does
 fault "PUT /s3/[0-9]*/2" 500 2

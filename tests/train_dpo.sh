@@ -54,7 +54,7 @@ says "reference " "1.25 KiB beside the data" # of 40 pairs in the rows of traini
 
 # --- trained; the reference is kept beside the data
 expect 0 "step-000006" "$drover" train dpo.yaml --set run_dir=straight
-says "32 pairs in" "8 pairs in" "prompts are there once" "training pairs computed" "kept in data/pairs.reference-" "loss 0.6931" "accuracy"
+says "32 pairs in" "8 pairs in" "each prompt is computed once" "training pairs computed" "kept in data/pairs.reference-" "loss 0.6931" "accuracy"
 check "metrics of pairs" grep -q '"rewards/chosen":.*"rewards/rejected":.*"rewards/margins":.*"rewards/accuracies":' straight/metrics.jsonl
 check "those of evaluations in TensorBoard, too" bash -c '[ "$(grep -aoh "val_rewards/[a-z]*" straight/tensorboard/* | sort -u | wc -l)" = 4 ]'
 # What eval says of the run in RUN is what its last validation said, in nine digits.

@@ -1,5 +1,5 @@
 // The functions of libcurl that drover calls; no other file includes libcurl's header. The library
-// is opened when a download begins, or a run that posts its progress (base/library.h).
+// is opened by the first download, upload or post of a run's progress (base/library.h).
 #pragma once
 #include <curl/curl.h>
 

@@ -331,7 +331,7 @@ static drv_status write_file(writing *w) {
 // --- losses
 static void say_lost(const writing *w, const char *name, const json_t *before, json_t *after) {
     const char *lost = llama_config_lost(w->a, before, after);
-    if (lost) log_warn("%s/%s: a GGUF file loses or changes %s", w->source->path, name, lost);
+    if (lost) log_warn("%s/%s: a GGUF file loses or changes: %s", w->source->path, name, lost);
     json_decref(after);
 }
 

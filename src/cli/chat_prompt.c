@@ -166,7 +166,7 @@ static drv_status say(prompt *p, const char *text, size_t n) {
         log_info("the context is full: the oldest %lld of the questions and their answers were dropped",
                 (long long)turn.n_dropped);
     if (turn.end == GENERATE_LENGTH)
-        log_info("the answer was cut: --max-tokens or the context is reached");
+        log_info("the answer was cut off at --max-tokens or at the end of the context");
     if (turn.end == GENERATE_INTERRUPTED)
         log_info("stopped; the conversation keeps the unfinished answer");
     return DRV_OK;

@@ -5,23 +5,22 @@
 
 // Rows for a table of options; --max-tokens, which generation_read reads too, has a default of its
 // own in each verb.
-#define GENERATION_OPTIONS                                                                                    \
-    {"--temperature", "X",                                                                                    \
-            "temperature of the draws; 0: always the likeliest token (default 0.8)"},                         \
-            {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},                            \
-            {"--top-p", "X",                                                                                  \
-                    "draw from the likeliest tokens of this total probability (default 0.95)"},               \
-            {"--min-p", "X",                                                                                  \
-                    "draw from tokens at least X times as probable as the likeliest (default 0: all)"},       \
-            {"--repetition-penalty", "X",                                                                     \
-                    "above 1: tokens that have occurred become less likely (default 1)"},                     \
-            {"--stop", "TEXT", "stop before this text (repeatable)"},                                         \
-            {"--seed", "N", "seed of the draws (default 0)"},                                                 \
-            {"--backend", "NAME", "cpu (default), pjrt, or pjrt:PLUGIN (docs/accelerators.md)"},              \
-            {"--precision", "NAME",                                                                           \
-                    "type of the weights: bf16, fp32, or blocks, those of a GGUF file (default: see above)"}, \
-    {                                                                                                         \
-        "--threads", "N", "number of threads; 0: all cores (default)"                                         \
+#define GENERATION_OPTIONS                                                                                      \
+    {"--temperature", "X", "sampling temperature; 0: always the most likely token (default 0.8)"},              \
+            {"--top-k", "N", "sample from the N most likely tokens (default 0: all)"},                          \
+            {"--top-p", "X",                                                                                    \
+                    "sample from the most likely tokens that together have this probability (default 0.95)"},   \
+            {"--min-p", "X",                                                                                    \
+                    "sample from tokens at least X times as probable as the most likely one (default 0: all)"}, \
+            {"--repetition-penalty", "X",                                                                       \
+                    "above 1: tokens that have occurred become less likely (default 1)"},                       \
+            {"--stop", "TEXT", "stop before this text (repeatable)"},                                           \
+            {"--seed", "N", "seed of the sampling (default 0)"},                                                \
+            {"--backend", "NAME", "cpu (default), pjrt, or pjrt:PLUGIN (docs/accelerators.md)"},                \
+            {"--precision", "NAME",                                                                             \
+                    "type of the weights: bf16, fp32, or blocks, those of a GGUF file (default: see above)"},   \
+    {                                                                                                           \
+        "--threads", "N", "number of threads; 0: all cores (default)"                                           \
     }
 
 // Reads them, finds the model (the first positional argument, --adapter) and sets the threads. What

@@ -63,6 +63,6 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
         printf("%-13s --set %s: %.1f %% more tokens/s, less time for %s\n", i ? "" : "faster with",
                 d->advice[i].setting, 100 * (d->advice[i].faster - 1),
                 step_term_name(d->advice[i].term));
-    printf("time          %s for %lld step%s; evaluations and checkpoints not counted\n",
+    printf("time          %s for %lld step%s; without evaluations and checkpoints\n",
             str_long_duration(c->seconds * (double)steps), (long long)steps, str_plural(steps));
 }

@@ -108,8 +108,8 @@ static drv_status write_chat(const bpe_trainer_opts *o, const chat_form *chat, c
             .pad = id_of(o, o->role[ROLE_PAD]),
             .turn_end = id_of(o, chat->turn_end)};
     DRV_TRY(chat_form_write(chat, &ids, out));
-    log_info("%s/chat_template.jinja: the form %s; generation_config.json beside it names %s as an end",
-            out, chat->name, chat->turn_end);
+    log_info("%s/chat_template.jinja: %s; generation_config.json lists %s as an end token", out,
+            chat->name, chat->turn_end);
     return DRV_OK;
 }
 

@@ -249,18 +249,18 @@ static const cli_rule rules[] = {
 
 const verb verb_chat = {
         .name = "chat",
-        .summary = "talk with a model, or print a conversation as it sees it",
+        .summary = "chat with a model, or print a conversation as the model sees it",
         .usage = "[MODEL] [--adapter DIR] [--system TEXT] [--temperature X]\n"
                  "MODEL --messages FILE --print [--generation-prompt] [--tools FILE]\n"
                  "--template FILE --messages FILE --print",
-        .help = "Each line of standard input is a message; answers are written to standard output as they come,\n"
+        .help = "Each line of standard input is a message; answers go to standard output as they are generated,\n"
                 "prompts and notes to standard error. An answer ends where the model or its template ends a turn;\n"
-                "Ctrl-C ends it, too. Lines from a file or a pipe are answered one after the other; with the same\n"
-                "--seed, or with --temperature 0, the same lines get the same answers.\n"
+                "Ctrl-C ends it, too. The model answers lines from a file or a pipe one after another; with the\n"
+                "same --seed, or with --temperature 0, the same lines get the same answers.\n"
                 "\n"
                 "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG, a\n"
-                "GGUF file, or an adapter, as for generate; a template in the adapter's folder is preferred to\n"
-                "the model's. Weights are bf16 if config.json or the run says so.\n"
+                "GGUF file, or an adapter, as for generate; a template in the adapter's folder takes precedence\n"
+                "over the model's. Weights are bf16 if config.json or the run says so.\n"
                 "\n"
                 "Commands, each on a line of its own:\n"
                 "\n" CHAT_COMMANDS_HELP "\n"

@@ -138,7 +138,7 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 }
 
 #define KEY_OPTION                                                                                 \
-    { "--key", "KEY", "key of the dict of tensors in a file of torch.save, as model" }
+    { "--key", "KEY", "key of the dict of tensors in a file of torch.save, such as model" }
 
 static const cli_option import_options[] = {
         {"--out", "DIR", "the Hugging Face folder to write"},
@@ -146,8 +146,9 @@ static const cli_option import_options[] = {
         {"--config", "FILE", "the config.json of the model, if it is not in the folder"},
         KEY_OPTION,
         {"--optimizer", NULL, "also import the optimizer's state, for model.weights: resume"},
-        {"--keep-blocks", NULL, "keep the GGUF file in the folder, to tune it in its blocks"},
-        {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
+        {"--keep-blocks", NULL,
+                "keep the GGUF file in the folder, to train LoRA on its quantised weights"},
+        {"--max-shard-size", "SIZE", "largest size of a file, such as 500MB or 2GB (default 5GB)"},
         {"--no-verify", NULL, "do not compare the result with its source"},
         {"--force", NULL,
                 "write into a folder that has files; model*.safetensors in it are removed"},
@@ -166,7 +167,7 @@ static const cli_option show_options[] = {KEY_OPTION, CLI_JSON};
 #define SHARD_OPTION                                                                               \
     {                                                                                              \
         "--max-shard-size", "SIZE",                                                                \
-                "largest size of a file, as 500MB or 2GB (default 5GB, as transformers)"           \
+                "largest size of a file, such as 500MB or 2GB (default 5GB, as transformers)"      \
     }
 #define GGUF_OPTIONS                                                                               \
     {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"}, {                   \
@@ -194,7 +195,7 @@ static const cli_option export_options[] = {
         {"--dcp", "DIR", "write a checkpoint of torch.distributed.checkpoint instead"},
         {"--names", "WHOSE",
                 "names of the tensors: hf (default), torchtitan, torchtitan-main, megatron"},
-        {"--prefix", "TEXT", "text before each name, as \"model.\""},
+        {"--prefix", "TEXT", "text before each name, such as \"model.\""},
 };
 static const cli_rule gguf_rules[] = {
         {.option = "--gguf", .excludes = "--out --dtype --max-shard-size"},
@@ -210,7 +211,7 @@ static const cli_rule export_rules[] = {
 static const cli_option consolidate_options[] = {
         OUT_OPTION,
         {"--max-shard-size", "SIZE",
-                "largest size of a file of weights, as 500MB or 2GB (default: one file)"},
+                "largest size of a file of weights, such as 500MB or 2GB (default: one file)"},
         FORCE_OPTION,
 };
 
@@ -246,8 +247,8 @@ static const verb subverbs[] = {
                         "Optimum Neuron. --optimizer also imports moments, master weights and the step: the folder is\n"
                         "then a checkpoint with a manifest, from which a run continues by model.weights: resume.\n"
                         "\n"
-                        "The result is compared with the source by a hash of all values. If --dtype has rounded values,\n"
-                        "both models are run and compared as in export. verify.json has the result.",
+                        "drover compares a hash of all values of the result with that of the source. If --dtype rounded\n"
+                        "values, it runs both models and compares them as in export. verify.json records the result.",
                 CLI_OPTIONS(import_options),
                 CLI_RULES(import_rules),
                 CLI_WORDS(1, 1),
@@ -285,7 +286,7 @@ static const verb subverbs[] = {
                         "directories, GGUF files). The same prompts go through both in fp32: four texts, if one of them\n"
                         "has a tokenizer, and random sequences over the whole vocabulary. It prints the largest\n"
                         "difference of two logits, its size relative to the spread of the logits, the KL divergence, how\n"
-                        "often the likeliest token is the same, and a hash of all weights that does not depend on their\n"
+                        "often the most likely token is the same, and a hash of all weights that does not depend on their\n"
                         "type or on the files. The tokenizers of two folders must agree. Equal weights must give equal\n"
                         "bits. Otherwise logits and weights may differ by no more than rounding to the coarser type\n"
                         "explains (docs/proof.md); the first weight beyond that is named with both values. Exit status 1:\n"
@@ -332,7 +333,7 @@ static const verb subverbs[] = {
                         "scale B A, computed in fp32 and rounded once; scale is alpha / r, or alpha / sqrt(r) for rsLoRA,\n"
                         "and rank_pattern and alpha_pattern are applied. Features that would change the model differently\n"
                         "are refused by name: DoRA, biases, modules_to_save, a base of other shapes, and adapters whose\n"
-                        "start changed the base (PiSSA, OLoRA).\n"
+                        "initialisation changed the base (PiSSA, OLoRA).\n"
                         "\n"
                         "The tokenizer is the adapter's if it has one. Everything else is as in ckpt export: the same\n"
                         "prompts run through base + adapter and the merged model. --gguf quantises the merged model as\n"

@@ -110,14 +110,15 @@ static const cli_option build_options[] = {
         {"--json-key", "KEY", "key of the text in .jsonl, column of tables (default text)"},
         {"--text-column", "NAME",
                 "column of the text in .csv, .tsv, .parquet, .arrow and .mds, also of those in folders"},
-        {"--ending", "EXT...", "extensions of further text files in folders, as --ending py c h"},
+        {"--ending", "EXT...",
+                "extensions of other text files to read in folders, such as --ending py c h"},
         {"--separator", "TEXT",
                 "text between documents, may have \\n and \\t (default: a file is a document)"},
         {"--sft", NULL, "the records are conversations (see above)"},
         {"--preference", NULL, "the records are preference pairs (see above)"},
         {"--template", "NAME",
                 "chat template: chat (the tokenizer's own, the default), alpaca, a file, or none"},
-        {"--date", "DAY", "date for templates, as 2026-11-22 (default: today)"},
+        {"--date", "DAY", "date for templates, such as 2026-11-22 (default: today)"},
         {"--append-eod", NULL,
                 "put the tokenizer's end-of-text token after each text (even one that ends with it, as Megatron-LM does), and after ids that do not end with it"},
         {"--eod", "TOKEN", "put this token after each document: its text, or its id in digits"},
@@ -206,7 +207,7 @@ static const verb subverbs[] = {
                         "\n"
                         "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) from records\n"
                         "with chosen and rejected: two texts and a prompt, or two lists of messages, whose prompt is a\n"
-                        "separate field or the messages with which both begin. Each pair is two documents, the chosen one\n"
+                        "separate field or the messages that both begin with. Each pair is two documents, the chosen one\n"
                         "first. With --template none the texts are used without a template: the tokens are those of\n"
                         "prompt and response and the end-of-text token. A record without a pair, a prompt or a response\n"
                         "ends the build.",

@@ -313,7 +313,7 @@ static const cli_option clean_options[] = {{"--yes", NULL, "remove without askin
 static const verb subverbs[] = {
         {
                 .name = "node",
-                .summary = "train on several nodes, of which this process is one",
+                .summary = "train on several nodes; run it once on each of them",
                 .usage =
                         "CONFIG [--ranks-per-node N] [--nodes N --node-rank I --master HOST:PORT]\n"
                         "CONFIG [--max-restarts N] [--restart-window TIME] [--min-nodes M]\n"
@@ -377,7 +377,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "stop",
-                .summary = "have a job save and end, and wait for it",
+                .summary = "ask a job to save and stop, and wait for it",
                 .usage = "JOB_DIR [--wait SECONDS] [--run-dir DIR] [--limit SECONDS]",
                 .help = "Sends SIGUSR1 to the ranks of a Slurm job, or deletes a Kubernetes job, whose pods then save\n"
                         "within their grace period. A job that is queued leaves the queue. To continue the run, submit\n"

@@ -85,7 +85,7 @@ static const verb subverbs[] = {
                         "256 files). Large files are uploaded by Git LFS, even if the hub stores them in Xet.\n"
                         "\n"
                         "Without a README.md in the folder drover writes a card with the facts it has: data, steps, loss\n"
-                        "and ranks of the run, hashes of the weights, the proof of verify.json. Add others by --base,\n"
+                        "and ranks of the run, hashes of the weights, the proof of verify.json. Add more with --base,\n"
                         "--dataset, --license and --language.\n"
                         "\n"
                         "The token comes from HF_TOKEN, or from the file that `hf auth login` has written (HF_TOKEN_PATH,\n"

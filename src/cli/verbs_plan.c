@@ -65,7 +65,7 @@ static void print_memory(const plan_report *report) {
                     (long long)classes[i].bytes);
     print_offloaded(report);
     if (report->plan->process)
-        printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
+        printf("  plus %s for the process: code and libraries, graphs, %sthe buffers of a save\n",
                 str_bytes((double)report->plan->process), report->plan->n_ranks > 1 ? "MPI, " : "");
     printf("fits          %s: %s needed, %s %s\n", fits(report) ? "yes" : "no",
             str_bytes((double)run_plan_needs(report->plan)), str_bytes((double)report->limit.free),
@@ -100,17 +100,17 @@ static void print_nodes(const programs *p) {
 static void print_time(const plan_report *r) {
     const run_config *cfg = r->cfg;
     char step[32];
-    const char *how = r->times.is_measured ? "as micro-batches took just now"
-                                           : "by the profile of this machine, measured just now";
+    const char *how = r->times.is_measured ? "from micro-batches timed just now"
+                                           : "from a profile of this machine measured just now";
     if (!(r->times.step_s > 0)) return;
     snprintf(step, sizeof step, "%.3g s", r->times.step_s);
     if (r->times.step_s >= 10)
         snprintf(step, sizeof step, "%s", str_long_duration(r->times.step_s));
     if (cfg->epochs > 0 && cfg->steps == 0)
-        printf("time          %s per step, %s; training.epochs %g are as many steps as data.train gives\n",
+        printf("time          %s per step, %s; the number of steps for training.epochs %g depends on data.train\n",
                 step, how, cfg->epochs);
     else
-        printf("time          %s for %lld step%s, %s per step, %s; evaluations and checkpoints not counted\n",
+        printf("time          %s for %lld step%s, %s per step, %s; without evaluations and checkpoints\n",
                 str_long_duration(r->times.run_s), (long long)cfg->steps, str_plural(cfg->steps),
                 step, how);
     if (!r->times.is_measured) step_terms_print(&r->times.cost);
@@ -316,11 +316,11 @@ const verb verb_plan = {
         .usage =
                 "[CONFIG] [--ranks N] [--device NAME|FILE] [--price MONEY] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--device NAME|FILE] [--top N] [--pin AXIS=N]\n[CONFIG] --ranks N --search [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
         .help = "Builds the graphs, differentiates them and assigns every byte of memory, without allocating a\n"
-                "weight. It prints the memory by class, which a run never exceeds; whether that fits into the\n"
-                "memory of this machine (the limits of its control group and of ulimit count), and if not, what\n"
-                "would; and how long the run takes without evaluations and checkpoints. The time follows from a\n"
-                "short step on this machine; if a micro-batch takes less than a second, drover times some on\n"
-                "random tokens. For preference pairs (training.objective: dpo) it adds the time of their\n"
+                "single weight. It prints the memory by class, which a run never exceeds; whether that fits on\n"
+                "this machine (within the limits of its control group and of ulimit), and if not, what would fit;\n"
+                "and how long the run takes, not counting evaluations and checkpoints. drover derives the time\n"
+                "from a short step on this machine; if a micro-batch takes less than a second, it times several\n"
+                "on random tokens. For preference pairs (training.objective: dpo) it adds the time to score the\n"
                 "reference before the first step.\n"
                 "\n"
                 "It opens the data and the tokenizer of the config. If `drover train` would refuse them, it\n"
@@ -332,8 +332,8 @@ const verb verb_plan = {
                 "\n"
                 "--device NAME|FILE plans for ranks on another device, which need not be present: its memory, the\n"
                 "time of a step by terms (products, attention, memory, messages, bubble), tokens/s and MFU. It\n"
-                "tries changes of one setting, batches and fp8 among them, and lists up to three that make the\n"
-                "run fastest. `drover devices --profiles` lists the names; fields after commas replace those of\n"
+                "tries changes of single settings, such as the batch or fp8, and lists up to three that speed up\n"
+                "the run most. `drover devices --profiles` lists the names; fields after commas replace those of\n"
                 "the profile.\n"
                 "Example: drover plan run.yaml --ranks 64 --device h100\n"
                 "         drover plan run.yaml --ranks 64 --device h100 --price 160\n"

@@ -95,10 +95,10 @@ const verb verb_report = {
         .summary = "report the outcome of runs",
         .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--samples N] [--json]",
         .help = "Shows whether a run is done, why it stopped, and what to do next; then where the wall time of\n"
-                "all attempts went; the attempts; loss and speed; the plan beside the measurements; stragglers;\n"
-                "energy; the environment; and the keys that differ from their defaults. The HTML page also has\n"
-                "ranks and curves. Several runs are compared, with the efficiency of more ranks; their curves\n"
-                "share panels.\n"
+                "all attempts went; the attempts; loss and speed; the plan compared with the measurements;\n"
+                "stragglers; energy; the environment; and the keys that differ from their defaults. The HTML page\n"
+                "also has ranks and curves. For several runs, it compares speed-up and efficiency, and draws\n"
+                "their curves in the same panels.\n"
                 "Example: drover report runs/a runs/b --out compare.html",
         CLI_OPTIONS(options),
         CLI_RULES(rules),

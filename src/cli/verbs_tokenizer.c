@@ -197,7 +197,8 @@ static const cli_option train_options[] = {
         {"--chat", "FORM", "prepare for conversations in this form (chatml or llama3)"},
         {"--pad", "TEXT", "token that pads rows"},
         {"--unk", "TEXT", "token for unknown text; never needed, since all bytes are tokens"},
-        {"--ending", "EXT...", "extensions of further text files in folders, as --ending py c h"},
+        {"--ending", "EXT...",
+                "extensions of other text files to read in folders, such as --ending py c h"},
         {"--separator", "TEXT", "text between the documents of a .txt file"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--memory", "SIZE", "memory for counting and merging, e.g. 512M (default 4G)"},
@@ -227,7 +228,7 @@ static const cli_option convert_options[] = {
 static const verb subverbs[] = {
         {
                 .name = "train",
-                .summary = "make a byte-level BPE tokenizer from text",
+                .summary = "train a byte-level BPE tokenizer on text",
                 .usage = "--input PATH... --vocab-size N --out DIR",
                 .help = "Writes a Hugging Face tokenizer.json with the merges that Hugging Face's trainer would find. It\n"
                         "prints the roles of the special tokens and writes them to tokenizer_config.json. The roles\n"

@@ -50,17 +50,17 @@ const verb verb_train = {
                 "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) divides each step among N processes: by\n"
                 "rows (data parallelism) unless parallel.tensor, parallel.pipeline or parallel.context say\n"
                 "otherwise. parallel.accumulation_groups makes the result independent of the number of data\n"
-                "ranks, to the bit. Any layout resumes the checkpoints of any other. Where neither mpirun nor\n"
-                "srun reaches the nodes (PyTorchJob, TrainJob, Ray), run `drover launch node CONFIG` on each of\n"
-                "them. With --expect-ranks or --expect-nodes the run refuses to start if the number of ranks or\n"
-                "nodes differs.\n"
+                "ranks, to the bit. A run can resume on any other layout. Where neither mpirun nor srun reaches\n"
+                "the nodes (PyTorchJob, TrainJob, Ray), run `drover launch node CONFIG` on each of them. With\n"
+                "--expect-ranks or --expect-nodes the run refuses to start if the number of ranks or nodes\n"
+                "differs.\n"
                 "\n"
-                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished step\n"
-                "and exit 3; the same command resumes. During compilation they end the run at once, also with 3.\n"
-                "A second SIGINT ends it at once. SIGUSR2 saves and continues. Exit status: 0 all steps are done,\n"
-                "1 failed, 2 wrong usage, 3 stopped on request, 75 another try may succeed (a rank was lost, the\n"
-                "disk is full). RUN_DIR/status.json records the same status, in case a launcher returns another\n"
-                "one; events.jsonl has the history of all attempts.",
+                "On SIGINT, SIGTERM, SIGHUP or SIGUSR1, drover finishes the current micro-batch, saves the last\n"
+                "finished step and exits 3; the same command resumes. During compilation these signals end the\n"
+                "run at once, also with 3. A second SIGINT ends it at once. On SIGUSR2 it saves and continues.\n"
+                "Exit status: 0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request, 75 another try\n"
+                "may succeed (a rank was lost, the disk is full). RUN_DIR/status.json records the same status, in\n"
+                "case a launcher returns another one; events.jsonl has the history of all attempts.",
         CLI_OPTIONS(train_options),
         CLI_WORDS(1, 1),
         .run = run_train,

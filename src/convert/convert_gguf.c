@@ -50,9 +50,8 @@ static void summarise(const char *path, const gguf_written *written) {
     log_info("%s: %d tensors, %s of %s in %.1f s", path, written->n_tensors,
             str_bytes((double)written->bytes), type->name, written->seconds);
     if (written->n_wider)
-        log_info("%s: %d of these are matrices whose rows are not a multiple of %d numbers, a block of %s: "
-                 "they are Q8_0 or F16",
-                path, written->n_wider, (int)type->block, type->name);
+        log_info("%s: %d of them, matrices whose rows are not a multiple of a %s block of %d numbers, are Q8_0 or F16",
+                path, written->n_wider, type->name, (int)type->block);
 }
 
 // Writes a model to the file `out`, which will have the name `named`.

@@ -46,7 +46,7 @@ static drv_status take(const reading *self, given_number *s, int value, const ch
     if (!s->by) *s = (given_number){value, arena_strdup(self->a, name)};
     if (s->value == value || is_option(s->by)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "the launcher contradicts itself: %s is %d, but by %s it is %d; expected the same, or an option of drover launch node",
+            "the launcher contradicts itself: %s is %d, but %s gives %d; expected the same, or an option of drover launch node",
             s->by, s->value, name, value);
 }
 
@@ -337,7 +337,7 @@ drv_status nodes_check_alone(const char *const *environment, const char *config)
     const bool ranks = found.tasks_per_node.value > 1;
     if (status == DRV_OK && (nodes_count(&found) > 1 || rank > 0 || ranks))
         status = drv_fail(DRV_E_USAGE,
-                "this is one of several processes (%s), but no MPI joins them, and each would train alone; expected, once a node, drover launch node %s",
+                "this is one of several processes (%s), but MPI does not connect them, so each would train alone; expected, once a node, drover launch node %s",
                 nodes_words(a, &found, found.tasks_per_node.value), path_for_shell(a, config));
     arena_free(a);
     return status;

@@ -51,7 +51,7 @@ static drv_status find_place(bool checks, rank_place *out) {
             out->rank == out->node * out->ranks + out->local)
         return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "mpirun made rank %d of %d, local rank %d of %d, on node %d; expected rank %d of %d there",
+            "mpirun started rank %d of %d, local rank %d of %d, on node %d; expected rank %d of %d there",
             out->rank, out->size, out->local, out->here, out->node,
             out->node * out->ranks + out->local, out->nodes * out->ranks);
 }

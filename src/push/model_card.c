@@ -150,16 +150,16 @@ static void add_table(card *self) {
     add_data(self);
     if (self->facts->license) row(self, "licence", plain(self->a, self->facts->license));
     row_count(self, "steps", self->trainer, "step");
-    row_count(self, "tokens that were predicted", self->trainer, "tokens");
-    row_number(self, "loss of the last step", self->trainer, "loss");
+    row_count(self, "tokens trained on", self->trainer, "tokens");
+    row_number(self, "training loss at the last step", self->trainer, "loss");
     row_number(self, "validation loss", self->trainer, "val_loss");
-    row_count(self, "rows of a step", self->trainer, "global_batch_size");
-    row_count(self, "tokens of a row", self->trainer, "sequence_length");
+    row_count(self, "rows per step", self->trainer, "global_batch_size");
+    row_count(self, "tokens per row", self->trainer, "sequence_length");
     row_setting(self, "objective", "training.objective");
     row_setting(self, "precision", "training.precision");
     row_setting(self, "optimizer", "optimizer.type");
     row_setting(self, "learning rate", "optimizer.lr");
-    if (self->facts->is_adapter) row_setting(self, "rank of the adapter", "lora.rank");
+    if (self->facts->is_adapter) row_setting(self, "adapter rank", "lora.rank");
     add_machine(self);
     if (json_is_string(arithmetic))
         row(self, "arithmetic", plain(self->a, json_string_value(arithmetic)));
@@ -179,13 +179,13 @@ static bool add_verify(card *self) {
     if (!json_is_true(json_object_get(v, "good")) || !is_hash(hash_a) || !is_hash(hash_b))
         return false;
     str_printf(self->out,
-            "drover has compared these weights with those from which they were converted "
-            "(`verify.json`): XXH3-128 of all values as fp32 is `%s` there and `%s` here",
+            "drover compared these weights with those they were converted from (`verify.json`): the XXH3-128 of all "
+            "values as fp32 is `%s` there and `%s` here",
             hash_a, hash_b);
     if (json_is_true(json_object_get(v, "same_weights")))
         str_puts(self->out, ", so they are equal.\n");
     else if (json_is_number(difference) && json_is_number(bound))
-        str_printf(self->out, "; the logits differ by %.3g of their spread, and %.3g is allowed.\n",
+        str_printf(self->out, "; the logits differ by %.3g of their spread (limit %.3g).\n",
                 json_number_value(difference), json_number_value(bound));
     else
         str_puts(self->out, ".\n");
@@ -203,7 +203,7 @@ static bool add_manifest(card *self) {
         if (!is_hash(hash) || !weights || !str_ends(name, ".safetensors")) continue;
         if (!any)
             str_puts(self->out,
-                    "The files of weights as the run wrote them, by XXH3-128 of their blocks:\n\n");
+                    "XXH3-128 (by blocks) of the weight files as the run wrote them:\n\n");
         str_printf(self->out, "- %s `%s`\n", plain(self->a, name), hash);
         any = true;
     }
@@ -213,8 +213,8 @@ static bool add_manifest(card *self) {
 static void add_body(card *self) {
     const card_facts *facts = self->facts;
     const char *name = plain(self->a, path_folder_name(self->a, facts->repo));
-    str_printf(self->out, "# %s\n\n%s, published by drover, a Llama trainer.\n\n", name,
-            facts->is_adapter ? "A LoRA adapter" : "A model");
+    str_printf(self->out, "# %s\n\n%s, published with drover, a trainer for Llama models.\n\n",
+            name, facts->is_adapter ? "A LoRA adapter" : "A model");
     add_table(self);
     if (self->verify || self->manifest) {
         str proof = {0}, *out = self->out;

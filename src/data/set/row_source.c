@@ -148,7 +148,7 @@ static void describe_left(const row_source *src, str *out) {
                 (long long)src->opts->row_tokens + 1);
     str_puts(out, "");
     if (src->count.shared)
-        str_printf(out, "; prompts are there once, which saves %.1f%% of the tokens",
+        str_printf(out, "; each prompt is computed once, which saves %.1f%% of the tokens",
                 100 * (double)src->count.shared / (double)(src->count.shared + src->pack.n_tokens));
     if (src->count.dropped)
         str_printf(out, "; %lld %s are left out (data.too_long: drop)",

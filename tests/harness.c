@@ -4,6 +4,8 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/str.h"
+
 enum { MAX_TESTS = 64 };
 typedef struct test {
     const char *name;
@@ -31,17 +33,14 @@ static void run_with_arena(void **state) {
     arena_free(a);
 }
 
-// Within a job of a scheduler drover would take the test for a rank of that job. Ranks of the
-// test's own do not come here.
-static void forget_launchers(void) {
-    static const char *const prefixes[] = {"OMPI_COMM_", "PMIX_", "PMI_", "PET_", "SLURM",
-            "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_"};
+// Unsets the variables with these prefixes; NULL ends the list.
+static void forget(const char *const *prefixes) {
     arena *a = arena_new("environment");
     for (int i = 0; environ[i];) {
         bool theirs = false;
-        for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
-            theirs |= strncmp(environ[i], prefixes[k], strlen(prefixes[k])) == 0;
-        if (theirs)
+        for (const char *const *prefix = prefixes; *prefix; prefix++)
+            theirs |= str_starts(environ[i], *prefix);
+        if (theirs && !str_starts(environ[i], "DROVER_PJRT_DIR="))
             unsetenv(arena_strndup(a, environ[i], strcspn(environ[i], "=")));
         else
             i++;
@@ -49,8 +48,18 @@ static void forget_launchers(void) {
     arena_free(a);
 }
 
+// Before main(), which sets those of its test: the user's variables of drover decide nothing here,
+// but for the folder of the plug-ins. The peak is said, not measured in each test.
+__attribute__((constructor)) static void forget_own(void) {
+    forget((const char *const[]){"DROVER_", NULL});
+    setenv("DROVER_PEAK_FLOPS", "1e11", 1);
+}
+
 int tests_run(void) {
-    forget_launchers();
+    // Within a job of a scheduler drover would take the test for a rank of that job. Ranks of the
+    // test's own do not come here.
+    forget((const char *const[]){"OMPI_COMM_", "PMIX_", "PMI_", "PET_", "SLURM",
+            "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_", NULL});
     struct CMUnitTest list[MAX_TESTS];
     for (int i = 0; i < n_tests; i++)
         list[i] = (struct CMUnitTest){tests[i].name, run_with_arena, NULL, NULL, &tests[i]};

@@ -33,7 +33,7 @@
             fail_msg("\"%s\" does not say \"%s\"", drv_message(), (text));                         \
     } while (0)
 
-// TEST(short_rows_are_padded) { ... }: a test, which gets an arena `a` that is freed behind it.
+// TEST(short_rows_are_padded) { ... } is a test. It gets an arena `a`, which is freed after it.
 // tests_run runs all tests of a file in its order; a file without a main function has that of
 // run_tests.c, which does nothing else.
 typedef void test_function(arena *a);

@@ -201,7 +201,9 @@ refused "--namespace: \"a.b\" is not a namespace" trainjob run.yaml --instance c
 refused "--queue: \"a b\" is not the name of a queue" slurm run.yaml --instance cpu --queue "a b"
 refused '--mount: "shared" is not a place' trainjob run.yaml --instance cpu $pods --mount shared
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
-refused '--time: "1:2:3:4" is not a time' slurm run.yaml --instance cpu --time 1:2:3:4
+refused '--time is "0:00", expected a time from 1 s to 27 years' slurm run.yaml --instance cpu --time 0:00
+refused '--time is "90", which has no unit, expected 90s or 90m' slurm run.yaml --instance cpu --time 90
+refused '--time is "1:2:3:4", expected a time from 1 s' slurm run.yaml --instance cpu --time 1:2:3:4
 refused '--preflight is "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
 refused "--preflight is an option of drover launch node, expected a job that runs it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
 refused "--max-restarts is an option of drover launch node, expected a job that runs it (--tasks node)" slurm run.yaml --instance cpu --max-restarts 1
@@ -213,7 +215,7 @@ for kind in mpi-operator volcano; do
 done
 refused '--max-restarts is "0.5", expected a whole number' ray run.yaml --instance cpu $pods --max-restarts 0.5
 refused '--restart-window is "x", expected a time' ray run.yaml --instance cpu $pods --restart-window x
-refused '--grow-after is "90", expected a time with its unit' ray run.yaml --instance cpu $pods --grow-after 90
+refused '--grow-after is "90", which has no unit, expected 90s or 90m' ray run.yaml --instance cpu $pods --grow-after 90
 refused '--grow-after is "-1s", expected a time' ray run.yaml --instance cpu $pods --grow-after=-1s
 refused "--min-nodes 5, expected at most the 4 nodes that are not spare" pytorchjob run.yaml --instance cpu $pods --nodes 5 --spare-nodes 1 --min-nodes 5
 refused "--spare-nodes 2, expected fewer than the 2 nodes" pytorchjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 2

@@ -35,7 +35,7 @@ node() {
     if [ "${i%%[!0-9]*}" = 0 ] && [ "${master:-$port}" = 0 ]; then learn_port node-$i.out; fi
 }
 launcher() { pgrep -P "${pids[$1]}"; }        # of node I: the child of timeout
-daemon_of() { pgrep -P "$(launcher "$1")" 'orted|prted|mpirun'; }
+daemon_of() { pgrep -f -P "$(launcher "$1")" 'orted|prte|mpirun'; } # by command lines: a name has 15 letters at most
 descendants() { # PID
     local child
     for child in $(pgrep -P "$1"); do echo "$child" && descendants "$child"; done

@@ -52,6 +52,9 @@ def on_a_terminal():
     out, _ = plot("falling", "flat", "--keys", "loss,lr")
     check("a chart per key", "loss\n" in out and "learning rate\n" in out, out)
     check("no colours in a file", "\033" not in out)
+    for locale, braille in ("C", True), ("de_DE.UTF-8", True), ("de_DE.ISO-8859-1", False), ("ru_RU.KOI8-R", False):
+        out, _ = plot("flat", env={"LC_ALL": locale})
+        check(f"a file in {locale}", out.isascii() != braille, out)
 
 
 def as_a_file():
@@ -102,7 +105,7 @@ def on_poor_terminals():
     for change in {"NO_COLOR": "1"}, {"TERM": "dumb"}:
         check(f"no colour with {change}", "\033" not in seen({**good, **change}, "falling", "flat"))
     check("an empty NO_COLOR says nothing", "\033[3" in seen({**good, "NO_COLOR": ""}, "falling", "flat"))
-    for locale in {"LANG": "C"}, {"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, {"LANG": ""}:
+    for locale in {"LANG": "C"}, {"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, {"LANG": ""}, {"LANG": "de_DE.ISO-8859-1"}:
         out = seen({"TERM": "xterm", **locale}, "falling", "flat")
         check(f"ASCII alone in {locale}", out.isascii(), ascii(out))
 

@@ -14,13 +14,17 @@ fi
 unset signals_are_reset
 
 # Nor do its variables decide anything: within a job of a scheduler drover would take itself for a rank of that job, and
-# a proxy would stand between it and the servers of the tests.
+# a proxy would stand between it and the servers of the tests. Of drover's own variables, tests see those that are meant
+# for them, and the folder of the plug-ins.
 for name in $(compgen -e); do
     case $name in
-    OMPI_COMM_* | PMIX_* | PMI_* | PET_* | SLURM* | RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | MASTER_ADDR | MASTER_PORT | \
-        HF_* | *_proxy | *_PROXY | COLUMNS | LINES | NO_COLOR | OMP_NUM_THREADS | SOURCE_DATE_EPOCH | CDPATH) unset "$name" ;;
+    DROVER_KILLS | DROVER_LAUNCHERS_DIR | DROVER_MODELS | DROVER_PEERS | DROVER_PJRT_DIR | DROVER_PLAN_CUDA | DROVER_SCRAPES | \
+        DROVER_SEED | DROVER_SMOLLM2) ;;
+    DROVER_* | OMPI_COMM_* | PMIX_* | PMI_* | PET_* | SLURM* | RANK | WORLD_SIZE | LOCAL_RANK | LOCAL_WORLD_SIZE | MASTER_ADDR | MASTER_PORT | \
+        HF_* | *_proxy | *_PROXY | COLUMNS | LINES | LC_* | NO_COLOR | OMP_NUM_THREADS | SOURCE_DATE_EPOCH | CDPATH) unset "$name" ;;
     esac
 done
+export LANG=C.UTF-8
 umask 022
 
 # The peak that mfu and plans are measured against is said instead of measured at every start: that takes longer than

@@ -311,27 +311,6 @@ TEST(files_have_names) {
         assert_string_equal(name_of_file(a, cases[i][0]), cases[i][1]);
 }
 
-// --- times, as sbatch's manual has them
-TEST(times_are_slurms) {
-    static const struct {
-        const char *text;
-        int64_t seconds;
-    } cases[] = {{"10:30", 630}, {"01:00:00", 3600}, {"2-12", 216000}, {"1-00:30", 88200},
-            {"7-01:02:03", 608523}, {"90m", 5400}, {"24h", 86400}, {"7d", 604800}, {"30s", 30},
-            {"1.5h", 5400}};
-    static const char *const wrong[] = {"", "0", "x", "-1", "1:60", "1:2:3:4", "1-", "h", "0.4s",
-            "nand", "0x1m", "99999999999", "1:", ":1", "24 h", "1-1-1", "9999999d"};
-    int64_t seconds;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        OK(job_read_time(cases[i].text, &seconds));
-        if (seconds != cases[i].seconds) fail_msg("%s: %lld", cases[i].text, (long long)seconds);
-    }
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        FAILS(job_read_time(wrong[i], &seconds), DRV_E_USAGE, "--time");
-    // sbatch takes it for minutes, activeDeadlineSeconds of Kubernetes for seconds
-    FAILS(job_read_time("90", &seconds), DRV_E_USAGE, "\"90\" has no unit, expected 90m or 90s");
-}
-
 // --- types of machines
 static drv_status read_type(arena *a, const char *text, instance_type *out) {
     return instance_read(a, "i.yaml", text, strlen(text), out);

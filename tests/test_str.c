@@ -24,6 +24,29 @@ TEST(durations_in_words) {
         assert_string_equal(str_long_duration(cases[i].seconds), cases[i].says);
 }
 
+// The forms with ":" and "-" as sbatch's manual has them.
+TEST(times) {
+    const struct {
+        const char *text;
+        double seconds;
+    } cases[] = {{"30s", 30}, {"90m", 5400}, {"24h", 86400}, {"7d", 604800}, {"1.5h", 5400},
+            {"0.25s", 0.25}, {"1h30m", 5400}, {"2d12h", 216000}, {"1d1s", 86401},
+            {"1d2h3m4.5s", 93784.5}, {"0h0m", 0}, {"10:30", 630}, {"90:00", 5400},
+            {"01:00:00", 3600}, {"100:00:00", 360000}, {"2-12", 216000}, {"1-00:30", 88200},
+            {"7-01:02:03", 608523}, {"0-00:00:00", 0}};
+    const char *const wrong[] = {"", "0", "90", "1.5", "x", "-1", "-1s", "1s ", "24 h", "h",
+            "1.2.3h", ".s", "nand", "0x1m", "1e3s", "30m1h", "1h1h", "1h30", "h30m", "1h-2m", "1y",
+            "1H", "1:60", "1:60:00", "1:2:3:4", "1:", ":1", "1:2:", "1-", "-1:00", "1-1-1",
+            "1:00-1", "1-0:60", "1.5:00", "1:0x1", "1:+1", "1: 1", "1h:30", "9999999999:00"};
+    double seconds;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!str_to_seconds(cases[i].text, &seconds) || seconds != cases[i].seconds)
+            fail_msg("\"%s\" is not read as %g s", cases[i].text, cases[i].seconds);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (str_to_seconds(wrong[i], &seconds))
+            fail_msg("\"%s\" is read as %g s", wrong[i], seconds);
+}
+
 TEST(escapes) {
     const struct {
         const char *from, *to; // to NULL: refused

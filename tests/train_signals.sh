@@ -53,6 +53,18 @@ code=$?
 check "a whole step is done after SIGTERM" [ ! -s patient/metrics.jsonl ]
 check "a second SIGTERM exits $code instead of 3" [ $code = 3 ]
 
+# What the run says at once in an evaluation: rows of its own set are read.
+cp data/set.bin data/held.bin
+cp data/set.idx data/held.idx
+begin evaluation "before 300 read *held.bin" --set data.split=null --set data.valid=data/held \
+    --set training.eval_every=1 --set training.eval_batches=1000000
+kill -TERM $pid
+kill -CONT $pid
+wait_end $pid
+code=$?
+check "SIGTERM in an evaluation exits $code instead of 3" [ $code = 3 ]
+says "SIGTERM: the run ends after this micro-batch of the evaluation and saves" "SIGTERM: ending after step 0"
+
 # SIGUSR2 saves and continues.
 stop onward USR2
 check "SIGUSR2 exits $code instead of 0" [ $code = 0 ]

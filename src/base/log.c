@@ -54,13 +54,14 @@ bool log_is_terminal(void) {
 
 bool terminal_is_utf8(int descriptor) {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    if (!isatty(descriptor)) return true;
+    const bool shown = isatty(descriptor);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (!value || !*value) continue;
-        return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+        return strcasestr(value, "utf-8") || strcasestr(value, "utf8") ||
+               (!shown && !strchr(value, '.'));
     }
-    return false;
+    return !shown;
 }
 
 bool log_is_utf8(void) {

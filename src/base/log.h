@@ -46,10 +46,10 @@ void progress_end(void);
 
 // Returns whether standard error is a terminal that can move its cursor.
 bool log_is_terminal(void);
-// Returns whether messages may have characters beyond ASCII: the locale is one of UTF-8, or
-// standard error is not a terminal.
+// Returns whether messages may have characters beyond ASCII (terminal_is_utf8 of standard error).
 bool log_is_utf8(void);
-// The same for any descriptor.
+// Returns whether output may have characters beyond ASCII: the locale is one of UTF-8, or the
+// output is not a terminal and the locale names no other encoding, as ".ISO-8859-1" does.
 bool terminal_is_utf8(int descriptor);
 // Returns whether it is a terminal that knows colours and NO_COLOR is not set (no-color.org).
 bool terminal_has_colour(int descriptor);

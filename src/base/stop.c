@@ -24,7 +24,8 @@ enum { N_SIGNALS = sizeof signals / sizeof *signals };
 // timeout(1) and mpirun signal a process and then its group for one key press.
 enum { SAME_PRESS_MS = 100 };
 
-static volatile sig_atomic_t stop_signal, save_wanted;
+static volatile sig_atomic_t save_wanted;
+static atomic_int stop_signal;         // 0: none
 static _Atomic int64_t interrupted_ms; // of the first SIGINT; 0: none
 static atomic_int n_at_once;           // calls of stop_ends_process that have not ended
 static atomic_bool ends_silently;
@@ -114,7 +115,9 @@ drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx) {
 }
 
 drv_status stop_tell_request(void (*fn)(void *ctx), void *ctx) {
-    return start_teller(fn, ctx, false);
+    DRV_TRY(start_teller(fn, ctx, false));
+    if (stop_signal) tell_request(); // requested before the handler saw the teller
+    return DRV_OK;
 }
 
 void stop_untell(void) {

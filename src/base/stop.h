@@ -28,11 +28,12 @@ bool stop_take_save_request(void);
 // interrupted. Any thread; calls may overlap. `silent`: another process prints the message.
 void stop_ends_process(bool silent);
 void stop_is_saved_again(void);
-// From stop_tell_end until stop_untell, fn(ctx) is called before such an end, on a thread of
-// its own, since a signal handler may call few functions. A second signal does not wait for it.
-// DRV_E_DEVICE: no thread could be started.
+// Starts a thread that calls fn(ctx) before such an end, since a signal handler may call few
+// functions. A second signal does not wait for that call. DRV_E_DEVICE: no thread could be started.
 DRV_CHECKED drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx);
-// From stop_tell_request until stop_untell, fn(ctx) is called in the same way, once, as soon as a
-// stop is requested. Such a call has ended when stop_untell returns. Only one of the two at a time.
+// Starts a thread that calls fn(ctx) once, as soon as a stop is requested; at once if one was
+// requested before. DRV_E_DEVICE: no thread could be started.
 DRV_CHECKED drv_status stop_tell_request(void (*fn)(void *ctx), void *ctx);
-void stop_untell(void); // allowed without a preceding call of either
+// Ends the thread of either function, after a call that stop_tell_request has begun. It has to be
+// called before either of them is called again, and may be called without them.
+void stop_untell(void);

@@ -164,17 +164,48 @@ bool str_to_f64(const char *s, double *out) {
     return true;
 }
 
+static const struct {
+    char letter;
+    double seconds;
+} time_units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+enum { N_TIME_UNITS = sizeof time_units / sizeof *time_units, HOURS = 1, SECONDS = 3 };
+
+// Reads "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS": whole numbers of one unit after the
+// other.
+static bool clock_to_seconds(const char *s, double *out) {
+    const char *colon = strchr(s, ':');
+    const bool has_days = strchr(s, '-');
+    const int first = has_days || (colon && strchr(colon + 1, ':')) ? HOURS : HOURS + 1;
+    *out = 0;
+    for (int unit = has_days ? 0 : first;; unit++, s++) {
+        const size_t n = strspn(s, "0123456789");
+        const long number = strtol(s, NULL, 10);
+        if (n == 0 || n > 9 || (unit > first && number > 59)) return false;
+        *out += (double)number * time_units[unit].seconds;
+        s += n;
+        if (!*s) return has_days || unit == SECONDS;
+        if (*s != (unit < HOURS ? '-' : ':') || unit == SECONDS) return false;
+    }
+}
+
 bool str_to_seconds(const char *s, double *out) {
-    static const char units[] = "smhd";
-    static const double seconds[] = {1, 60, 3600, 86400};
-    char number[32];
-    const size_t n = strspn(s, "0123456789.");
-    const char *unit = s[n] && !s[n + 1] ? strchr(units, s[n]) : NULL;
-    if (!unit || n >= sizeof number) return false;
-    memcpy(number, s, n);
-    number[n] = 0;
-    if (!str_to_f64(number, out)) return false;
-    *out *= seconds[unit - units];
+    double sum = 0;
+    int unit = -1;
+    const char *p = s;
+    do { // "1h30m": each unit is smaller than the one before it
+        char number[32];
+        double x;
+        const size_t n = strspn(p, "0123456789.");
+        do
+            unit++;
+        while (unit < N_TIME_UNITS && time_units[unit].letter != p[n]);
+        if (unit == N_TIME_UNITS) return clock_to_seconds(s, out);
+        snprintf(number, sizeof number, "%.*s", (int)n, p);
+        if (n >= sizeof number || !str_to_f64(number, &x)) return false;
+        sum += x * time_units[unit].seconds;
+        p += n + 1;
+    } while (*p);
+    *out = sum;
     return true;
 }
 

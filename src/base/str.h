@@ -55,8 +55,9 @@ bool str_to_f64(const char *s, double *out);
 // Reads a number of bytes: "80GB" (powers of 1000), "96GiB" and "4G" (powers of 1024), "512". It
 // may be negative or not finite. False: it is not a number with one of these units.
 bool str_to_bytes(const char *s, double *out);
-// Reads the seconds of a time with its unit: "90s", "1.5h", "7d". False: it is none. A number
-// without a unit is none, because Slurm means minutes by it and Kubernetes seconds.
+// Reads the seconds of a time with units: "90s", "1.5h", "1h30m", "7d"; or as the manual of sbatch
+// writes one: "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM", "D-HH:MM:SS". False: it is none of them. A
+// number alone is refused: it would be minutes for sbatch, but seconds for Kubernetes.
 bool str_to_seconds(const char *s, double *out);
 
 // Returns the one of `n` names with the smallest edit distance to `s`. NULL: no distance is small

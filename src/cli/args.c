@@ -243,6 +243,22 @@ drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min, in
     return DRV_OK;
 }
 
+drv_status cli_get_seconds(const cli_args *args, const char *name, double min, double max,
+        double *inout) {
+    const char *text = cli_get(args, name, NULL);
+    double seconds;
+    if (!text) return DRV_OK;
+    if (str_to_f64(text, &seconds) && seconds > 0)
+        return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", which has no unit, expected %ss or %sm",
+                args->name, name, text, text, text);
+    if (!str_to_seconds(text, &seconds) || !(seconds >= min && seconds <= max))
+        return drv_fail(DRV_E_USAGE,
+                "%s: %s is \"%s\", expected a time from %.0f s to %s, as 90s, 1h30m, 7d, or as MM:SS, HH:MM:SS, D-HH:MM:SS",
+                args->name, name, text, min, str_long_duration(max));
+    *inout = seconds;
+    return DRV_OK;
+}
+
 drv_status cli_get_choice(const cli_args *args, const char *name, const char *words, int *inout) {
     const char *text = cli_get(args, name, NULL);
     int index = 0;

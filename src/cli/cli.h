@@ -91,6 +91,9 @@ DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, doubl
 // "512M", "4G", "1.5GiB" (by 1024), "5GB" (by 1000) or bytes.
 DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
+// A time that str_to_seconds reads; a number without a unit is refused.
+DRV_CHECKED drv_status cli_get_seconds(const cli_args *args, const char *name, double min,
+        double max, double *inout);
 // Reads one of several words: *inout is its index in `words`, as "train, compile or data".
 DRV_CHECKED drv_status cli_get_choice(const cli_args *args, const char *name, const char *words,
         int *inout);

@@ -2,6 +2,7 @@
 // the next commands, or the submission.
 #include "cli/launch_jobs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -159,8 +160,10 @@ static drv_status read_numbers(const cli_args *args, job_spec *spec) {
     spec->grace_s = (int)grace;
     spec->shm = spec->instance->pod_memory / 8 >> 20 << 20;
     if (takes(args, "--shm")) DRV_TRY(cli_get_bytes(args, "--shm", 1 << 20, &spec->shm));
-    const char *time = text_of(args, "--time");
-    return time ? job_read_time(time, &spec->time_s) : DRV_OK;
+    double time_s = 0;
+    if (takes(args, "--time")) DRV_TRY(cli_get_seconds(args, "--time", 1, 1e4 * 86400, &time_s));
+    spec->time_s = llround(time_s);
+    return DRV_OK;
 }
 
 // The config, with its bytes, or the words of data work.

@@ -9,18 +9,6 @@
 const char *const launch_rule_names[N_LAUNCH_RULE_OPTIONS] = {"--max-restarts", "--restart-window",
         "--min-nodes", "--spare-nodes", "--grow-after"};
 
-static drv_status read_time(const cli_args *args, const char *option, double *out) {
-    const char *text = cli_get(args, option, NULL);
-    double seconds;
-    if (!text) return DRV_OK;
-    if (!str_to_seconds(text, &seconds) || seconds > MOST_S)
-        return drv_fail(DRV_E_USAGE,
-                "%s: %s is \"%s\", expected a time with its unit, up to %s, as 90s, 5m or 1h",
-                args->name, option, text, str_long_duration(MOST_S));
-    *out = seconds;
-    return DRV_OK;
-}
-
 drv_status launch_read_rules(const cli_args *args, int n_nodes, supervisor_rules *out) {
     int64_t restarts = 0, spares = 0, least = 0;
     DRV_TRY(cli_get_i64(args, "--max-restarts", 0, 1000000, &restarts));
@@ -30,8 +18,8 @@ drv_status launch_read_rules(const cli_args *args, int n_nodes, supervisor_rules
     out->max_restarts = (int)restarts;
     if (least) out->min_nodes = (int)least;
     DRV_TRY_CTX(supervisor_rules_check(out, n_nodes), "%s", args->name);
-    DRV_TRY(read_time(args, "--restart-window", &out->window_s));
-    return read_time(args, "--grow-after", &out->grow_after_s);
+    DRV_TRY(cli_get_seconds(args, "--restart-window", 0, MOST_S, &out->window_s));
+    return cli_get_seconds(args, "--grow-after", 0, MOST_S, &out->grow_after_s);
 }
 
 drv_status launch_read_preflight(const cli_args *args, preflight_use *out) {

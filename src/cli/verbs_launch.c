@@ -199,7 +199,7 @@ enum { MAX_WORDS = 4096 };
 #define QUEUE(what)                                                                                \
     { "--queue", "NAME", what }
 #define TIME                                                                                       \
-    { "--time", "TIME", "time limit of each try: HH:MM:SS, DAYS-HH:MM:SS, or 90m, 24h, 7d" }
+    { "--time", "TIME", "time limit of each try: 90m, 1h30m, 7d, HH:MM:SS, D-HH:MM:SS" }
 #define PREFLIGHT(says)                                                                            \
     { "--preflight", "HOW", says }
 #define OF_NODES "off, warn or exclude, as for drover launch node (default off)"

@@ -1,6 +1,8 @@
 // The state of a training run, shared by the files of this folder: run_open.c opens it, train.c
 // runs its steps, run_save.c saves it, run_end.c ends it.
 #pragma once
+#include <stdatomic.h>
+
 #include "data/set/vocab_check.h"
 #include "programs/batch_feed.h"
 #include "programs/step.h"
@@ -123,6 +125,7 @@ typedef struct run {
     run_progress progress;
     run_saving saving;
     run_ending ending;
+    atomic_bool evaluates; // run_tell_stop's thread reads it
 } run;
 
 // Opens, runs and ends a run on one rank. The caller has set r->rank.

@@ -56,7 +56,9 @@ static void say_stop(void *ctx) {
     const run *r = ctx;
     const char *name = stop_requested();
     log_info("%s: the run ends after this %s and saves the last finished step%s", name,
-            r->opened.programs.whole_step ? "step" : "micro-batch",
+            r->evaluates                    ? "micro-batch of the evaluation"
+            : r->opened.programs.whole_step ? "step"
+                                            : "micro-batch",
             stop_number() == SIGINT ? "; a second SIGINT ends it at once" : "");
 }
 

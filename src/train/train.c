@@ -331,8 +331,11 @@ static drv_status validate(run *r) {
     evaluation_result result;
     const double begin = clock_s();
     comm_note(r->rank.comm, r->progress.state.step, "eval");
-    DRV_TRY(evaluate(&r->opened.programs, r->opened.valid_rows,
-            evaluate_run_rows(r->rank.cfg, r->opened.valid_rows), r->rank.comm, &result));
+    r->evaluates = true;
+    const drv_status status = evaluate(&r->opened.programs, r->opened.valid_rows,
+            evaluate_run_rows(r->rank.cfg, r->opened.valid_rows), r->rank.comm, &result);
+    r->evaluates = false;
+    DRV_TRY(status);
     r->progress.state.evaluated = r->progress.state.step;
     r->progress.state.val_loss = result.loss;
     if (!r->rank.leads) return DRV_OK;

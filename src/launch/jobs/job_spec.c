@@ -1,7 +1,6 @@
 // Checks a job, and makes the parts that all kinds share.
 #include "launch/jobs/job_spec.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -137,54 +136,6 @@ drv_status job_check(const job_spec *spec) {
                 "--ranks-per-node: %d ranks, expected at most the %d CPUs of %s", spec->ranks, most,
                 spec->instance->name);
     return spec->kind->is_kubernetes ? check_kubernetes(spec) : DRV_OK;
-}
-
-// --- time
-// Reads "HH:MM:SS" or "MM:SS" as Slurm does, or the hours alone, "HH", that follow its days and a
-// "-", as minutes; -1: it is none of them.
-static int64_t clock_seconds(const char *text) {
-    int64_t seconds = 0;
-    int parts = 0;
-    for (const char *p = text; p; parts++) {
-        const size_t n = strspn(p, "0123456789");
-        int64_t number = 0;
-        if (n == 0 || n > 9 || parts == 3) return -1;
-        for (size_t i = 0; i < n; i++)
-            number = number * 10 + (p[i] - '0');
-        if (parts > 0 && number > 59) return -1;
-        seconds = seconds * 60 + number;
-        if (p[n] && p[n] != ':') return -1;
-        p = p[n] ? p + n + 1 : NULL;
-    }
-    return parts == 1 ? seconds * 60 : seconds;
-}
-
-drv_status job_read_time(const char *text, int64_t *out) {
-    enum { DAY = 86400, MOST = 10000 };
-    int64_t days = 0, result = -1;
-    double seconds;
-    const size_t n = strspn(text, "0123456789");
-    char number[16];
-    snprintf(number, sizeof number, "%.*s", (int)n, text);
-    if (n > 0 && !text[n])
-        return drv_fail(DRV_E_USAGE, "--time: \"%s\" has no unit, expected %sm or %ss", text, text,
-                text);
-    if (str_to_seconds(text, &seconds)) {
-        result = seconds <= (double)MOST * DAY ? llround(seconds) : -1;
-    } else if (text[n] == '-' && n > 0 && n < 6 && str_to_i64(number, &days)) {
-        const char *colon = strchr(text + n + 1, ':'); // Slurm: DAYS-HOURS[:MINUTES[:SECONDS]]
-        const bool has_seconds = colon && strchr(colon + 1, ':');
-        result = clock_seconds(text + n + 1);
-        if (result >= 0) result = days * DAY + (has_seconds ? result : result * 60);
-    } else {
-        result = clock_seconds(text);
-    }
-    if (result <= 0 || result > (int64_t)MOST * DAY)
-        return drv_fail(DRV_E_USAGE,
-                "--time: \"%s\" is not a time, expected HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d",
-                text);
-    *out = result;
-    return DRV_OK;
 }
 
 // --- shared parts

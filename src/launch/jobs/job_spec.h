@@ -87,9 +87,6 @@ extern const int n_job_kinds;
 // Checks names, sizes and options that depend on each other. DRV_E_USAGE names the option, the
 // value and what was expected.
 DRV_CHECKED drv_status job_check(const job_spec *spec);
-// Reads the seconds of "MM:SS", "HH:MM:SS", "DAYS-HH:MM:SS" as Slurm reads them, or "90m", "24h",
-// "7d" (str_to_seconds).
-DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);
 // Makes all files of the job.
 DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *files);
 // Appends the comment "# Made by: COMMAND". The command may contain any bytes: what would end the

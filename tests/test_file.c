@@ -9,10 +9,12 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/append_file.h"
 #include "base/json.h"
+#include "base/json_lines.h"
 
 // In the place of the C library's: a listing that fails at its end, as that of a server which no
 // longer answers, and a file that is being cut short: it has fewer bytes than it seems to have.
@@ -32,6 +34,31 @@ int fstat(int descriptor, struct stat *out) {
     const int result = fstatat(descriptor, "", out, AT_EMPTY_PATH);
     out->st_size += bytes_that_are_gone;
     return result;
+}
+
+// Errors that the next calls give, 0: none; whether a read or a write moves one byte at most.
+static int access_error, read_error;
+static bool moves_little;
+
+int access(const char *path, int mode) {
+    if (!access_error) return faccessat(AT_FDCWD, path, mode, 0);
+    errno = access_error;
+    return -1;
+}
+
+ssize_t read(int fd, void *bytes, size_t n) {
+    if (!read_error) return readv(fd, &(struct iovec){bytes, n}, 1);
+    errno = read_error;
+    return -1;
+}
+
+ssize_t pread(int fd, void *bytes, size_t n, off_t at) {
+    return preadv(fd, &(struct iovec){bytes, moves_little && n > 1 ? 1 : n}, 1, at);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at) {
+    const struct iovec part = {(void *)(uintptr_t)bytes, moves_little && n > 1 ? 1 : n};
+    return pwritev(fd, &part, 1, at);
 }
 
 typedef struct writer {
@@ -342,4 +369,66 @@ TEST(ends_of_files) {
     close(fd);
     assert_int_equal(file_read_at(fd, both, 8, 2), 0);
     assert_int_equal(errno, EBADF);
+}
+
+// Only what the system says is absent is taken for absent: what opens the file learns the reason.
+TEST(what_cannot_be_looked_at_is_not_absent) {
+    const char *dir = temporary_dir(a), *here = path_join(a, dir, "here"),
+               *none = path_join(a, dir, "none");
+    OK(file_write_atomic(here, "x", 1));
+    assert_true(file_exists(here));
+    assert_false(file_exists(none));
+    assert_false(file_exists(path_join(a, here, "below")));
+    assert_string_equal(path_unused(a, here, ""), arena_printf(a, "%s-2", here));
+    assert_string_equal(path_unused(a, none, ".x"), arena_printf(a, "%s.x", none));
+    const int errors[] = {EIO, ESTALE, EACCES};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        access_error = errors[i];
+        const bool there = file_exists(here);
+        const char *unused = path_unused(a, here, "");
+        access_error = 0;
+        assert_true(there);
+        assert_string_equal(unused, here); // it ends; what uses the name fails with the reason
+    }
+}
+
+// A signal or a server may cut any read or write short.
+TEST(locks_are_taken_by_single_bytes) {
+    const char *path = path_join(a, temporary_dir(a), "x.lock");
+    file_lock lock;
+    char *text;
+    size_t n;
+    OK(file_write_atomic(path, "123456\n", 7)); // of a process that was killed
+    moves_little = true;
+    const drv_status taken = file_lock_take(a, path, "a test", &lock);
+    moves_little = false;
+    OK(taken);
+    OK(file_read(a, path, &text, &n));
+    assert_string_equal(text, arena_printf(a, "%ld\n", (long)getpid()));
+    file_lock_release(&lock);
+    OK(file_write_atomic(path, "[[package]]\n", 12));
+    moves_little = true;
+    const drv_status foreign = file_lock_take(a, path, "a test", &lock);
+    moves_little = false;
+    assert_int_equal(foreign, DRV_E_USAGE);
+    assert_true(file_exists(path));
+}
+
+// The rest of a file that cannot be read is not its end.
+TEST(lines_that_cannot_be_read_are_said) {
+    const char *path = path_join(a, temporary_dir(a), "x.jsonl");
+    json_lines lines;
+    OK(file_write_atomic(path, "{}\n", 3));
+    OK(json_lines_open(path, true, &lines));
+    read_error = EIO;
+    json_t *none = json_lines_next(&lines);
+    read_error = 0;
+    assert_null(none);
+    assert_int_equal(json_lines_status(&lines), DRV_E_IO);
+    assert_non_null(strstr(drv_message(), "x.jsonl\": Input/output error"));
+    json_t *line = json_lines_next(&lines);
+    assert_non_null(line);
+    OK(json_lines_status(&lines));
+    json_decref(line);
+    json_lines_close(&lines);
 }

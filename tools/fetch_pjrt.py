@@ -40,10 +40,11 @@ def folder():
 
 
 def download(package, version, sha256, source, into):
-    """The path of the package's file. pip shows its progress; another hash is its refusal."""
+    """The path of the package's file. pip shows its progress; another hash is its refusal. pip asks a source package for its
+    metadata, and what that needs comes built: `--no-binary :all:` would compile that, too."""
     requirements = into / "requirements.txt"
     requirements.write_text(f"{package}=={version} --hash=sha256:{sha256}\n")
-    kind = ["--no-binary", ":all:"] if source else [
+    kind = ["--no-binary", package] if source else [
         "--only-binary", ":all:",
         *(f"--platform=manylinux_{v}_{platform.machine()}" for v in ("2_28", "2_27", "2_17", "2_12"))]
     command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps", "--require-hashes",

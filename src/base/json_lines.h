@@ -24,8 +24,8 @@ typedef struct json_lines {
 // Opens a file; `path` must outlive the reader. `regular`: refuses pipes and devices at once.
 DRV_CHECKED drv_status json_lines_open(const char *path, bool regular, json_lines *out);
 // Returns the next object, which the caller owns. NULL: there is no further whole line, a line was
-// too long, reading failed, or until_s is over. The next call finds lines that were appended in the meantime; a
-// last line without a line feed waits for its end.
+// too long, reading failed, or until_s is over. The next call finds lines that were appended in the
+// meantime; a last line without a line feed waits for its end.
 json_t *json_lines_next(json_lines *self);
 // DRV_E_IO: the last call could not read the file.
 DRV_CHECKED drv_status json_lines_status(const json_lines *self);

@@ -203,6 +203,7 @@ refused '--mount: "shared" is not a place' trainjob run.yaml --instance cpu $pod
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
 refused '--time is "0:00", expected a time from 1 s to 27 years' slurm run.yaml --instance cpu --time 0:00
 refused '--time is "90", which has no unit, expected 90s or 90m' slurm run.yaml --instance cpu --time 90
+refused '--time is "1e308", expected a time from 1 s' slurm run.yaml --instance cpu --time 1e308
 refused '--time is "1:2:3:4", expected a time from 1 s' slurm run.yaml --instance cpu --time 1:2:3:4
 refused '--preflight is "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
 refused "--preflight is an option of drover launch node, expected a job that runs it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn

@@ -248,7 +248,7 @@ drv_status cli_get_seconds(const cli_args *args, const char *name, double min, d
     const char *text = cli_get(args, name, NULL);
     double seconds;
     if (!text) return DRV_OK;
-    if (str_to_f64(text, &seconds) && seconds > 0)
+    if (*text && !text[strspn(text, "0123456789")])
         return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", which has no unit, expected %ss or %sm",
                 args->name, name, text, text, text);
     if (!str_to_seconds(text, &seconds) || !(seconds >= min && seconds <= max))

@@ -1,6 +1,8 @@
 #!/bin/bash
 # What ranks send in a step is on average what drover plan says (shards are not all of one size), and less than 100
-# bytes by which ranks agree, and once in a while 16 to each other rank, which asks for a stop. Needs mpirun and drover_mpi.so.
+# bytes by which ranks agree, and 16 to each other rank whenever they ask for a stop: twice a second, so after each micro-batch or
+# round of a pipeline where the machine is slow. There are at most ten of them, with four micro-batches in two stages. Needs mpirun
+# and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
 make_data
 sed -i 's/steps: 40/steps: 2, log_every: 1/' run.yaml
@@ -19,7 +21,7 @@ planned = sum(stages) / len(stages)
 sent = [s["rank_sent_bytes"] for s in map(json.loads, open("wire/metrics.jsonl")) if "loss" in s][-1]
 print("planned", planned, "sent", sent)
 mean = sum(sent) / len(sent)
-assert planned > 1000 and 0 <= mean - planned < 100 + 16 * (len(sent) - 1)'
+assert planned > 1000 and 0 <= mean - planned < 100 + 10 * 16 * (len(sent) - 1)'
 }
 check "data 2, ZeRO-1" sends_as_planned 2
 check "data 2, ZeRO 0" sends_as_planned 2 parallel.zero=0

@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "search/layout_search.h"
 #include "search/layout_time.h"
+#include "search/stage_plans.h"
 
 enum { CASES = 20, TOP = 5, ALL = 256 };
 // Nine of ten estimates are so close to their plans, and all of them so close. A bucket of messages
@@ -119,6 +120,30 @@ static void check_time(arena *a, const layout_search *s, const layout_candidate 
         fail_msg("%s: timed %.12g s, planned %.12g", layout_keys(a, planned), cost.seconds,
                 planned->seconds);
     layout_times_free(known);
+}
+
+// The rank that holds most is among those that a search plans; of ZB-H1 one that holds about as much.
+TEST(most_memory_is_planned) {
+    static const char *const schedules[] = {"parallel.schedule=1f1b", "parallel.schedule=gpipe",
+            "parallel.schedule=zb-h1", "parallel.schedule=interleaved"};
+    for (int i = 0; i < 4; i++)
+        for (int layers = 10; layers <= 13; layers++) {
+            const char *sets[] = {"model.preset=tiny", "data.pack=stream", "parallel.pipeline=5",
+                    "training.global_batch_size=10", "training.micro_batch_size=1", schedules[i],
+                    i == 3 ? "parallel.virtual_stages=2" : "parallel.virtual_stages=1",
+                    arena_printf(a, "model.num_hidden_layers=%d", layers)};
+            run_config cfg;
+            stage_plans all, ends;
+            OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+            OK(config_set_ranks(&cfg, 5));
+            OK(stage_plans_make(a, false, &cfg, &all));
+            OK(stage_plans_make(a, true, &cfg, &ends));
+            const double same = i == 2 ? 0.99 : 1;
+            if ((double)ends.bytes[ends.worst] < same * (double)all.bytes[all.worst])
+                fail_msg("%s, %d layers: rank %d holds %lld bytes, of the planned ranks %d most: %lld",
+                        schedules[i], layers, all.worst, (long long)all.bytes[all.worst],
+                        ends.worst, (long long)ends.bytes[ends.worst]);
+        }
 }
 
 // Estimates against plans, of every schedule, recomputation and degree of ZeRO: models of which

@@ -118,6 +118,21 @@ TEST(rounding_to_fp8) {
     near(with.term[TERM_HEAD], without.term[TERM_HEAD]);
 }
 
+// Two context ranks of a host: in the forward pass each sends its keys and values to the other one,
+// in the backward pass also fp32 gradients of those that it received.
+TEST(context_ranks) {
+    const char *sets[] = {SHAPE, "training.precision=bf16", "parallel.context=2"};
+    run_config cfg = config_of(a, sets, 7, 2);
+    device_profile d = plain_device();
+    const double numbers = 2 * tokens / 2 * 288, attention = 6 * 4 * pairs / 2 * 288 / 1e12,
+                 forward = 6 * 2 * numbers / d.links.inside,
+                 backward = 6 * (2 + 4) * numbers / d.links.inside;
+    near(cost_of(a, &cfg, &d).term[TERM_CONTEXT], forward + backward);
+    d.overlap_context = 1;
+    near(cost_of(a, &cfg, &d).term[TERM_CONTEXT],
+            fmax(forward - attention, 0) + fmax(backward - 2 * attention, 0));
+}
+
 // Four data ranks, two to a host: each sums fp32 gradients of all weights and gathers bf16 ones.
 TEST(data_ranks) {
     const char *sets[] = {SHAPE, "model.tie_word_embeddings=false"};

@@ -4,14 +4,25 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/rng.h"
-
 enum { FIRST_CAPACITY = 64 };
+
+// Eight bytes at a time: plans of large models look up millions of names.
+static uint64_t hash(const char *name) {
+    const size_t n = strlen(name);
+    uint64_t h = n, word;
+    for (size_t i = 0; i < n; i += sizeof word) {
+        word = 0;
+        memcpy(&word, name + i, n - i < sizeof word ? n - i : sizeof word);
+        h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+        h ^= h >> 32;
+    }
+    return h;
+}
 
 // Returns the entry that holds the name, or the free entry where it belongs.
 static name_entry *find(name_entry *entries, int cap, const char *name) {
     const uint64_t mask = (uint64_t)cap - 1;
-    uint64_t i = hash_name(name) & mask;
+    uint64_t i = hash(name) & mask;
     while (entries[i].name && strcmp(entries[i].name, name) != 0)
         i = (i + 1) & mask;
     return &entries[i];

@@ -152,6 +152,12 @@ void layout_share_layers(const model_config *model, int n_stages, int *out) {
         out[i] = each + (i >= others - rest);
 }
 
+bool layout_has_more_layers(const int *layers, int n_ranks, int n_chunks, int rank) {
+    for (int v = 0; v < n_chunks; v++)
+        if (layers[v * n_ranks + rank] > layers[v * n_ranks + rank - 1]) return true;
+    return false;
+}
+
 model_layout layout_all_layers(const model_layout *l) {
     model_layout all = *l;
     all.n_layers = (int)l->model->num_hidden_layers;

@@ -50,6 +50,9 @@ double layout_head_in_layers(const model_config *model);
 // layers. Of the other stages the later ones get the layers that remain after an even division: the
 // first one has the embedding and the most micro-batches in flight.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
+// Returns whether a rank of a pipeline has more layers in one of its chunks than the rank before
+// it. `layers`: by stage.
+bool layout_has_more_layers(const int *layers, int n_ranks, int n_chunks, int rank);
 // Options of tensor parallelism: whether ranks also share the tokens between products, and the
 // number of reduction blocks (0: up to 8 if heads and widths can be cut so, at least one per rank).
 typedef struct layout_opts {

@@ -62,5 +62,6 @@ void device_profile_print(const device_profile *d, const char *source, str *out)
     str_printf(out, "inside: %.6g, between: %.6g}\n", d->reached_inside, d->reached_between);
     str_printf(out, "small_product: %.6g\nlaunch_us: %.6g\nmessage_us: %.6g\n", d->small_product,
             d->launch_s * 1e6, d->message_s * 1e6);
-    str_printf(out, "overlap: {tensor: %.6g, data: %.6g}\n", d->overlap_tensor, d->overlap_data);
+    str_printf(out, "overlap: {tensor: %.6g, context: %.6g, data: %.6g}\n", d->overlap_tensor,
+            d->overlap_context, d->overlap_data);
 }

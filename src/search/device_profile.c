@@ -59,6 +59,7 @@ static const field fields[] = {
         {"launch_us", AT(launch_s), 1e-6, 0, 1e6, FIELD_NUMBER, true, 0},
         {"message_us", AT(message_s), 1e-6, 0, 1e6, FIELD_NUMBER, true, 0},
         {"overlap.tensor", AT(overlap_tensor), 1, 0, 1, FIELD_NUMBER, true, 0},
+        {"overlap.context", AT(overlap_context), 1, 0, 1, FIELD_NUMBER, true, 1},
         {"overlap.data", AT(overlap_data), 1, 0, 1, FIELD_NUMBER, true, 0},
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };

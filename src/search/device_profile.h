@@ -25,8 +25,10 @@ typedef struct device_profile {
     double launch_s;       // of each op
     double message_s;      // latency of each collective or message
     double overlap_tensor; // share of the tensor ranks' traffic that overlaps with products
-    double overlap_data;   // share of the data ranks' traffic beside a micro-batch that costs no
-                           // time; the rest slows the products down
+    double overlap_context; // share of the context ranks' traffic beside attention that costs no
+                            // time; 0: measured on CPUs, which send between computing
+    double overlap_data;    // share of the data ranks' traffic beside a micro-batch that costs no
+                            // time; the rest slows the products down
 } device_profile;
 
 // Reads the argument of --device: the name of a profile that ships with the program, a machine type

@@ -54,7 +54,7 @@ typedef struct rank_chunks {
     int n[N_PIPELINE_PLACES], layers; // chunks by place
     rank_peak peak[N_PEAKS];
 } rank_chunks;
-enum { ENDS = 2 }; // ranks at each end of a pipeline, one of which holds most
+enum { ENDS = 2 }; // ranks at each end of a pipeline, which are looked at
 
 struct layout_bytes {
     const run_config *cfg;
@@ -62,7 +62,7 @@ struct layout_bytes {
     int n, cap;
     layout_candidate last; // the one to which `ranks` belong
     int64_t last_micro_batches;
-    rank_chunks ranks[2 * ENDS];
+    rank_chunks ranks[2 * ENDS + 1];
     int n_ranks;
 };
 
@@ -253,8 +253,8 @@ static rank_chunks chunks_of(const run_config *cfg, const layout_candidate *layo
     return out;
 }
 
-// Finds what the ranks at the ends of a pipeline hold. Consecutive candidates often have the same
-// schedule, for which it is known.
+// Finds what the ranks at the ends of a pipeline hold, and the first one with more layers than the
+// rank before it. Consecutive candidates often have the same schedule, for which it is known.
 static void find_ranks(layout_bytes *all, const run_config *with, const layout_candidate *layout) {
     const int64_t micro_batches = with->global_batch_size / layout->data / layout->micro_batch;
     if (all->last.schedule == layout->schedule && all->last.pipeline == layout->pipeline &&
@@ -266,9 +266,13 @@ static void find_ranks(layout_bytes *all, const run_config *with, const layout_c
     all->n_ranks = 0;
     pipeline_shape shape;
     if (layout_shape(layout, micro_batches, &shape) != DRV_OK) return;
-    for (int rank = 0; rank < layout->pipeline; rank++)
-        if (rank < ENDS || rank >= layout->pipeline - ENDS)
+    int *layers = mem_alloc(sizeof *layers * (size_t)(shape.ranks * shape.chunks));
+    layout_share_layers(&with->model, shape.ranks * shape.chunks, layers);
+    for (int rank = 0; rank < shape.ranks; rank++)
+        if (rank < ENDS || rank >= shape.ranks - ENDS ||
+                layout_has_more_layers(layers, shape.ranks, shape.chunks, rank))
             all->ranks[all->n_ranks++] = chunks_of(with, layout, &shape, rank);
+    free(layers);
 }
 
 // --- layouts

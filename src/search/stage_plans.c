@@ -22,11 +22,20 @@ static drv_status plan_rank(const run_config *cfg, bool outline, stage_plans *s,
     return status;
 }
 
-// Ranks between the ends that were not planned do what the second one does, for their own layers.
-static void fill_work(stage_plans *s, int n_chunks) {
-    for (int place = 2; place < s->n - 2; place++)
-        for (int v = 0; v < n_chunks; v++) {
-            const int stage = v * s->n + place, like = v * s->n + 1;
+// Returns whether another rank holds as much: with ZB-H1 one of the last two, else the rank before
+// it, which has no fewer micro-batches in flight, unless it has fewer layers in a chunk.
+static bool is_covered(const stage_plans *s, int rank) {
+    if (rank < 2 || rank > s->n - 2) return false;
+    return s->shape.kind == PIPELINE_ZB_H1
+                   ? rank < s->n - 2
+                   : !layout_has_more_layers(s->layers, s->n, s->shape.chunks, rank);
+}
+
+// Ranks that were not planned do what the rank before does, for their own layers.
+static void fill_work(stage_plans *s) {
+    for (int place = 2; place < s->n - 1; place++)
+        for (int v = 0; v < s->shape.chunks && is_covered(s, place); v++) {
+            const int stage = v * s->n + place, like = stage - 1;
             const double times = s->layers[stage] / (double)s->layers[like];
             work_add(&s->work.forward[like], times, &s->work.forward[stage]);
             work_add(&s->work.backward[like], times, &s->work.backward[stage]);
@@ -44,15 +53,15 @@ drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *o
             .bytes = ARENA_ARRAY(a, int64_t, n_ranks),
             .sent = ARENA_ARRAY(a, double, n_ranks),
             .work = step_work_new(a, cfg)};
+    layout_share_layers(&cfg->model, n_ranks * shape.chunks, out->layers);
     for (int place = 0; place < n_ranks; place++) {
-        if (ends && place > 1 && place < n_ranks - 2) continue;
+        if (ends && is_covered(out, place)) continue;
         cfg->rank = place * stride;
         DRV_TRY(plan_rank(cfg, ends, out, place));
         if (out->bytes[place] > out->bytes[out->worst]) out->worst = place;
     }
     cfg->rank = out->worst * stride;
-    layout_share_layers(&cfg->model, n_ranks * shape.chunks, out->layers);
     if (!ends) return stages_time(a, cfg, &out->result);
-    fill_work(out, shape.chunks);
+    fill_work(out);
     return DRV_OK;
 }

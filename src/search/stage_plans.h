@@ -15,6 +15,6 @@ typedef struct stage_plans {
 } stage_plans;
 
 // Plans every rank of the pipeline, one after the other. *cfg becomes that of the rank that holds
-// most. `ends`: plans the outlines of only the first two and the last two ranks, one of which holds
-// most; bytes of the others are 0.
+// most. `ends`: plans the outlines of only the ranks of which one holds most (with ZB-H1 another
+// one may hold a little more); bytes of the others are 0.
 DRV_CHECKED drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *out);

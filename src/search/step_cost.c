@@ -43,8 +43,8 @@ static double product_seconds(const rates *r, const product_work *w, double rate
     return (w->flops + r->device->small_product * w->small) / rate + w->rounded / r->bytes;
 }
 
-// Attention overlaps with the messages of context ranks: a rank computes with the keys that it has
-// while it receives the next ones.
+// Attention may overlap with the messages of context ranks: a rank computes with the keys that it
+// has while it receives the next ones.
 static times stage_seconds(const rates *r, const work *w) {
     const device_profile *d = r->device;
     times t = {{0}};
@@ -57,11 +57,9 @@ static times stage_seconds(const rates *r, const work *w) {
             link_axis_seconds(&r->links, &r->mesh, AXIS_TENSOR, w->wire[AXIS_TENSOR]) *
                     (1 - d->overlap_tensor) +
             w->messages[AXIS_TENSOR] * d->message_s;
-    t.term[TERM_CONTEXT] =
-            fmax(link_axis_seconds(&r->links, &r->mesh, AXIS_CONTEXT, w->wire[AXIS_CONTEXT]) -
-                            t.term[TERM_ATTENTION],
-                    0) +
-            w->messages[AXIS_CONTEXT] * d->message_s;
+    const double keys = link_axis_seconds(&r->links, &r->mesh, AXIS_CONTEXT, w->wire[AXIS_CONTEXT]);
+    t.term[TERM_CONTEXT] = keys - d->overlap_context * fmin(keys, t.term[TERM_ATTENTION]) +
+                           w->messages[AXIS_CONTEXT] * d->message_s;
     return t;
 }
 

@@ -82,15 +82,19 @@ static int slots_from(int n_ranks, int row_blocks, int first) {
     return most;
 }
 
+// A search for layouts asks for every attention of every plan, so each thread keeps the results.
 int ring_tree_slots(int n_ranks, int row_blocks) {
     enum { COUNTED = 64 };
-    int most = 0, bound = 0;
+    static _Thread_local uint8_t known[COUNTED + 1][COUNTED + 1];
+    int bound = 0;
     while ((int64_t)1 << bound < (int64_t)n_ranks * row_blocks)
         bound++;
     if ((int64_t)n_ranks * row_blocks > COUNTED) return 2 * bound;
+    uint8_t *slots = &known[n_ranks][row_blocks];
+    if (*slots) return *slots;
     for (int first = 0; first < n_ranks; first++) {
         const int n = slots_from(n_ranks, row_blocks, first);
-        if (n > most) most = n;
+        if (n > *slots) *slots = (uint8_t)n;
     }
-    return most;
+    return *slots;
 }

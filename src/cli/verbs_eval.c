@@ -37,7 +37,7 @@ static const cli_option eval_options[] = {
         {"--json-key", "KEY", "key of the text in JSON lines, or Parquet column (default: text)"},
         {"--separator", "TEXT",
                 "text between the documents of a .txt file (default: a file is one document)"},
-        {"--no-bos", NULL, "add no special tokens to texts, choices and contexts"},
+        {"--no-bos", NULL, "add no special tokens; --text keeps the one before a text"},
 };
 static const cli_rule eval_rules[] = {
         {.option = "--choices", .excludes = "--data --text --stride --context --logits --set"},
@@ -393,7 +393,7 @@ const verb verb_eval = {
                 "texts (or else ends them) is put before each document, so that its first token is predicted too.\n"
                 "It prints the perplexity per word and per byte, and bits per byte, which can be compared between\n"
                 "models with different tokenizers. If the tokenizer adds such a token itself, there are two of\n"
-                "them and one is predicted, as in that program; --no-bos avoids it. With --data the first token\n"
+                "them and one is predicted, as in that program; --no-bos leaves one. With --data the first token\n"
                 "of a document is only context, as in training; for a set built with --sft the answers are scored\n"
                 "(data.loss). Bytes and words of a set are those of its predicted tokens, if the model's\n"
                 "tokenizer built the set; special tokens have none.\n"

@@ -239,6 +239,8 @@ TEST(broken_records) {
             {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is not a string"},
             {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}",
                     "\"input\" is not a string"},
+            {"{\"prompt\": \"x\", \"response\": \"y\", \"history\": [[\"a\"]]}",
+                    "\"history\": turn 0 is neither a message nor a list of two texts"},
             {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is not a string"},
             {"{\"prompt\": [{\"role\": \"user\", \"content\": \"q\"}], \"completion\": [{\"role\": \"user\", \"content\": "
              "\"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}]}",
@@ -321,6 +323,35 @@ TEST(ends_of_turns) {
         if (id != want) fail_msg("%s ends a turn with %d, expected %d", name, id, want);
         close_setting(&s);
     }
+}
+
+// Alpaca's earlier turns are those of the conversation; any other text under this name is no part.
+TEST(earlier_turns) {
+    setting setup = open_setting();
+    const sft_format *format = format_of(&setup, "chatml.jinja");
+    static const char *const lines[] = {
+            "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \"a\"}, "
+            "{\"role\": \"assistant\", \"content\": \"b\"}, {\"role\": \"user\", \"content\": \"q\"}, "
+            "{\"role\": \"assistant\", \"content\": \"r\"}]}",
+            "{\"instruction\": \"q\", \"input\": \"\", \"output\": \"r\", \"system\": \"S\", \"history\": [[\"a\", \"b\"]]}",
+            "{\"instruction\": \"q\", \"output\": \"r\", \"system\": \"S\", \"history\": \"[[\\\"a\\\", \\\"b\\\"]]\"}",
+            "{\"prompt\": \"q\", \"response\": \"r\", \"system\": \"S\", \"history\": [{\"role\": \"user\", \"content\": \"a\"}, "
+            "{\"from\": \"gpt\", \"value\": \"b\"}]}",
+            "{\"prompt\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+            "\"assistant\", \"content\": \"b\"}, {\"role\": \"user\", \"content\": \"q\"}], \"completion\": \"r\", "
+            "\"history\": \"from 2023\"}"};
+    sft_example want = {0};
+    OK(sft_encode(format, setup.e, lines[0], strlen(lines[0]), &want));
+    for (size_t i = 1; i < sizeof lines / sizeof *lines; i++) {
+        sft_example got = {0};
+        OK(sft_encode(format, setup.e, lines[i], strlen(lines[i]), &got));
+        assert_int_equal(got.ids.n, want.ids.n);
+        assert_memory_equal(got.ids.p, want.ids.p, sizeof *want.ids.p * (size_t)want.ids.n);
+        assert_memory_equal(got.roles.p, want.roles.p, want.roles.n);
+        sft_example_free(&got);
+    }
+    sft_example_free(&want);
+    close_setting(&setup);
 }
 
 static void write_template(const setting *s, const char *folder, const char *name,

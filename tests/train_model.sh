@@ -41,6 +41,7 @@ run_dir: second
 YAML
 cp -r $model model
 sed -i 's/"eos_token_id": 0/"eos_token_id": [0, 7], "pad_token_id": 5/' model/config.json
+expect 2 "expected at most as many as the weights have rows: resize_token_embeddings(" "$drover" train continue.yaml --set model.vocab_size=100
 expect 0 "weights from model" "$drover" train continue.yaml
 for step in 1 2; do
     for f in tokenizer.json chat_template.jinja generation_config.json; do

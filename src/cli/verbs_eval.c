@@ -38,7 +38,7 @@ static const cli_option eval_options[] = {
         {"--json-key", "KEY", "key of the text in JSON lines, or Parquet column (default: text)"},
         {"--separator", "TEXT",
                 "text between the documents of a .txt file (default: a file is one document)"},
-        {"--no-bos", NULL, "add no special tokens to texts, choices and contexts"},
+        {"--no-bos", NULL, "add no special tokens; --text keeps the one before a text"},
 };
 static const cli_rule eval_rules[] = {
         {.option = "--choices", .excludes = "--data --text --stride --context --logits --set"},
@@ -407,7 +407,7 @@ const verb verb_eval = {
                 "token (or else the EOS token) before each document, so that the model predicts the first token\n"
                 "too. It prints the perplexity per word and per byte, and bits per byte; use bits per byte to\n"
                 "compare models with different tokenizers. If the tokenizer adds such a token itself, there are\n"
-                "two and one is predicted, as in that program; --no-bos avoids this. With --data, the first token\n"
+                "two and one is predicted, as in that program; --no-bos leaves one. With --data, the first token\n"
                 "of a document is only context, as in training; for a data set built with --sft, only the answers\n"
                 "are scored (data.loss). Bytes and words of a data set are those of its predicted tokens, if the\n"
                 "model's tokenizer built it; special tokens have none.\n"

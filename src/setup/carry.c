@@ -20,6 +20,19 @@ static void log_unused(const run_config *cfg, int32_t n_vocab) {
             n_vocab);
 }
 
+// A file's weights have the rows that they have: another model.vocab_size cannot load them.
+static drv_status too_many_tokens(const run_config *cfg, const char *key, int32_t n_vocab) {
+    const long long n_rows = (long long)cfg->model.vocab_size;
+    if (config_loads_weights(cfg))
+        return drv_fail(DRV_E_USAGE,
+                "%s: %s: \"%s\" has %d tokens, more than model.vocab_size %lld; expected at most as many as the "
+                "weights have rows: resize_token_embeddings(%d) of transformers adds rows",
+                config_where(cfg, key), key, cfg->tokenizer, n_vocab, n_rows, n_vocab);
+    return drv_fail(DRV_E_USAGE,
+            "%s: %s: \"%s\" has %d tokens, more than model.vocab_size %lld; expected model.vocab_size: %d or more",
+            config_where(cfg, key), key, cfg->tokenizer, n_vocab, n_rows, n_vocab);
+}
+
 drv_status carry_token_ids(arena *a, run_config *cfg) {
     tokenizer *t;
     model_config *m = &cfg->model;
@@ -31,12 +44,7 @@ drv_status carry_token_ids(arena *a, run_config *cfg) {
     if (m->bos_token_id < 0) m->bos_token_id = tokenizer_role(t, ROLE_BOS);
     if (m->pad_token_id < 0) m->pad_token_id = tokenizer_role(t, ROLE_PAD);
     tokenizer_close(t);
-    if (n_vocab > m->vocab_size)
-        return drv_fail(DRV_E_USAGE,
-                "%s: %s: \"%s\" has %d tokens, more than model.vocab_size %lld; expected "
-                "model.vocab_size: %d or more",
-                config_where(cfg, key), key, cfg->tokenizer, n_vocab, (long long)m->vocab_size,
-                n_vocab);
+    if (n_vocab > m->vocab_size) return too_many_tokens(cfg, key, n_vocab);
     log_unused(cfg, n_vocab);
     return DRV_OK;
 }

@@ -6,7 +6,7 @@
 #include "data/sft/sft_record_internal.h"
 
 const char *const pair_record_fields[] = {"chosen", "rejected", "prompt", "query", "instruction",
-        "question", "input", "context", "conversations", "system", "tools", NULL};
+        "question", "input", "context", "conversations", "system", "tools", "history", NULL};
 
 static const char *const sides[] = {"chosen", "rejected", NULL};
 
@@ -108,6 +108,7 @@ static drv_status add_prompt(pair_record *r, const json_t *o) {
                      *input = record_field(o, record_forms[i].input, &names[1]);
         if (!prompt) continue;
         r->parted = json_is_string(prompt);
+        if (r->parted) DRV_TRY(record_add_history(r->prompt, o));
         return record_add_prompt(r->prompt, prompt, names[0], input, names[1]);
     }
     return DRV_OK;

@@ -358,7 +358,9 @@ drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     mark(c, &begins, (int64_t)text->n, x->roles.p + x->roles.n);
     x->roles.n += n;
     offset_list_free(&begins);
-    if (n == 0) return drv_fail(DRV_E_DATA, "the template writes nothing");
+    if (n == 0)
+        return drv_fail(DRV_E_DATA,
+                "no tokens: its text is empty, or the tokenizer has none for it");
     return DRV_OK;
 }
 

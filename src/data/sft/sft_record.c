@@ -15,7 +15,7 @@ static const char *const list_names[] = {"messages", "conversations"};
 
 const char *const sft_record_fields[] = {"messages", "conversations", "prompt", "query",
         "instruction", "question", "input", "context", "output", "response", "completion", "answer",
-        "system", "tools", NULL};
+        "system", "tools", "history", NULL};
 
 void sft_record_free(sft_record *r) {
     json_decref(r->messages);
@@ -179,6 +179,48 @@ drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char 
     return DRV_OK;
 }
 
+// Returns the list in the field `name`, which the caller owns. It may be given as JSON in a text,
+// since tables such as CSV have no lists. NULL: the field is not a list.
+static json_t *read_list(const json_t *o, const char *name) {
+    json_t *field = json_object_get(o, name), *list = NULL;
+    if (json_is_array(field)) return json_incref(field);
+    if (json_is_string(field) &&
+            json_parse(json_string_value(field), json_string_length(field), &list) == DRV_OK &&
+            json_is_array(list))
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+// Appends what the user and the assistant said in a turn of the history; false: it is no such list.
+static bool add_turn(json_t *messages, const json_t *turn) {
+    json_t *user = json_array_get(turn, 0), *assistant = json_array_get(turn, 1);
+    if (json_array_size(turn) != 2 || !json_is_string(user) || !json_is_string(assistant))
+        return false;
+    record_add_message(messages, "user", json_incref(user));
+    record_add_message(messages, "assistant", json_incref(assistant));
+    return true;
+}
+
+static drv_status add_turns(json_t *messages, const json_t *history) {
+    for (size_t i = 0; i < json_array_size(history); i++) {
+        json_t *turn = json_array_get(history, i);
+        if (add_turn(messages, turn)) continue;
+        if (!json_is_object(turn))
+            return drv_fail(DRV_E_DATA,
+                    "\"history\": turn %zu is neither a message nor a list of two texts", i);
+        DRV_TRY_CTX(record_add(messages, turn, i), "\"history\"");
+    }
+    return DRV_OK;
+}
+
+drv_status record_add_history(json_t *messages, const json_t *o) {
+    json_t *history = read_list(o, "history");
+    const drv_status status = add_turns(messages, history);
+    json_decref(history);
+    return status;
+}
+
 size_t record_after_system(const json_t *messages) {
     size_t i = 0;
     for (; i < json_array_size(messages); i++) {
@@ -239,6 +281,7 @@ static drv_status add_pair(json_t *messages, const json_t *object) {
             return drv_fail(DRV_E_DATA,
                     "\"%s\" has no answer in the same record, expected \"%s\" or \"%s\"", names[0],
                     record_forms[i].answer[0], record_forms[i].answer[1]);
+        if (json_is_string(prompt)) DRV_TRY(record_add_history(messages, object));
         DRV_TRY(record_add_prompt(messages, prompt, names[0], input, names[1]));
         json_t *said = json_array();
         drv_status status = add_answer(said, answer, names[2]);
@@ -263,19 +306,6 @@ drv_status record_add_system(json_t *messages, const json_t *o) {
     if (!json_is_string(system)) return drv_fail(DRV_E_DATA, "\"system\" is not a string");
     if (json_string_length(system)) record_add_message(messages, "system", json_incref(system));
     return DRV_OK;
-}
-
-// Returns the list in the field `name`, which the caller owns. It may be given as JSON in a text,
-// since tables such as CSV have no lists. NULL: the field is not a list.
-static json_t *read_list(const json_t *o, const char *name) {
-    json_t *field = json_object_get(o, name), *list = NULL;
-    if (json_is_array(field)) return json_incref(field);
-    if (json_is_string(field) &&
-            json_parse(json_string_value(field), json_string_length(field), &list) == DRV_OK &&
-            json_is_array(list))
-        return list;
-    json_decref(list);
-    return NULL;
 }
 
 drv_status record_tools(const json_t *o, json_t **out) {

@@ -28,6 +28,9 @@ DRV_CHECKED drv_status record_parse_texts(json_t *o, const char *const *names);
 // Appends a text of the user, joined with `input` if that is not NULL, or a list of messages.
 DRV_CHECKED drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char *name,
         const json_t *input, const char *input_name);
+// Appends the earlier turns of Alpaca's records in the field "history", if it is a list or JSON of
+// one: each is [what the user said, what the assistant said], or a message.
+DRV_CHECKED drv_status record_add_history(json_t *messages, const json_t *o);
 // Returns the index of the first message that is not the system's.
 size_t record_after_system(const json_t *messages);
 // Returns whether a response begins with the last messages of its prompt, or all of them.

@@ -34,6 +34,15 @@ int fstat(int descriptor, struct stat *out) {
     return result;
 }
 
+// The error that the next calls of it give, 0: none.
+static int access_error;
+
+int access(const char *path, int mode) {
+    if (!access_error) return faccessat(AT_FDCWD, path, mode, 0);
+    errno = access_error;
+    return -1;
+}
+
 typedef struct writer {
     int fd;
     const char *bytes;
@@ -342,4 +351,25 @@ TEST(ends_of_files) {
     close(fd);
     assert_int_equal(file_read_at(fd, both, 8, 2), 0);
     assert_int_equal(errno, EBADF);
+}
+
+// Only what the system says is absent is taken for absent: what opens the file learns the reason.
+TEST(what_cannot_be_looked_at_is_not_absent) {
+    const char *dir = temporary_dir(a), *here = path_join(a, dir, "here"),
+               *none = path_join(a, dir, "none");
+    OK(file_write_atomic(here, "x", 1));
+    assert_true(file_exists(here));
+    assert_false(file_exists(none));
+    assert_false(file_exists(path_join(a, here, "below")));
+    assert_string_equal(path_unused(a, here, ""), arena_printf(a, "%s-2", here));
+    assert_string_equal(path_unused(a, none, ".x"), arena_printf(a, "%s.x", none));
+    const int errors[] = {EIO, ESTALE, EACCES};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        access_error = errors[i];
+        const bool there = file_exists(here);
+        const char *unused = path_unused(a, here, "");
+        access_error = 0;
+        assert_true(there);
+        assert_string_equal(unused, here); // it ends; what uses the name fails with the reason
+    }
 }

@@ -310,7 +310,15 @@ drv_status file_sync_dir(const char *path) {
 }
 
 bool file_exists(const char *path) {
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 ||
+           (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG);
+}
+
+const char *path_unused(arena *a, const char *stem, const char *end) {
+    const char *path = arena_printf(a, "%s%s", stem, end);
+    for (int i = 2; access(path, F_OK) == 0; i++)
+        path = arena_printf(a, "%s-%d%s", stem, i, end);
+    return path;
 }
 
 bool file_is_dir(const char *path) {
@@ -350,7 +358,7 @@ drv_status dir_try(const char *path) {
     char there[PATH_MAX + sizeof trial];
     if (strlen(path) >= PATH_MAX) return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
     snprintf(there, sizeof there, "%s", path);
-    while (!file_exists(there)) {
+    while (access(there, F_OK) != 0) {
         char *slash = strrchr(there, '/');
         if (strlen(slash ? slash + 1 : there) > NAME_MAX)
             return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);

@@ -75,6 +75,8 @@ DRV_CHECKED drv_status file_put_in_place(const char *path);
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
 // The same after `path` was renamed into the folder: a failure says that it is in place.
 DRV_CHECKED drv_status file_sync_placed(const char *dir, const char *path);
+// Returns true also if the system cannot tell (it may not search the folder, the disk fails): what
+// then opens the file learns the reason. Only what is known to be absent is taken for absent.
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 // Returns whether both paths lead to the same existing file or folder.
@@ -90,6 +92,8 @@ DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent
 // Lists the names in the folder, sorted bytewise, without "." and "..".
 DRV_CHECKED drv_status dir_list(arena *a, const char *path, char ***names, int *n);
 char *path_join(arena *a, const char *dir, const char *name);
+// Returns STEM END, or the first of STEM-2 END, STEM-3 END and so on, where no file is known to be.
+const char *path_unused(arena *a, const char *stem, const char *end);
 // Returns a path as a shell takes it, for a command that a message suggests (str_add_shell).
 const char *path_for_shell(arena *a, const char *path);
 // Returns what follows the last slash of a path.

@@ -206,10 +206,7 @@ static drv_status write_optimizer(arena *a, const model_write_opts *opts, out_fo
 // Keeps a model that failed its proof, for inspection, under a name that is not taken for the
 // model's.
 static drv_status put_beside(arena *a, out_folder *o, const char **path) {
-    const char *name = arena_printf(a, "%s%sunproved", o->path, o->inside ? "/" : ".");
-    *path = name;
-    for (int i = 2; file_exists(*path); i++)
-        *path = arena_printf(a, "%s-%d", name, i);
+    *path = path_unused(a, arena_printf(a, "%s%sunproved", o->path, o->inside ? "/" : "."), "");
     return out_placed(out_folder_commit(o, *path));
 }
 

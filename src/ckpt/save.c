@@ -142,9 +142,8 @@ static drv_status move_aside(ckpt_saver *saver) {
     if (access(saver->final, F_OK) != 0 && errno == ENOENT) return DRV_OK;
     if (!was_refused(saver, saver->step) && ckpt_verify(saver->final) == DRV_OK)
         return drv_fail(DRV_E_IO, "\"%s\" is there, written by another drover", saver->final);
-    char *aside = arena_printf(saver->a, "%s.refused", saver->final);
-    for (int i = 2; file_exists(aside); i++)
-        aside = arena_printf(saver->a, "%s.refused-%d", saver->final, i);
+    const char *aside =
+            path_unused(saver->a, arena_printf(saver->a, "%s.refused", saver->final), "");
     log_warn("\"%s\", which was refused, is renamed to \"%s\"", saver->final, aside);
     if (rename(saver->final, aside) == 0) return DRV_OK;
     return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", saver->final, aside,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "ckpt/adapter.h"
@@ -266,7 +267,7 @@ drv_status resume_move_aside(const char *run_dir) {
     for (int i = 0; i < n && status == DRV_OK; i++) {
         if (!belongs_to_run(names[i])) continue;
         if (!aside) {
-            for (int k = 1; !aside || file_exists(aside); k++)
+            for (int k = 1; !aside || access(aside, F_OK) == 0; k++)
                 aside = arena_printf(a, "%s/before-%d", run_dir, k);
             log_info("moving the files of earlier runs in \"%s\" to \"%s\"", run_dir, aside);
             status = dir_make(aside);
@@ -290,12 +291,9 @@ drv_status resume_write_config(const run_config *cfg, int64_t step) {
     if (step > 0 && file_exists(path)) {
         status = file_read(a, path, &old, &n);
         if (status == DRV_OK && (n != yaml.n || memcmp(old, yaml.p, n) != 0)) {
-            const char *stem = arena_printf(a, "%s/config.until-%06lld", cfg->run_dir,
-                               (long long)step),
-                       *kept = arena_printf(a, "%s.yaml", stem);
-            for (int i = 2; file_exists(kept); i++)
-                kept = arena_printf(a, "%s-%d.yaml", stem, i);
-            status = move_file(path, kept);
+            const char *stem =
+                    arena_printf(a, "%s/config.until-%06lld", cfg->run_dir, (long long)step);
+            status = move_file(path, path_unused(a, stem, ".yaml"));
         }
     }
     if (status == DRV_OK) status = file_write_atomic(path, yaml.p, yaml.n);

@@ -157,9 +157,8 @@ static drv_status rename_lost_metrics(run *r) {
     record_start(r, NULL);
     const char *path = path_join(r->rank.a, r->rank.cfg->run_dir, "metrics.jsonl");
     if (file_size(path) <= 0) return DRV_OK;
-    const char *kept = path_join(r->rank.a, r->rank.cfg->run_dir, "metrics.lost.jsonl");
-    for (int i = 2; file_exists(kept); i++)
-        kept = arena_printf(r->rank.a, "%s/metrics.lost-%d.jsonl", r->rank.cfg->run_dir, i);
+    const char *kept = path_unused(r->rank.a,
+            path_join(r->rank.a, r->rank.cfg->run_dir, "metrics.lost"), ".jsonl");
     if (rename(path, kept) != 0)
         return drv_fail(DRV_E_IO, "could not rename \"%s\": %s", path, strerror(errno));
     log_warn("an earlier run here stopped before its first checkpoint; starting at step 0, its metrics are now \"%s\"",

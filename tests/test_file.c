@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/append_file.h"
@@ -34,13 +35,23 @@ int fstat(int descriptor, struct stat *out) {
     return result;
 }
 
-// The error that the next calls of it give, 0: none.
+// The error that the next calls of it give, 0: none; whether a read or a write moves one byte at most.
 static int access_error;
+static bool moves_little;
 
 int access(const char *path, int mode) {
     if (!access_error) return faccessat(AT_FDCWD, path, mode, 0);
     errno = access_error;
     return -1;
+}
+
+ssize_t pread(int fd, void *bytes, size_t n, off_t at) {
+    return preadv(fd, &(struct iovec){bytes, moves_little && n > 1 ? 1 : n}, 1, at);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at) {
+    const struct iovec part = {(void *)(uintptr_t)bytes, moves_little && n > 1 ? 1 : n};
+    return pwritev(fd, &part, 1, at);
 }
 
 typedef struct writer {
@@ -372,4 +383,26 @@ TEST(what_cannot_be_looked_at_is_not_absent) {
         assert_true(there);
         assert_string_equal(unused, here); // it ends; what uses the name fails with the reason
     }
+}
+
+// A signal or a server may cut any read or write short.
+TEST(locks_are_taken_by_single_bytes) {
+    const char *path = path_join(a, temporary_dir(a), "x.lock");
+    file_lock lock;
+    char *text;
+    size_t n;
+    OK(file_write_atomic(path, "123456\n", 7)); // of a process that was killed
+    moves_little = true;
+    const drv_status taken = file_lock_take(a, path, "a test", &lock);
+    moves_little = false;
+    OK(taken);
+    OK(file_read(a, path, &text, &n));
+    assert_string_equal(text, arena_printf(a, "%ld\n", (long)getpid()));
+    file_lock_release(&lock);
+    OK(file_write_atomic(path, "[[package]]\n", 12));
+    moves_little = true;
+    const drv_status foreign = file_lock_take(a, path, "a test", &lock);
+    moves_little = false;
+    assert_int_equal(foreign, DRV_E_USAGE);
+    assert_true(file_exists(path));
 }

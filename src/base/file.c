@@ -467,8 +467,8 @@ const char *path_user_cache(arena *a, const char *name) {
 
 static drv_status held_by_another(int fd, const char *path, const char *what) {
     char pid[32] = "", process[64] = "";
-    const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
-    if (n > 0) snprintf(process, sizeof process, " (process %ld)", strtol(pid, NULL, 10));
+    if (file_read_at(fd, pid, sizeof pid - 1, 0) > 0)
+        snprintf(process, sizeof process, " (process %ld)", strtol(pid, NULL, 10));
     close(fd);
     return drv_fail(DRV_E_IO,
             "another drover%s is writing %s: it holds the lock \"%s\"; wait for it or write "
@@ -478,10 +478,15 @@ static drv_status held_by_another(int fd, const char *path, const char *what) {
 
 // Returns whether the file is empty or holds the number of a process, as a lock does. Any other
 // file is a user's, such as the poetry.lock beside a folder "poetry".
-static bool is_lock(int fd) {
+static drv_status check_is_lock(int fd, const char *path) {
     char text[32] = "";
-    const ssize_t n = pread(fd, text, sizeof text - 1, 0);
-    return n == 0 || (n > 0 && text[n - 1] == '\n' && (ssize_t)strspn(text, "0123456789") == n - 1);
+    const int64_t n = file_read_at(fd, text, sizeof text - 1, 0);
+    if (n < (int64_t)sizeof text - 1 && errno) return file_fail("read", path);
+    if (n == 0 || (text[n - 1] == '\n' && (int64_t)strspn(text, "0123456789") == n - 1))
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "\"%s\" is in the way: it is not a lock of drover; rename it, or write elsewhere",
+            path);
 }
 
 drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out) {
@@ -502,22 +507,19 @@ drv_status file_lock_take(arena *a, const char *path, const char *what, file_loc
             close(fd);
             continue;
         }
-        if (!is_lock(fd)) {
-            close(fd);
-            return drv_fail(DRV_E_USAGE,
-                    "\"%s\" is in the way: it is not a lock of drover; rename it, or write elsewhere",
-                    path);
-        }
         char pid[32];
         const int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-        if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
-            const drv_status status = file_fail("write", path);
-            unlink(path);
-            close(fd);
-            return status;
+        drv_status status = check_is_lock(fd, path);
+        const bool ours = status == DRV_OK;
+        if (ours && ftruncate(fd, 0) != 0) status = file_fail("write", path);
+        if (status == DRV_OK) status = file_write_at(fd, path, pid, (size_t)n, 0);
+        if (status == DRV_OK) {
+            out->fd = fd;
+            return DRV_OK;
         }
-        out->fd = fd;
-        return DRV_OK;
+        if (ours) unlink(path);
+        close(fd);
+        return status;
     }
 }
 

@@ -362,7 +362,7 @@ bool gguf_is_gguf(const char *path) {
     int fd;
     int64_t size;
     if (file_open_regular(path, &fd, &size) != DRV_OK) return false;
-    const bool found = pread(fd, magic, 4, 0) == 4 && memcmp(magic, "GGUF", 4) == 0;
+    const bool found = file_read_at(fd, magic, 4, 0) == 4 && memcmp(magic, "GGUF", 4) == 0;
     close(fd);
     return found;
 }

@@ -96,7 +96,7 @@ static bool is_trusted(const char *folder) {
 static bool read_secret(const char *path, char bytes[SECRET_BYTES]) {
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return false;
-    const bool whole = read(fd, bytes, SECRET_BYTES) == SECRET_BYTES;
+    const bool whole = file_read_at(fd, bytes, SECRET_BYTES, 0) == SECRET_BYTES;
     close(fd);
     return whole;
 }

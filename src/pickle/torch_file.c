@@ -250,7 +250,7 @@ bool torch_is_file(const char *path) {
     file_part part = {.path = path, .fd = -1};
     unsigned char first[OLD_BEGINNING];
     if (file_open_regular(path, &part.fd, &part.size) != DRV_OK) return false;
-    const ssize_t n = pread(part.fd, first, sizeof first, 0);
+    const int64_t n = file_read_at(part.fd, first, sizeof first, 0);
     const bool found = n > 0 && (is_old(first, (size_t)n) || zip_is_zip(&part));
     close(part.fd);
     return found;

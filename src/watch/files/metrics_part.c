@@ -23,7 +23,7 @@ static bool read_line(part_file *file, int64_t at, bool middle, int64_t *end) {
     bool skips = middle && at > 0;
     if (skips) at--; // a line feed there ends the line before
     for (;;) {
-        const ssize_t n = pread(file->fd, chunk, sizeof chunk, at);
+        const int64_t n = file_read_at(file->fd, chunk, sizeof chunk, at);
         if (n <= 0) return false;
         const char *feed, *p = chunk, *stop = chunk + n;
         if (skips) {

@@ -96,7 +96,7 @@ static drv_status look_at_end(const char *path, bool *torn) {
     int fd;
     char last = '\n';
     DRV_TRY(file_open_regular(path, &fd, &n_bytes));
-    *torn = n_bytes > 0 && pread(fd, &last, 1, n_bytes - 1) == 1 && last != '\n';
+    *torn = n_bytes > 0 && file_read_at(fd, &last, 1, n_bytes - 1) == 1 && last != '\n';
     close(fd);
     return DRV_OK;
 }

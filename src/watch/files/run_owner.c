@@ -59,7 +59,7 @@ const char *run_job(void) {
 // the locks.
 static void read_boot(char out[NAME]) {
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd >= 0 ? read(fd, out, NAME - 1) : 0;
+    const int64_t n = fd >= 0 ? file_read_at(fd, out, NAME - 1, 0) : 0;
     if (fd >= 0) close(fd);
     out[n > 0 ? n : 0] = 0;
     out[strcspn(out, "\n")] = 0;

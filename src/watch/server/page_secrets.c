@@ -62,9 +62,10 @@ drv_status page_token_read(const char *path, const char *what, int least, char o
     int fd;
     int64_t n_bytes;
     DRV_TRY(file_open_regular(path, &fd, &n_bytes));
-    const ssize_t got = read(fd, text, sizeof text);
+    size_t first = 0, n = (size_t)file_read_at(fd, text, sizeof text, 0);
+    const drv_status status = n < sizeof text && errno ? file_fail("read", path) : DRV_OK;
     close(fd);
-    size_t first = 0, n = got > 0 ? (size_t)got : 0;
+    DRV_TRY(status);
     const bool fits = n < sizeof text;
     while (n > 0 && isspace((unsigned char)text[n - 1]))
         n--;

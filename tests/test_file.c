@@ -14,6 +14,7 @@
 
 #include "base/append_file.h"
 #include "base/json.h"
+#include "base/json_lines.h"
 
 // In the place of the C library's: a listing that fails at its end, as that of a server which no
 // longer answers, and a file that is being cut short: it has fewer bytes than it seems to have.
@@ -35,13 +36,19 @@ int fstat(int descriptor, struct stat *out) {
     return result;
 }
 
-// The error that the next calls of it give, 0: none; whether a read or a write moves one byte at most.
-static int access_error;
+// Errors that the next calls give, 0: none; whether a read or a write moves one byte at most.
+static int access_error, read_error;
 static bool moves_little;
 
 int access(const char *path, int mode) {
     if (!access_error) return faccessat(AT_FDCWD, path, mode, 0);
     errno = access_error;
+    return -1;
+}
+
+ssize_t read(int fd, void *bytes, size_t n) {
+    if (!read_error) return readv(fd, &(struct iovec){bytes, n}, 1);
+    errno = read_error;
     return -1;
 }
 
@@ -405,4 +412,23 @@ TEST(locks_are_taken_by_single_bytes) {
     moves_little = false;
     assert_int_equal(foreign, DRV_E_USAGE);
     assert_true(file_exists(path));
+}
+
+// The rest of a file that cannot be read is not its end.
+TEST(lines_that_cannot_be_read_are_said) {
+    const char *path = path_join(a, temporary_dir(a), "x.jsonl");
+    json_lines lines;
+    OK(file_write_atomic(path, "{}\n", 3));
+    OK(json_lines_open(path, true, &lines));
+    read_error = EIO;
+    json_t *none = json_lines_next(&lines);
+    read_error = 0;
+    assert_null(none);
+    assert_int_equal(json_lines_status(&lines), DRV_E_IO);
+    assert_non_null(strstr(drv_message(), "x.jsonl\": Input/output error"));
+    json_t *line = json_lines_next(&lines);
+    assert_non_null(line);
+    OK(json_lines_status(&lines));
+    json_decref(line);
+    json_lines_close(&lines);
 }

@@ -33,6 +33,7 @@ static bool read_piece(json_lines *self) {
     do {
         n = read(self->fd, b->p + b->n, PIECE);
     } while (n < 0 && errno == EINTR);
+    self->error = n < 0 ? errno : 0;
     if (n <= 0) return false;
     b->n += (size_t)n;
     self->offset += n;
@@ -76,6 +77,11 @@ json_t *json_lines_next(json_lines *self) {
         self->n_broken += n > 0;
     }
     return NULL;
+}
+
+drv_status json_lines_status(const json_lines *self) {
+    errno = self->error;
+    return self->error ? file_fail("read", self->path) : DRV_OK;
 }
 
 bool json_lines_replaced(const json_lines *self) {

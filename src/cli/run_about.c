@@ -2,6 +2,7 @@
 #include "cli/run_about.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "infer/generate.h"
 #include "infer/resolve.h"
@@ -43,7 +44,11 @@ report_facts report_facts_find(arena *a, const char *run_dir) {
     report_facts facts = {0};
     run_config cfg;
     str text = {0};
-    if (!run_about_config(a, run_dir, &cfg)) return facts;
+    if (!run_about_config(a, run_dir, &cfg)) {
+        if (file_exists(path_join(a, run_dir, "config.yaml")))
+            log_warn("the report lacks the configuration and the plan: %s", drv_message());
+        return facts;
+    }
     config_print_changed(&cfg, &text);
     facts.config = str_keep(a, &text);
     run_plan made;

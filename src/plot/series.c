@@ -47,8 +47,9 @@ drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_
     for (json_t *record; (record = json_lines_next(&lines)); json_decref(record))
         if (!add_line(a, record, keys, n_keys, out)) out->n_broken++;
     out->n_broken += lines.n_broken;
+    const drv_status status = json_lines_status(&lines);
     json_lines_close(&lines);
-    return DRV_OK;
+    return status;
 }
 
 // --- ranges

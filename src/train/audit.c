@@ -193,6 +193,7 @@ static drv_status check_arithmetic(const run *r) {
     const char *mine = json_string_value(json_object_get(r->opened.about, "arithmetic")), *recorded;
     if (!r->rank.leads) return DRV_OK;
     seek(self, self->result->first);
+    if (!self->line) DRV_TRY(json_lines_status(&self->lines));
     if (!self->line)
         return drv_fail(DRV_E_USAGE, "%s ends before step %lld", self->path,
                 (long long)self->result->first);

@@ -50,8 +50,9 @@ static drv_status find_recorded(const char *path, int64_t *first, int64_t *last)
         if (number > *last) *last = number;
         json_decref(line);
     }
+    const drv_status status = json_lines_status(&lines);
     json_lines_close(&lines);
-    if (*last > 0) return DRV_OK;
+    if (status != DRV_OK || *last > 0) return status;
     return drv_fail(DRV_E_DATA, "%s has no line of a step", path);
 }
 

@@ -214,6 +214,7 @@ static bool read_metrics(watched_run *run, double limit_s) {
         json_decref(record);
         if (limit_s > 0 && clock_s() > until) break;
     }
+    if (json_lines_status(&files->metrics) != DRV_OK) note_problem(run);
     const int64_t bytes = file_size(files->metrics_path);
     run->metrics_bytes = bytes > 0 ? bytes : 0;
     const bool late = record || (limit_s > 0 && clock_s() > until);

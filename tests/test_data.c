@@ -391,6 +391,38 @@ static void texts_that_end_themselves(void **state) {
     arena_free(a);
 }
 
+// A build that cannot write its index leaves the set that it would have replaced as it was. Where
+// only the last rename fails, nothing is left that a later build would refuse to replace.
+static void builds_that_fail_at_the_end(void **state) {
+    arena *a = arena_new("end");
+    const int old[] = {3, 4};
+    const int32_t ids[] = {9, 8, 7};
+    const char *prefix = write_set(a, "set", old, 2, 1), *index = arena_printf(a, "%s.idx", prefix),
+               *about = arena_printf(a, "%s.idx.json", prefix),
+               *tokens = arena_printf(a, "%s.bin", prefix),
+               *in_the_way = arena_printf(a, "%s" FILE_ASIDE, index);
+    dataset_writer *w;
+    dataset *set;
+    OK(file_write_atomic(about, "{}", 2));
+    for (int last = 0; last < 2; last++) {
+        if (last) assert_int_equal(unlink(index), 0);
+        OK(dir_make(last ? index : in_the_way));
+        OK(dataset_writer_open(a, prefix, 60000, 0, 0, false, &w));
+        OK(dataset_writer_add(w, ids, 3));
+        OK(dataset_writer_end_document(w));
+        assert_int_equal(dataset_writer_finish(w), DRV_E_IO);
+        dataset_writer_close(w, false);
+        OK(dir_remove(last ? index : in_the_way));
+        if (last) continue;
+        OK(dataset_open(a, prefix, &set));
+        assert_int_equal(set->n_tokens, 7);
+        dataset_close(set);
+        assert_true(file_exists(about));
+    }
+    assert_false(file_exists(tokens));
+    arena_free(a);
+}
+
 // The same files on 1 and on 3 threads.
 static void workers_do_not_matter(void **state) {
     arena *a = arena_new("workers");
@@ -428,6 +460,7 @@ int main(void) {
             cmocka_unit_test(order_and_resume), cmocka_unit_test(splits_are_apart),
             cmocka_unit_test(broken_files), cmocka_unit_test(mode_bytes_are_optional),
             cmocka_unit_test(builder), cmocka_unit_test(files_of_the_user_stay),
-            cmocka_unit_test(texts_that_end_themselves), cmocka_unit_test(workers_do_not_matter)};
+            cmocka_unit_test(texts_that_end_themselves),
+            cmocka_unit_test(builds_that_fail_at_the_end), cmocka_unit_test(workers_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

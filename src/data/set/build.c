@@ -59,9 +59,9 @@ typedef struct builder {
     encoded_batch *now, *other;
     task io;
     file_lock lock;
-    char *journal, *about, *marks; // PREFIX.build.json, PREFIX.idx.json, PREFIX.pairs
-    bool resumable;                // standard input cannot be read again
-    uint64_t task;                 // hash of inputs and options: only the same task is resumed
+    char *journal;  // PREFIX.build.json
+    bool resumable; // standard input cannot be read again
+    uint64_t task;  // hash of inputs and options: only the same task is resumed
     uint64_t tokenizer_hash;
     int32_t eod;  // -1: none
     int32_t last; // the last token of the document that is written; -1: it has none yet
@@ -367,8 +367,6 @@ static drv_status run(builder *build) {
         return reader_no_document(build->reader, build->counts.skipped);
     reader_files(build->reader, &n);
     build->counts.files = n;
-    unlink(build->about); // they are of the set that is replaced
-    unlink(build->marks);
     DRV_TRY(dataset_writer_finish(build->writer));
     say_ended_twice(build);
     return write_about(build);
@@ -533,8 +531,6 @@ static drv_status open_all(arena *a, builder *build) {
     if (file_exists(arena_printf(a, "%s.idx", opts->prefix)))
         log_info("%s.bin and .idx are there already; they are replaced when this build is complete",
                 opts->prefix);
-    build->about = arena_printf(a, "%s.idx.json", opts->prefix);
-    build->marks = arena_printf(a, "%s.pairs", opts->prefix);
     build->task = task_of(build);
     DRV_TRY(read_journal(build));
     DRV_TRY(open_writer(a, build));

@@ -154,8 +154,8 @@ static drv_status next_length(const dataset_writer *writer, FILE *lengths, int32
             writer->lengths.path, (long long)writer->n_documents);
 }
 
-// Writes the index (docs/formats.md) from the lengths, as a file that is renamed once it is complete.
-static drv_status write_index(dataset_writer *writer, arena *a) {
+// Writes the index (docs/formats.md) from the lengths, beside its place.
+static drv_status write_index(dataset_writer *writer, arena *a, sink *out) {
     const int64_t n_documents = writer->n_documents, entries = n_documents + 1, version = 1;
     unsigned char head[DATASET_HEADER];
     memcpy(head, dataset_magic, 9);
@@ -163,41 +163,51 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
     head[17] = writer->wide ? 4 : 8;
     memcpy(head + 18, &n_documents, 8);
     memcpy(head + 26, &entries, 8);
-    sink out = {.fd = -1};
     FILE *lengths = fopen(writer->lengths.path, "rbe");
     if (!lengths) return file_fail("open", writer->lengths.path);
-    drv_status status = sink_open(a, &out, writer->prefix, "idx", 0);
-    if (status == DRV_OK) status = sink_add(&out, head, sizeof head);
+    drv_status status = sink_open(a, out, writer->prefix, "idx", 0);
+    if (status == DRV_OK) status = sink_add(out, head, sizeof head);
     int64_t at = 0;
     int32_t k;
     for (int64_t i = 0; status == DRV_OK && i < n_documents; i++) {
         status = next_length(writer, lengths, &k);
-        if (status == DRV_OK) status = sink_add(&out, &k, sizeof k);
+        if (status == DRV_OK) status = sink_add(out, &k, sizeof k);
     }
     rewind(lengths);
     for (int64_t i = 0; status == DRV_OK && i < n_documents; i++) {
         status = next_length(writer, lengths, &k);
-        if (status == DRV_OK) status = sink_add(&out, &at, 8);
+        if (status == DRV_OK) status = sink_add(out, &at, 8);
         at += (int64_t)k * (writer->wide ? 4 : 2);
     }
     for (int64_t i = 0; status == DRV_OK && i <= n_documents; i++)
-        status = sink_add(&out, &i, 8);
-    if (status == DRV_OK) status = sink_sync(&out);
-    if (status == DRV_OK) status = put_in_place(&out);
-    sink_close(&out, false);
+        status = sink_add(out, &i, 8);
+    if (status == DRV_OK) status = sink_sync(out);
     fclose(lengths);
+    return status;
+}
+
+// Replaces what lies at the prefix. The old index would not fit the new tokens: it goes first, with
+// what belongs to it. Tokens without an index are no set, and no build would replace them: none stay.
+static drv_status put_all_in_place(const dataset_writer *writer, arena *a, const sink *index) {
+    static const char *const old[] = {"idx", "idx.json", "pairs", "roles"};
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        unlink(arena_printf(a, "%s.%s", writer->prefix, old[i]));
+    drv_status status = put_in_place(&writer->tokens);
+    if (status == DRV_OK && writer->roles.fd >= 0) status = put_in_place(&writer->roles);
+    if (status == DRV_OK) status = put_in_place(index);
+    if (status == DRV_OK) return DRV_OK;
+    unlink(writer->tokens.final);
+    unlink(writer->roles.final);
     return status;
 }
 
 drv_status dataset_writer_finish(dataset_writer *writer) {
     DRV_TRY(dataset_writer_sync(writer));
     arena *a = arena_new("index");
-    // The old index would not fit the new tokens: it goes first.
-    unlink(arena_printf(a, "%s.idx", writer->prefix));
-    unlink(writer->roles.final);
-    drv_status status = put_in_place(&writer->tokens);
-    if (status == DRV_OK && writer->roles.fd >= 0) status = put_in_place(&writer->roles);
-    if (status == DRV_OK) status = write_index(writer, a);
+    sink index = {.fd = -1};
+    drv_status status = write_index(writer, a, &index);
+    if (status == DRV_OK) status = put_all_in_place(writer, a, &index);
+    sink_close(&index, false);
     arena_free(a);
     if (status == DRV_OK) dataset_writer_close(writer, false);
     return status;

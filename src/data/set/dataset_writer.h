@@ -25,7 +25,8 @@ DRV_CHECKED drv_status dataset_writer_add_roles(dataset_writer *writer, const ch
 DRV_CHECKED drv_status dataset_writer_end_document(dataset_writer *writer);
 // Syncs everything that was written to the disk.
 DRV_CHECKED drv_status dataset_writer_sync(dataset_writer *writer);
-// Renames the files into place. Removes the PREFIX.roles of an earlier set.
+// Renames the files into place. Removes the PREFIX.idx.json, .pairs and .roles of an earlier set. A
+// failure before the first rename leaves the earlier set as it was.
 DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *writer);
 // keep: leave the synced files for a later writer, otherwise remove them. May be called after
 // dataset_writer_finish.

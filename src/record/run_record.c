@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/exit_status.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/version.h"
@@ -132,6 +133,12 @@ static void add_start(run_record *self) {
     add_event(self, EVENT_START, fields);
 }
 
+// `fd`: the run directory, in which status.json is written; -1 with errno: it could not be opened.
+static void set_dir(run_record *self, int fd) {
+    self->dir_fd = fd;
+    if (fd < 0) note(self, file_fail("open folder", self->cfg->run_dir));
+}
+
 // Keeps the status.json of the last attempt, if that recorded its end.
 static void keep_last_status(run_record *self) {
     const char *path = path_join(self->a, self->cfg->run_dir, "status.json");
@@ -153,9 +160,9 @@ drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **ou
     const drv_status opened = run_events_open(a, cfg->run_dir, 0, &events);
     run_record *self = new_record(a, cfg, c, events ? run_events_attempt(events) : 1);
     self->owner = owner;
-    self->dir_fd = dup(run_owner_dir(owner));
     self->events = events;
     note(self, opened);
+    set_dir(self, fcntl(run_owner_dir(owner), F_DUPFD_CLOEXEC, 0));
     add_start(self);
     keep_last_status(self);
     pthread_mutex_lock(&self->lock);
@@ -171,7 +178,7 @@ drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **s
     DRV_TRY(comm_broadcast(comm_all_ranks(c), 0, &attempt, sizeof attempt));
     if (!*self) {
         *self = new_record(a, cfg, c, attempt);
-        (*self)->dir_fd = open(cfg->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        set_dir(*self, open(cfg->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     }
     return DRV_OK;
 }

@@ -11,10 +11,10 @@
 // Begins a hash; git's begins with a header that has the number of bytes.
 static EVP_MD_CTX *begin(const crypto_calls *crypto, hash_kind kind, int64_t bytes) {
     EVP_MD_CTX *digest = crypto->EVP_MD_CTX_new();
-    DRV_ASSERT(digest &&
+    DRV_MEMORY(digest &&
                        crypto->EVP_DigestInit_ex(digest,
                                kind == HASH_GIT ? crypto->EVP_sha1() : crypto->EVP_sha256(), NULL),
-            "libcrypto");
+            "libcrypto could not begin a hash");
     if (kind == HASH_GIT) {
         char head[64];
         const int n = snprintf(head, sizeof head, "blob %lld", (long long)bytes);
@@ -50,13 +50,14 @@ drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]
     int64_t bytes;
     DRV_TRY(file_open_regular(path, &fd, &bytes));
     FILE *file = fdopen(fd, "rb");
-    DRV_ASSERT(file, "a descriptor that was opened to read");
+    DRV_MEMORY(file, "a buffer for \"%s\"", path);
     EVP_MD_CTX *digest = begin(crypto, kind, bytes);
     unsigned char *piece = mem_alloc(PIECE_BYTES);
     for (size_t k; (k = fread(piece, 1, PIECE_BYTES, file));)
         crypto->EVP_DigestUpdate(digest, piece, k);
+    const drv_status status = ferror(file) ? file_fail("read", path) : DRV_OK;
     end(crypto, digest, out);
     free(piece);
     fclose(file);
-    return DRV_OK;
+    return status;
 }

@@ -391,8 +391,8 @@ static void texts_that_end_themselves(void **state) {
     arena_free(a);
 }
 
-// A build that cannot write its index leaves the set that it would have replaced as it was. Where only
-// the last rename fails, nothing is left that a later build would refuse to replace.
+// A build that cannot write its index leaves the set that it would have replaced as it was. Where
+// only the last rename fails, nothing is left that a later build would refuse to replace.
 static void builds_that_fail_at_the_end(void **state) {
     arena *a = arena_new("end");
     const int old[] = {3, 4};
@@ -460,7 +460,7 @@ int main(void) {
             cmocka_unit_test(order_and_resume), cmocka_unit_test(splits_are_apart),
             cmocka_unit_test(broken_files), cmocka_unit_test(mode_bytes_are_optional),
             cmocka_unit_test(builder), cmocka_unit_test(files_of_the_user_stay),
-            cmocka_unit_test(texts_that_end_themselves), cmocka_unit_test(builds_that_fail_at_the_end),
-            cmocka_unit_test(workers_do_not_matter)};
+            cmocka_unit_test(texts_that_end_themselves),
+            cmocka_unit_test(builds_that_fail_at_the_end), cmocka_unit_test(workers_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

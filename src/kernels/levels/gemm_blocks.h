@@ -57,7 +57,7 @@ typedef struct tile_ends { // where the sums of a register tile begin and end
     int64_t ld_to;
 } tile_ends;
 
-// MR rows of a times a panel of b; an instance of register_tile.
+// MR rows of a times a panel of b; an instance of packed_tile.
 typedef void tile_function(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead);
 
@@ -125,6 +125,17 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
 #pragma GCC unroll 3
         for (int j = 0; j < NV; j++)
             v_store_as(tile->dt, tile->to, i * tile->ld_to + j * WIDTH, sum[i][j], WIDTH);
+}
+
+// Runs register_tile with constant strides along the rows, or along the panels, of a packed block.
+// With strides that are read from memory, gcc keeps a pointer for each of the STEP x MR words on
+// the stack, and products of panels run at 0.75 of the speed (AVX2, Zen 3).
+INLINE void packed_tile(mac_function *mac, bool general, int64_t n_words, words_a a,
+        const uint32_t *panel, const tile_ends *tile, lines *ahead) {
+    if (a.word == 1)
+        register_tile(mac, general, n_words, (words_a){a.p, a.row, 1}, panel, tile, ahead);
+    else
+        register_tile(mac, general, n_words, (words_a){a.p, 1, ACROSS}, panel, tile, ahead);
 }
 
 // Computes a tile of which only n_rows x n_cols exist, by way of a whole one.

@@ -4,12 +4,12 @@
 
 static void float_tile(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead) {
-    register_tile(float_mac, false, n_words, a, panel, p, ahead);
+    packed_tile(float_mac, false, n_words, a, panel, p, ahead);
 }
 
 static void general_float_tile(int64_t n_words, words_a a, const uint32_t *panel,
         const tile_ends *p, lines *ahead) {
-    register_tile(float_mac, true, n_words, a, panel, p, ahead);
+    packed_tile(float_mac, true, n_words, a, panel, p, ahead);
 }
 
 static void gemm_f32(const gemm_shape *shape, const void *a, const void *b, void *c,

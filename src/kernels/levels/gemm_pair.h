@@ -5,12 +5,12 @@
 
 static void pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead) {
-    register_tile(pair_mac, false, n_words, a, panel, p, ahead);
+    packed_tile(pair_mac, false, n_words, a, panel, p, ahead);
 }
 
 static void general_pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead) {
-    register_tile(pair_mac, true, n_words, a, panel, p, ahead);
+    packed_tile(pair_mac, true, n_words, a, panel, p, ahead);
 }
 
 static void gemm_bf16(const gemm_shape *shape, const void *a, const void *b, void *c,

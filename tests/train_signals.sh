@@ -74,5 +74,5 @@ sums onward 000006 | cmp -s - want && ok || bad "SIGUSR2 gives other bits" out
 # Before the first step there is nothing to save; under nohup SIGHUP stays ignored.
 expect 0 "step-000006" nohup bash -c "$drover train run.yaml --set run_dir=nohup $slow &
     until grep -q '\"step\":1,' nohup/metrics.jsonl || ! kill -0 \$!; do sleep 0.03; done 2>/dev/null; kill -HUP \$!; wait \$!"
-expect 0 "exit 3" "$drover" train --help
+expect 0 "exits 3" "$drover" train --help
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plans of our own runs beside the runs: 12 layouts of llama-15m on two ranks under mpirun, one thread each. Three to eight minutes.
+"""Plans of our own runs beside the runs: 12 layouts of llama-15m on two ranks under mpirun, one thread each. Eight minutes.
 
-    bench/own_plans.py [--drover build/drover] [--table FILE.md] [--repeats 5] [--rows 8]
+    bench/own_plans.py [--drover build/drover] [--table FILE.md] [--repeats 20] [--rows 8]
 
 `drover bench device` measures the profile once, on two data ranks; each layout is then planned by `drover plan --device` and timed
 by `drover bench step`, both by the fastest of their steps. The machine is to be quiet: a step that waits for another program's
@@ -40,7 +40,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drover", default=os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build/drover"))
     parser.add_argument("--table", metavar="FILE")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--rows", type=int, default=8)
     args = parser.parse_args()
     shape = {"model.preset": "llama-15m", "data.sequence_length": 256, "data.pack": "stream", "training.global_batch_size": args.rows}
